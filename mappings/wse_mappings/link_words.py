@@ -1,4 +1,4 @@
-"""Number of words on the links of lines that the messages of a pattern cross."""
+"""Number of words that a pattern's messages send over the links of lines."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Outcome of a pattern on a line: whose words each PE has at the end, and which collective that is.
+"""Outcome of a pattern on a line: whose words each PE ends up with, and the resulting collective.
 
-The messages are executed in order on sets instead of words: for each PE and part of the words, the
-set of PEs whose words are included. A sum that includes the words of a PE twice or not at all is
-reported as a fault, and so is a copy that does not arrive.
+The messages are executed in order on sets instead of words: each PE has, for each part of the
+words, the set of PEs whose words are included. A sum that includes a PE's words twice or not at all
+is reported as a fault, as is a copy that does not arrive.
 """
 
 from __future__ import annotations

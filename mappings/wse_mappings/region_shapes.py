@@ -1,4 +1,4 @@
-"""Rows and columns of the regions of a layout, chosen by the bytes that their PEs store."""
+"""Rows and columns of the regions of a layout, chosen according to the bytes that PEs store."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from wse_mappings.cuts.widths import ColumnBytes, region_widths
 from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers
 
 _Bands = tuple[tuple[tuple[ColumnBytes, bool], ...], ...]
-"""Regions of each band of a wafer: the bytes of a column, and whether the region has layers."""
+"""Regions of each band of a wafer: the bytes per column, and whether the region has layers."""
 
 
 def region_shapes(demand: Demand, layout: Layout, region_layers: Sequence[RegionLayers]) -> list[tuple[int, int]]:
-    """Return the rows and columns of every region, so that all PEs store about the same bytes.
+    """Return the rows and columns of every region so that all PEs store about the same bytes.
 
     A region is a rectangle of PEs that stores some layers. A band is a strip of mesh rows with
     regions side by side.
@@ -24,12 +24,12 @@ def region_shapes(demand: Demand, layout: Layout, region_layers: Sequence[Region
     1. The regions of a band divide its columns so that the fullest PE stores the fewest bytes
        (`region_widths`).
     2. The bands of a wafer divide its rows in proportion to the needs of their fullest regions
-       (`band_heights`). Attention scores count in addition to stored bytes, because a row has the
-       scores for the entries of its cache.
+       (`band_heights`). Attention scores are counted in addition to stored bytes, because a row has
+       the scores for its own cache entries.
 
     A single band has all rows, and a single region of a band has all columns. With ``as_released``,
     all bands have the same number of rows, and widths are proportional to bytes. Listed regions
-    have the shapes that the request states.
+    have the shapes specified in the request.
 
     Args:
         demand: Layers to place, and the mesh.

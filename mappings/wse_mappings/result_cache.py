@@ -1,4 +1,4 @@
-"""Cache for the results of pure functions that exists as long as one request."""
+"""Cache for the results of pure functions, with the lifetime of one request."""
 
 from __future__ import annotations
 

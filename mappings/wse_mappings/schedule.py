@@ -1,8 +1,8 @@
 """LineSchedule: a communication pattern along lines of PEs, as a sequence of messages.
 
-A line is a row or a column of PEs of a region, and all its lines work at the same time. A list of
-messages that lines execute is a variant. In a loop, a pattern is executed once per round, and a
-line may execute another variant in each round.
+A line is a row or column of PEs in a region, and all lines work concurrently. A variant is a list
+of messages that lines execute. In a loop, a pattern is executed once per round, and a line may
+execute a different variant in each round.
 
 Values, link loads, cycles and routes of a pattern all follow from this one description.
 """
@@ -35,7 +35,7 @@ class Arrival(IntEnum):
 
 
 COMBINING: Final = (Arrival.ADD, Arrival.MAX, Arrival.ARGMAX)
-"""Arrivals that combine the words of a message with the stored words."""
+"""Arrivals that combine a message's words with the stored words."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,26 +46,24 @@ class LineSchedule:
         name: Name of the pattern.
         length: Number of PEs in a line.
         messages: int32 ``[m, 3]``: index of the sending PE in its line, index of the receiving PE,
-            Arrival; for all variants, one after another. A PE that adds messages adds them in this
-            order.
+            Arrival; variants are concatenated. A PE that adds messages adds them in this order.
         first: int32 ``[v + 1]``: variant v executes messages ``first[v]`` to ``first[v + 1]`` - 1.
         variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each
             round. A loop with more rounds repeats them.
         colours: Number of colours (virtual channels, whose routes are configured in the routers)
             that the pattern occupies on a PE.
-        slowest_variants: Variants of which one takes at least as long as any other; empty if not
-            known.
-        changes_with_round: Whether the rounds differ in time.
+        slowest_variants: Set of variants that includes a slowest one; empty if unknown.
+        changes_with_round: Whether rounds may take different times.
         message_colours: int32 ``[m]``: colour of each message, from 0 to colours - 1. Messages of
             one colour pass a router in order. None to give different colours to messages that cross
             a router differently.
-        parts: Number of parts into which the words of each PE are cut. Part i begins at word ``i *
+        parts: Number of parts into which each PE's words are divided. Part i begins at word ``i *
             words // parts``.
         part: int32 ``[m]``: the part that each message carries; None if messages carry all words.
-        overlaps: Whether the rounds of a loop overlap: a PE starts the next round when its own work
-            in the last one is done.
+        overlaps: Whether the rounds of a loop overlap: a PE starts the next round once its own work
+            in the previous round is done.
         store_and_forward: Whether a PE receives a whole message before it sends its own, instead of
-            sending each word on as it arrives.
+            forwarding each word as it arrives.
     """
 
     name: str

@@ -38,7 +38,7 @@ class TreeSize(NamedTuple):
 
 
 Trees = tuple[tuple[TreeSize, int], ...]
-"""Sizes of all-reduces, each with the number of groups of its trees."""
+"""All-reduce sizes, each with the number of groups of its trees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +52,11 @@ class Choice:
         is_transposed: Whether the mesh is transposed, so that rows of regions run along its
             columns.
         prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
-        prefill_chunk: Prompt tokens that are processed together.
-        head_chunk: Vocabulary entries per column whose logits are computed at a time.
+        prefill_chunk: Number of prompt tokens that are processed together.
+        head_chunk: Number of vocabulary entries per column whose logits are computed at a time.
         rewrites: Rewrites of the steps of layers, with their settings.
-        verify_rewrites: Rewrites for verification passes; None for the same ones.
-        trees: All-reduces with another number of groups than the one with the fewest relays.
+        verify_rewrites: Rewrites for verification passes; None to use the same rewrites.
+        trees: All-reduces whose number of groups is not the one with the fewest relays.
         block_parts: Number of parts into which feed-forward blocks may be split. Stages may then
             begin and end between attention and these parts. 0 keeps layers whole.
         attention_cols: Maximum number of columns for attention, in the middle of each region; 0 for

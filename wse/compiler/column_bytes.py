@@ -24,12 +24,11 @@ from wse_mappings.cuts.split import ceil_div
 from wse_mappings.cuts.widths import ColumnBytes
 
 _HEADS, _EXPERTS, _FFN, _SHARED, _VOCABULARY, _EVEN, _EXPERT_SCALES, _FFN_SCALES, _SHARED_SCALES = range(9)
-"""Ways in which bytes are divided over the columns of a region.
+"""Ways to divide bytes over the columns of a region.
 
-The first five are by features of heads, of experts, of a dense block, of a shared block, and by
-vocabulary entries. Then come bytes that are divided evenly. The last three are the scales of one
-quantisation group, of matrices that contract over features of experts, of a dense block and of a
-shared block.
+The first five divide by features of heads, experts, a dense block or a shared block, and by
+vocabulary entries. The sixth divides evenly. The last three are the scales of one quantisation
+group, for matrices that contract over features of experts, a dense block and a shared block.
 """
 _SCALES = {_EXPERTS: _EXPERT_SCALES, _FFN: _FFN_SCALES, _SHARED: _SHARED_SCALES}
 _WAYS = _SHARED_SCALES + 1
@@ -53,12 +52,13 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
     """Return a function that computes how many bytes the fullest column of a region stores.
 
     Heads, blocks and vocabulary are divided into whole features per column, as
-    `wse.compiler.passes.shard` divides them. Latent attention and vectors count as divided evenly.
+    `wse.compiler.passes.shard` divides them. Latent attention and vectors are treated as evenly
+    divided.
 
     Quantised weights have scales per group of inputs. The scales of matrices that contract over a
-    column's features count for each group that the column touches. The scales of matrices that
-    contract over hidden features are part of `WeightTypes.row_share`. The scales of attention count
-    as if none were stored twice.
+    column's features are counted for each group that the column touches. The scales of matrices
+    that contract over hidden features are part of `WeightTypes.row_share`. Attention scales are
+    counted as if none were stored twice.
 
     Args:
         spec: Model.
@@ -66,8 +66,8 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
 
     Returns:
         A function with two arguments: the layers of a region, and the number of its vocabulary
-        tables. Its result is another function, from the number of columns to the bytes of the
-        fullest column. Regions with the same contents get the same object.
+        tables. It returns another function, which maps the number of columns to the bytes on the
+        fullest column. Regions with the same contents share the same object.
     """
     types = WeightTypes.from_options(options)
     storage = _Storage(types, options.experts, options.context * options.batch)

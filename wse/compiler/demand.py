@@ -1,7 +1,7 @@
-"""Demand of a request: the bytes of embedding, layers and head that a mapping strategy places.
+"""Demand of a request: bytes of the embedding, layers and head that a mapping strategy places.
 
-A strategy is a package without knowledge of models. It sees a model as bytes per layer and as
-functions from the size of a region to bytes.
+A strategy has no knowledge of models. It sees a model as bytes per layer and as functions that map
+the size of a region to bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A mapping strategy from a user's own file, whose name is ``FILE.py:NAME``.
+"""A mapping strategy from a user's file, named ``FILE.py:NAME``.
 
-If a method of the strategy raises an error or returns an unusable value, the error message is one
-line with the name of the file.
+If a method of the strategy raises an error or returns an unusable value, a one-line error message
+names the file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The compiler pipeline: a tuple of passes over one `State`, which is checked after each pass."""
+"""The compiler pipeline: a sequence of passes over a `State` that is checked after each pass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from wse.program.program import Program
 Pass = Callable[[State], State]
 
 PIPELINE: Final[tuple[Pass, ...]] = (partition, shard, place, lower_ops, route, allocate, emit)
-"""All passes in order. Messages and arguments refer to a pass by the name of its function."""
+"""All passes in order. Messages and arguments refer to a pass by its function name."""
 
 
 def first_state(

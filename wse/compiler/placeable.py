@@ -1,4 +1,4 @@
-"""Placeable: a model, wafers and options that are ready to be compiled."""
+"""Placeable: a model, wafers and options that are ready to compile."""
 
 from __future__ import annotations
 

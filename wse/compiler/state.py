@@ -1,4 +1,4 @@
-"""State of a compilation: a frozen record whose fields the passes fill in one after another."""
+"""Compilation state: a frozen record whose fields are filled in by the passes in order."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ class RegionCut:
     """Division of all dimensions of a model over the rows and columns of one stage's region.
 
     An index array has one row of indices for each row, or each column, of the region. It lists the
-    elements of the dimension that are stored there, padded with -1 to equal length. The hidden
+    elements of the dimension that are stored there, padded to equal length with -1. The hidden
     vector is divided over rows in decode. On a square region, prefill with MeshGEMM divides it over
-    columns by the same array.
+    columns using the same array.
 
     Attributes:
         rows: Rows of the region.
-        cols: Columns of the region, on all wafers of the stage together.
+        cols: Total number of columns of the region, on all wafers of the stage.
         hidden: int32 ``[rows, d]``: hidden features.
         ffn: int32 ``[cols, f]``: features of a dense feed-forward block.
         vocab: int32 ``[cols, V]``: vocabulary entries.
         positions: int32 ``[cols, n]``: learned positions.
-        heads: Assignment of heads and their features to columns. With latent attention, of the
-            rotated features only.
+        heads: Assignment of heads and their features to columns. With latent attention, it covers
+            only the rotated features.
         queries: int32 ``[cols, heads * F]``: rows of the projection to queries.
         keys: int32 ``[cols, heads * F]``: rows of the projections to keys and to values.
-        experts: Assignment of experts to columns; None without experts.
-        mixture: The experts of each column and the number of experts per token; None without
-            experts.
+        experts: Assignment of experts to columns; None if there are no experts.
+        mixture: The experts of each column and the number of experts per token; None if there are
+            no experts.
         shared: int32 ``[cols, f]``: features of the shared block, which every token uses in
             addition to its experts.
         latent: Division of latent attention; None for other attention.
-        span: Number of wafers of the region.
-        hidden_group: Size of the quantisation groups at whose boundaries ``hidden`` is divided; 0
-            if it is divided evenly.
+        span: Number of wafers that the region spans.
+        hidden_group: Size of the quantisation groups whose boundaries divide ``hidden``; 0 if it is
+            divided evenly.
         attention: First column that attention uses, and the number of columns.
     """
 
@@ -76,7 +76,7 @@ class RegionCut:
 
     @property
     def cols_of_wafer(self) -> int:
-        """Columns of the region on each wafer."""
+        """Number of columns of the region on each wafer."""
         return self.cols // self.span
 
     @property

@@ -1,4 +1,4 @@
-"""Mapping strategies by name: the bundled ones, and those of users' packages and files."""
+"""Mapping strategies by name: bundled strategies, and those in users' packages and files."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Symbolic steps: steps as lowering creates them, without addresses and colours.
+"""Symbolic steps: steps as created by lowering, without addresses and colours.
 
 A *block* is the list of steps of one layer, or of ops outside of layers. All equivalent layers run
-the same block, each with buffers of its own. An *overlap group* is a set of steps of a block that
-run at the same time.
+the same block, each on its own buffers. An *overlap group* is a set of steps in a block that run
+concurrently.
 """
 
 from __future__ import annotations
@@ -113,15 +113,15 @@ class SymStep:
         pattern: Index of the pattern; -1 for steps without one.
         axis: Axis of the pattern's lines.
         view: Element view of what a transfer moves.
-        op, loop, overlap: Indices of the op, the loop and the overlap group, counted within the
-            block; -1 for no loop and no group.
+        op, loop, overlap: Indices of the op, loop and overlap group within the block; -1 for no
+            loop and no group.
         depends_on_experts: Whether the work depends on which experts are selected.
         operands: The operands, by index in the operand array.
         runs_in_previous_task: Whether the step runs in the same task as the preceding compute step,
-            without a dispatch of its own.
+            without a separate dispatch.
         over_heads: Whether the vectors of a kernel may run over heads instead of the elements of
             one head.
-        in_chain: Whether a transfer is executed in order with the kernels of its overlap group.
+        in_chain: Whether a transfer is executed in sequence with the kernels of its overlap group.
         tree: Size of an all-reduce whose number of groups may be fitted to its line and message;
             None for other steps.
     """

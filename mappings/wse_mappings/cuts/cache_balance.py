@@ -1,16 +1,16 @@
-"""KV cache distributed over mesh rows, and kept balanced by shifts.
+"""KV cache that is distributed over mesh rows and kept balanced by shifts.
 
-The numbers of entries of two rows differ by at most one, and the fuller rows come first. Source: He
-et al., WaferLLM, OSDI 2025, section on the KV cache.
+Row entry counts differ by at most one, and fuller rows come first. Source: He et al., WaferLLM,
+OSDI 2025, section on the KV cache.
 
-- A prefill chunk gives every row its part at once.
-- In decode, the last row stores the new entry. The rows below the first of the emptier rows pass
-  their oldest entry one row up, all at the same time: one hop, with the entry of one token. While
-  some rows are still empty, the first of them stores the new entry, which every row has after the
+- In prefill, each chunk gives every row its part directly.
+- In decode, the last row stores the new entry. The rows below the first of the emptier rows
+  concurrently pass their oldest entry one row up: one hop, with the entry of one token. While some
+  rows are still empty, the first empty row stores the new entry, which every row has after the
   all-reduce.
 - In a verification pass, several new tokens of a user are added at once, and some may be removed
-  afterwards. They are distributed round-robin, beginning with the first of the emptier rows. The
-  rows stay balanced without a shift, however many of the last tokens are removed.
+  afterwards. The tokens are distributed round-robin, starting with the first of the emptier rows.
+  The rows stay balanced without a shift, no matter how many of the last tokens are removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Division of a sequence of weighted items into contiguous runs with sums as equal as possible."""
+"""Division of a sequence of weighted items into contiguous runs with nearly equal sums."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 PRECISION = 1e-4
-"""Relative precision at which the search for the minimum bound on sums ends."""
+"""Relative precision of the search for the minimum bound on sums."""
 
 
 def even_runs(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
     """Divide weighted items into ``parts`` nonempty runs with the smallest maximum sum.
 
     A run consists of consecutive items. Among the best divisions, the one with the smallest sum of
-    squares is chosen; if there are several, the one with the longest earlier runs.
+    squares is chosen; ties are broken by the longest earlier runs.
 
     Returns:
         (start, count) of each run.
@@ -77,10 +77,10 @@ def runs_with_fewest_cuts(weights: Sequence[float], parts: int, cuts: Sequence[b
     """Divide many weighted items into ``parts`` runs with nearly the smallest maximum sum.
 
     A run consists of consecutive items, and its end may cut something, such as a layer. Among the
-    best divisions, the one with the fewest such ends is chosen; if there are several, the one with
-    the smallest sum of squares.
+    best divisions, the one with the fewest such ends is chosen; ties are broken by the smallest sum
+    of squares.
 
-    1. Find a bound on the sums that allows ``parts`` runs, by bisection.
+    1. Find, by bisection, a bound on the sums that allows ``parts`` runs.
     2. Find the range of possible positions of each end, from the longest runs that the bound
        allows, counted from the first item and from the last.
     3. Find the best path through the ranges of all ends.

@@ -6,11 +6,11 @@ of a group divide the features of each of its experts.
 - A single group distributes every expert over all columns of the region.
 - With as many groups as experts or columns, an expert is stored on the fewest PEs, and all other
   PEs are idle when it is selected.
-- A few groups are a compromise: a column has more features of fewer experts, so there is less
-  padding, and fewer scales are stored with quantised codes.
+- A small number of groups is a compromise: a column has more features of fewer experts, so there is
+  less padding, and quantised codes need fewer scales.
 
-If columns form segments, such as those of several wafers, experts are divided over the segments
-first, and a group never crosses the border of a segment.
+If columns form segments (for example one per wafer), experts are first divided over the segments,
+and a group never crosses a segment border.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ DISTRIBUTED, DEDICATED, GROUPED, AUTO = "distributed", "dedicated", "grouped", "
 EXPERT_PLACEMENTS = (DISTRIBUTED, DEDICATED)
 """Placements of experts that determine the number of groups: one group, or the maximum number.
 
-A number of groups, in decimal digits, is also a placement. A request may further use GROUPED, for which
-the compiler chooses a number of groups with little padding, and AUTO, which is DISTRIBUTED unless a
-search finds that the model does not fit that way.
+A number of groups, in decimal digits, is also a placement. A request may also use GROUPED, which
+lets the compiler choose a number of groups with little padding, and AUTO, which means DISTRIBUTED
+unless a search finds that the model does not fit that way.
 """
 
 

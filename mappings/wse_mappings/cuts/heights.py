@@ -1,4 +1,4 @@
-"""Heights of the bands (strips of mesh rows) of each wafer, by the bytes that they store."""
+"""Heights of each wafer's bands (strips of mesh rows), based on the bytes they store."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ F64 = npt.NDArray[np.float64]
 
 
 def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[float, ...]) -> list[list[int]]:
-    """Return the rows of every band of every wafer, so that the fullest PE is as empty as possible.
+    """Return the row count of every band of every wafer that minimises the fullest PE's bytes.
 
-    A band is a strip of mesh rows with regions side by side. More rows need not mean fewer bytes in
-    each: what is divided over rows is divided into whole elements, and the scales of a group of
-    elements are stored in every row that has any of the group.
+    A band is a strip of mesh rows with regions side by side. More rows do not necessarily mean
+    fewer bytes per row: dimensions are divided into whole elements, and the scales of a group of
+    elements are stored in every row that has any element of the group.
 
-    1. For a bound on the bytes of a row, each band needs a minimum number of rows.
-    2. Find the smallest bound with which the bands of every wafer fit, by bisection.
+    1. For a given bound on the bytes per row, compute the minimum number of rows of each band.
+    2. Find, by bisection, the smallest bound for which the bands of every wafer fit.
     3. Return the minimum numbers of rows for this bound.
 
     Args:

@@ -1,16 +1,16 @@
-"""Division of latent attention: features of single heads over rows, shared ones over columns.
+"""Division of latent attention: per-head features over rows, shared features over columns.
 
 In the absorbed form of multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1.2),
-queries are transformed into the space of the latent vectors, so that all heads read the cache as it
-is.
+queries are transformed into the space of the latent vectors, so that all heads read the cache
+directly.
 
-- Latent features and the rotated key are shared by all heads. Every column has its part of them for
-  all heads.
-- Features of single heads, before queries are absorbed and after values are expanded, are divided
-  over rows.
+- Latent features and the rotated key are shared by all heads. Every column has its part of these
+  features for all heads.
+- Per-head features, before queries are absorbed and after values are expanded, are divided over
+  rows.
 
-Each product in between therefore contracts over the axis along which its vector is divided, and
-leaves its result divided along the other axis.
+Each product in between therefore contracts over the axis along which its vector is divided, and its
+result is divided along the other axis.
 """
 
 from __future__ import annotations

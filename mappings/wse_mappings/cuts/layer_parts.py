@@ -1,6 +1,6 @@
 """Parts of a layer, between which a pipeline stage may begin or end.
 
-Part 0 is attention; the others are eighths of the feed-forward block, here called the block.
+Part 0 is attention; the other parts are eighths of the feed-forward block (here called the block).
 
 Attention and the block each add to the residual stream, so nothing else has to be sent between
 them. A part of a block has some of its features, or some features of each expert in a mixture. The
@@ -16,7 +16,7 @@ BLOCK_PARTS = 8
 """Number of equal parts of a feed-forward block."""
 
 LAYER_PARTS = 1 + BLOCK_PARTS
-"""Number of parts of a layer: attention is the first, and the others are the block."""
+"""Number of parts of a layer: first attention, then the parts of the block."""
 
 
 class Parts(NamedTuple):

@@ -1,7 +1,7 @@
 """Copies of a few outputs along a line of PEs, which shorten their paths to all PEs.
 
-They are used where a vector has fewer elements than the line has PEs. The line is divided into
-equal segments, and each has a copy of all outputs.
+They are used when a vector has fewer elements than the line has PEs. The line is divided into equal
+segments, each with a copy of all outputs.
 """
 
 from __future__ import annotations

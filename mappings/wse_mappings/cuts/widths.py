@@ -1,14 +1,14 @@
-"""Widths of regions side by side, whose PEs store whole features of tensors."""
+"""Widths of regions that are placed side by side and whose PEs store whole tensor features."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 ColumnBytes = Callable[[int], float]
-"""Function from the columns of a region to the bytes of weights and cache of one of them."""
+"""Function that maps a region's column count to the bytes of weights and cache per column."""
 
 PRECISION = 5e-4
-"""Relative precision at which the search for the minimum bound on bytes ends."""
+"""Relative precision of the search for the minimum bound on bytes."""
 
 
 def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Dead PEs and links of a fabric, the PEs that are still connected, and shortest routes.
 
-A dead PE has a dead router. A link is a pair of wires, one in each direction, which die together.
-It is named by the PE on its west or north side.
+A dead PE has a dead router. A link is a pair of wires, one in each direction, which fail together.
+It is identified by the PE on its west or north side.
 """
 
 from __future__ import annotations

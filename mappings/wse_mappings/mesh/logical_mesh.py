@@ -2,14 +2,14 @@
 
 Each row of the fabric skips its dead PEs, and some live ones so that all rows skip the same number
 (``wse_mappings.mesh.skips``). The logical PE in column c of a row is the (c + 1)-th PE that is not
-skipped. Rows with more dead PEs than that are left out. The result is a mesh with fewer columns,
-and possibly fewer rows, whose neighbours are still close to each other. This is sparing by columns
-with shifting, as reviewed by Koren and Singh (Computer 23(7), 1990).
+skipped. Rows with more dead PEs than that are omitted. The result is a mesh with fewer columns, and
+possibly fewer rows, whose neighbours are still close to each other. This is sparing by columns with
+shifting, as reviewed by Koren and Singh (Computer 23(7), 1990).
 
 A link between logical neighbours is a route over physical links:
 
-- It is straight if possible.
-- To the next row, it goes down, and sideways by the difference of both rows' skips. It goes
+- The route is straight if possible.
+- To the next row, it goes down, and sideways by the difference between the two rows' skips. It goes
   sideways first if those links work.
 - If these links are broken, it is a shortest route around the faults.
 """

@@ -1,4 +1,4 @@
-"""Paths over physical links as straight segments, and the words that they carry on these links."""
+"""Paths over physical links as straight segments, and the number of words on these links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rectangles for the stages of a mesh: bands of regions in snake order, whose neighbours touch."""
+"""Rectangles for the stages on a mesh: bands of regions in snake order, whose neighbours touch."""
 
 from __future__ import annotations
 

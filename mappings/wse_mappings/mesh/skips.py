@@ -1,10 +1,10 @@
 """PEs that each row skips, chosen so that logical columns stay as straight as possible.
 
-A row skips its dead PEs, and live ones until it has the same number of skips as every other row. A
-skip stays in its column from row to row until it is needed for a dead PE elsewhere. Then it moves,
-and the logical columns between its old and its new place shift by one PE. This is the k-server
-problem on a line (Manasse, McGeoch and Sleator, 1990), with skips as servers and dead PEs as
-requests. Each row is served from the one before with the minimum total distance.
+A row skips its dead PEs, plus enough live PEs to have as many skips as every other row. A skip
+stays in its column from row to row until it is needed for a dead PE elsewhere. Then it moves, and
+the logical columns between its old and its new place shift by one PE. This is the k-server problem
+on a line (Manasse, McGeoch and Sleator, 1990), with skips as servers and dead PEs as requests. For
+each row, the skips move from the previous row by the minimum total distance.
 """
 
 from __future__ import annotations

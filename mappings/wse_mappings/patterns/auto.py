@@ -1,11 +1,11 @@
-"""Search for the cheapest pattern of a line, timed by a cost function that the caller passes.
+"""Search for the cheapest pattern for a line, timed with a cost function passed by the caller.
 
 A family is a set of patterns that differ in an integer parameter: the group size of a two-phase
 reduce, the groups or levels of a K-tree, or the depth of an auto-gen tree. A family is tried at
-powers of two and at the number that its authors choose. The best family's number is then changed by
-half of itself, a quarter, and so on, as long as that reduces the cost. A pattern is not timed if
+powers of two and at the number chosen by its authors. The best family's number is then changed by
+half its value, a quarter, and so on, as long as this reduces the cost. A pattern is not timed if
 its lower bound is not below the best cost so far. The bound follows from its longest path and from
-the words that a PE receives.
+the number of words that a PE receives.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Operation = Literal["reduce", "all_reduce", "broadcast"]
 Cost = Callable[[LineSchedule], float]
 """Function that returns the cycles of a pattern on its lines.
 
-The words, the machine and the software are the caller's. The cycles must satisfy three bounds: a
-hop takes at least one cycle, a relay takes at least one level, and a PE receives at most one word
-per cycle.
+The caller determines the number of words, the machine and the software. The cycles must satisfy
+three bounds: a hop takes at least one cycle, a relay takes at least one level, and a PE receives at
+most one word per cycle.
 """
 RootedPattern = tuple[LineSchedule, int]
 """A pattern and its root."""

@@ -1,10 +1,10 @@
-"""Auto-gen reduce: the tree over a line with the fewest hops of all trees of a given depth.
+"""Auto-gen reduce: the tree over a line with the fewest hops among all trees of a given depth.
 
-The last s of n PEs reduce into their first PE, which is n - s places from the root. The root
-reduces the others before it receives this sum. Two colours alternate by the sender's level. The
-words of a farther subtree wait while the last PE of a nearer subtree has not sent its own on the
-same colour. Depth 1 is the star and depth P - 1 the chain. Source: Luczynski et al., Near-Optimal
-Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
+The last s of n PEs reduce into the first PE among them, which is n - s places from the root. The
+root reduces the other PEs before it receives this sum. Two colours alternate by the sender's level.
+The words of a farther subtree wait until the last PE of a nearer subtree has sent its own words on
+the same colour. Depth 1 is the star and depth P - 1 the chain. Source: Luczynski et al.,
+Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Patterns between wafers that have regions of the same rectangle.
+"""Patterns between wafers whose regions cover the same rectangle.
 
-The columns of the regions are counted through all wafers. One column of each wafer, at the same
-place, sends and receives over the links between wafers. In an all-reduce, every wafer adds the
-words of all wafers in the order of the wafers, so all end with the same bits. There are two ways to
-do so:
+The columns of the regions are numbered consecutively over all wafers. One column of each wafer, at
+the same position, sends and receives over the links between wafers. In an all-reduce, every wafer
+adds the words of all wafers in wafer order, so all results are bit-identical. There are two ways to
+do this:
 
-- Each wafer sends all its words to each of the others.
-- The words are cut into one part per wafer. Each wafer sums one part (a reduce-scatter) and sends
-  the result to the others (an all-gather).
+- Each wafer sends all its words to every other wafer.
+- The words are divided into one part per wafer. Each wafer sums one part (a reduce-scatter) and
+  sends the result to the other wafers (an all-gather).
 
-The order of sums is the same in both, and so are the messages here. The second way moves the
-minimum number of bytes, but adds one latency of the link. Source: Chan et al., Collective
+The summation order and the messages listed here are the same in both cases. The second way moves
+the minimum number of bytes but adds one link latency. Source: Chan et al., Collective
 communication: theory, practice, and experience, Concurrency and Computation 19, 2007.
 """
 

@@ -1,7 +1,7 @@
-"""Cache shift: the last rows of a region move their oldest KV-cache entry one row up, all at once.
+"""Cache shift: the last rows of a region concurrently move their oldest KV-cache entry one row up.
 
-Two colours alternate by parity of the row. Source: He et al., WaferLLM, OSDI 2025, section on the
-KV cache.
+Two colours alternate by row parity. Source: He et al., WaferLLM, OSDI 2025, section on the KV
+cache.
 """
 
 from __future__ import annotations

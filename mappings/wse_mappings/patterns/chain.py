@@ -1,6 +1,6 @@
 """Chain reduce: every PE adds its words to the stream from the east and sends the sum west.
 
-A PE needs one fused operation. Two colours alternate by parity of the PE. Source: Luczynski et al.,
+A PE needs one fused operation. Two colours alternate by PE parity. Source: Luczynski et al.,
 Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """
 

@@ -1,8 +1,8 @@
 """Edge stream: all PEs of a line send words to the edge of the mesh, or receive words from there.
 
-One colour is used. The PE next to the end sends first, and its router then passes the words of the
-PEs behind it, as in a star reduce. In the opposite direction, the words for the farthest PE come
-first.
+One colour is used. The PE closest to the edge sends first, and its router then passes on the words
+of the PEs behind it, as in a star reduce. In the opposite direction, the words for the farthest PE
+come first.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Gather along a line: some PEs have parts of the words, and one PE of the line receives all parts.
+"""Gather along a line: some PEs have parts of the words, and one PE receives all parts.
 
-All parts travel on one colour. A router passes the parts of its own PE first, and then those from
-farther away. The router of the root passes the parts of one side before those of the other. Parts
-follow each other without a gap, because none waits for a sum. The root is therefore busy for the
-number of words plus one path.
+All parts travel on one colour. A router first passes the parts of its own PE, and then the parts
+from farther away. The root's router passes the parts of one side before the parts of the other
+side. Parts follow each other without gaps because none waits for a sum. The root is therefore busy
+for as many cycles as there are words, plus the latency of one path.
 """
 
 from __future__ import annotations

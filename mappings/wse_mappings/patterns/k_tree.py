@@ -1,12 +1,12 @@
 """K-tree reduce and all-reduce with any number of levels, over whole lines or segments of lines.
 
-In each level, the remaining places are cut into groups. In each group, two chains run toward its
-middle, the local root. The local roots are the places of the next level, and routers between them
-pass the words through. In the last level, all places are one group. In an all-reduce, the global
-root then multicasts in both directions.
+In each level, the remaining places are divided into groups. In each group, two chains run toward
+the middle, the local root. The local roots are the places of the next level, and the routers
+between them pass the words through. In the last level, all places form one group. In an all-reduce,
+the global root then multicasts in both directions.
 
-One level is the two-way chain to the centre, two levels are MeshGEMV's tree. Source: He et al.,
-WaferLLM, OSDI 2025, MeshGEMV.
+With one level, this is the two-way chain to the centre; with two levels, it is MeshGEMV's tree.
+Source: He et al., WaferLLM, OSDI 2025, MeshGEMV.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from wse_mappings.schedule import Arrival, LineSchedule, outward_multicasts, uni
 
 Message = tuple[int, int, Arrival]
 Groups = tuple[int, ...] | None
-"""Number of groups in each level but the last; None for two levels with ``group_count`` groups."""
+"""Number of groups per level, except the last; None for two levels with ``group_count`` groups."""
 
 FEWEST_RELAYS, EQUAL_GROUPS = 0, -1
-"""Rules for the number of groups if it is not given: `group_count` and `equal_group_count`."""
+"""Rules for the number of groups if it is not specified: `group_count` and `equal_group_count`."""
 
 COLOURS_PER_LEVEL = 4  # two directions, each alternating between two colours
 COLOURS_OF_BROADCAST = 2
@@ -53,7 +53,7 @@ def relays_of(count: int, groups: Groups = None) -> int:
 
     Args:
         count: Number of PEs.
-        groups: Number of groups in each level except the last; None for two levels with
+        groups: Number of groups per level, except the last; None for two levels with
             ``group_count`` groups.
 
     >>> relays_of(64, ()), relays_of(64, (8,)), relays_of(64, (16, 4))
@@ -100,7 +100,7 @@ def k_tree(
 
     For each segment:
 
-    1. In each level, cut the remaining places into groups; in the last level, into one group.
+    1. In each level, divide the remaining places into groups; in the last level, into one group.
     2. In each group, two chains run toward the place in its middle. The middles are the places of
        the next level.
     3. With ``broadcast``, multicast in both directions from the root, which is left after the last
@@ -108,9 +108,9 @@ def k_tree(
 
     The root of a segment is ``root_of(segment length, groups)`` PEs from its start. A level has
     four colours: two directions, each alternating between two colours. A broadcast has two, so the
-    total is 4 K + 2: the published 10 for K = 2. With ``shared_colours`` it is 2 K + 1. This is
-    possible because no PE sends in both directions in a level, and because a router can send one
-    colour in both directions.
+    total is 4 K + 2, which gives the published 10 for K = 2. With ``shared_colours``, the total is
+    2 K + 1. This is possible because no PE sends in both directions in a level, and because a
+    router can forward one colour in both directions.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
@@ -118,16 +118,16 @@ def k_tree(
         broadcast: Whether every PE gets the result (all-reduce) or only the root (reduce).
         segments: (start, length) of independent segments; the whole line if empty. A segment has at
             most as many groups as places.
-        groups: Number of groups in each level but the last: K - 1 numbers for K levels. None for
+        groups: Number of groups in each level except the last: K - 1 numbers for K levels. None for
             two levels with the fewest relays.
-        shared_colours: Whether both directions of a level share its colours, and both directions of
-            the multicast.
+        shared_colours: Whether both directions of a level share its colours, as do both directions
+            of the multicast.
         to_all: With ``broadcast``, whether the result of the only segment goes to all PEs of the
             line.
 
     Raises:
         ValueError: A number of groups is below 1 or, on the whole line, above the number of places
-            of its level.
+            in its level.
     """
     _check(length, groups, is_whole_line=not segments)
     line_segments = segments or ((0, length),)

@@ -15,7 +15,7 @@ _PATTERNS: Final = (chain.PATTERN, star.PATTERN, binary_tree.PATTERN, two_phase.
 LINE_REDUCES: Final = MappingProxyType(
     {pattern.name: pattern.reduce for pattern in _PATTERNS if pattern.reduce is not None}
 )
-"""Reduces of a line by the names of their patterns, in the order in which searches try them."""
+"""Reduces of a line, keyed by pattern name, in the order in which searches try them."""
 
 
 def sample_reduce(sizes: Sizes) -> tuple[str, Reduce]:

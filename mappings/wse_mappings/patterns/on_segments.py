@@ -1,7 +1,8 @@
 """All-reduce over segments of a line, built from any reduce or all-reduce of a whole line.
 
-Each segment is treated as a line by itself, whose pattern is moved to its place. A reduce is
-followed by a multicast. The result goes to the PEs of the segment, or to all PEs of the line.
+Each segment is treated as a separate line, and its pattern is moved to the segment's position. A
+reduce is followed by a multicast. The result goes to the PEs of the segment, or to all PEs of the
+line.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Description of a pattern besides its messages, as searches, closed forms and checks need it.
+"""Description of a pattern, apart from its messages, for searches, closed forms and checks.
 
-Each file of this folder that makes messages has a ``PATTERN``, which
-`wse_mappings.patterns.catalogue` finds. Other packages add patterns by entry points of the group
-``wse.patterns``.
+Each file in this folder that creates messages has a ``PATTERN``, which
+`wse_mappings.patterns.catalogue` finds. Other packages add patterns through entry points in the
+group ``wse.patterns``.
 
-`Terms` are the quantities that the published cost model of collectives counts, before
-``wse.backends.fabric.line.closed_forms`` turns them into cycles of a machine. Source: Luczynski,
+`Terms` are the quantities of the published cost model of collectives, before
+``wse.backends.fabric.line.closed_forms`` converts them to cycles of a machine. Source: Luczynski,
 Gianinazzi, Iff, Wilson, De Sensi, Hoefler, Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv
 2404.15888.
 """

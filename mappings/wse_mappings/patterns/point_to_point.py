@@ -1,7 +1,7 @@
-"""Point-to-point streams: each carries the words of one PE to another, over its own route.
+"""Point-to-point streams: each carries the words of one PE to another over its own route.
 
-There are no relays. Streams that have no PE in common share a colour, so no switches are needed.
-The number of colours is the maximum number of streams at one PE.
+There are no relays. Streams that have no PE in common can share a colour, so no switches are
+needed. The number of colours is the maximum number of streams at one PE.
 """
 
 from __future__ import annotations

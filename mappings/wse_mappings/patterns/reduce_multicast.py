@@ -1,4 +1,4 @@
-"""All-reduce by a reduce, followed by a multicast of the sum from its root in both directions.
+"""All-reduce as a reduce followed by a multicast of the sum from its root in both directions.
 
 Broadcasts are nearly free on a mesh. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce,
 HPDC 2024, arXiv 2404.15888.

@@ -1,9 +1,9 @@
-"""Ring all-reduce over the interleaved ring: a reduce-scatter round the ring, then an all-gather.
+"""Ring all-reduce over the interleaved ring: a reduce-scatter around the ring, then an all-gather.
 
 Neighbours on the ring are at most two hops apart. In step t, place k sends part k - t of the words.
-In the first P - 1 steps the receiver adds it, in the second P - 1 steps the receiver stores it.
-Each half uses three colours. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024,
-arXiv 2404.15888, which also gives the cost.
+In the first P - 1 steps, the receiver adds the part; in the next P - 1 steps, the receiver stores
+it. Each half uses three colours. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC
+2024, arXiv 2404.15888, which also gives the cost.
 """
 
 from __future__ import annotations

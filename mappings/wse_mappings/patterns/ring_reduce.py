@@ -1,7 +1,7 @@
 """Row sums of dist-GEMM-T: in round t, line i sums into the PE ``t`` places back on the ring.
 
-Two opposite chains converge on the root, which adds the stream from the low side and then that from
-the high side. Source: He et al., WaferLLM, OSDI 2025, dist-GEMM-T.
+Two opposite chains converge on the root, which adds the stream from the low side first and then the
+stream from the high side. Source: He et al., WaferLLM, OSDI 2025, dist-GEMM-T.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Shifts along the interleaved ring: one step for all lines, and the alignment of MeshGEMM.
 
-A ring uses three colours, by position modulo 3. The alignment adds a colour for its opposite
-direction. Source: He et al., WaferLLM, OSDI 2025, MeshGEMM.
+A ring uses three colours, selected by position modulo 3. The alignment needs one more colour for
+the opposite direction. Source: He et al., WaferLLM, OSDI 2025, MeshGEMM.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ring patterns that run at once: keys and values along one axis, and both axes of MeshGEMM."""
+"""Concurrent ring patterns: keys and values along one axis, and both axes of MeshGEMM."""
 
 from __future__ import annotations
 

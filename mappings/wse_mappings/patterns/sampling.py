@@ -1,4 +1,4 @@
-"""Cases of random sizes, on which the two timing models of a pattern are compared."""
+"""Randomly sized cases for comparing the two timing models of a pattern."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The root is the north-west corner.
 
-Even rows flow west and odd rows east, and the ends of rows turn north. Source: Luczynski et al.,
+Even rows flow west, odd rows flow east, and row ends turn north. Source: Luczynski et al.,
 Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """
 

@@ -1,8 +1,8 @@
-"""Star reduce: PE 0 adds the words of one PE after another, beginning with the nearest.
+"""Star reduce: PE 0 adds the words of all PEs sequentially, starting with the nearest.
 
-A PE that has sent its words then passes those of the PEs behind it. One colour with two switch
-positions is used. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv
-2404.15888.
+After sending its own words, a PE passes on the words of the PEs behind it. One colour with two
+switch positions is used. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024,
+arXiv 2404.15888.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Translation: PEs of one rectangle send pieces of their words to the PEs of another rectangle.
 
 Streams travel along their row first, then along the column, all on one colour. On each link, the
-stream whose source is nearest leaves first and ends farthest. A PE sends its own words, and then
-its router passes those of the PEs behind it. A receiver lets the words for PEs beyond it pass
-before it takes its own.
+stream with the nearest source leaves first and ends farthest. A PE sends its own words first, and
+then its router passes on the words of the PEs behind it. A receiver lets the words for PEs beyond
+it pass before it takes its own.
 """
 
 from __future__ import annotations

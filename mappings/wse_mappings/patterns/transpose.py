@@ -5,14 +5,13 @@ Hook k consists of row k from column k on and column k from row k on: one line o
 exchange places on a hook. Both are at the same distance from its bend, on hook min(i, j) and on
 mirrored hook max(i, j).
 
-Every PE is on one hook of either kind, and no link on two, so all hooks work at once and only the
-words over a hook's bend limit the time. The pairs are divided over both kinds of hooks such that no
-bend passes more than ``(1 - 1 / sqrt(2)) side`` tiles in a direction. Half of the tiles have to
-cross the middle of the mesh in any case, ``side / 4`` per link.
+Every PE is on one hook of each kind, and no link is on two hooks, so all hooks work concurrently
+and only the words that cross a hook's bend limit the time. The pairs are divided between the two
+kinds of hooks so that no bend passes more than ``(1 - 1 / sqrt(2)) side`` tiles per direction. In
+any scheme, half of the tiles have to cross the middle of the mesh, ``side / 4`` per link.
 
-On a hook, the innermost pair goes first. A PE sends or receives its own tile, and afterwards its
-router passes the others through. Each direction therefore needs one colour with two switch
-positions.
+On a hook, the innermost pair goes first. A PE sends or receives its own tile, and then its router
+lets the other tiles pass. Each direction therefore needs one colour with two switch positions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Two-phase reduce: chains inside groups of neighbours, then a chain of the groups' heads, to PE 0.
+"""Two-phase reduce: chains inside groups of neighbours, then a chain of the group heads to PE 0.
 
-Groups are counted from the east end, and the western one may be smaller. Two colours alternate by
-parity inside a group and are exchanged between groups. A PE that has sent its words then passes the
-words of the second phase on the colour that it used. Source: Luczynski et al., Near-Optimal
-Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
+Groups are numbered from the east end, and the westernmost group may be smaller. Two colours
+alternate by parity inside a group and are swapped from group to group. After sending its own words,
+a PE passes on the words of the second phase on the same colour. Source: Luczynski et al.,
+Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """
 
 from __future__ import annotations

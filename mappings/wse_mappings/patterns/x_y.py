@@ -1,4 +1,4 @@
-"""X-Y reduce: a reduce along every row, then one along the first column, to the north-west corner.
+"""X-Y reduce: a reduce along every row, then along the first column, into the north-west corner.
 
 Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """

@@ -1,4 +1,4 @@
-"""The auto strategy: the best of all other strategies, on all of each wafer or on a part of it."""
+"""The auto strategy: the best of all other strategies, on all or part of each wafer."""
 
 from __future__ import annotations
 

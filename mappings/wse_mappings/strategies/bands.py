@@ -8,7 +8,7 @@ from wse_mappings.cuts.split import ceil_div
 from wse_mappings.strategies.strategy import Demand, Layout, Strategy
 
 MAX_BANDS = 12
-"""Maximum number of bands that are tried.
+"""Maximum number of bands to try.
 
 The number of regions is limited by the number of layers and tables per wafer.
 """

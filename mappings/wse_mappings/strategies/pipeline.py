@@ -9,7 +9,7 @@ from wse_mappings.mesh.placement import even_bands
 from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strategy
 
 MAX_STAGES = 16
-"""Maximum number of regions per wafer that are tried if their shape is not stated."""
+"""Maximum number of regions per wafer to try if their shape is not specified."""
 
 
 class Pipeline(Strategy):

@@ -1,11 +1,11 @@
 """Attention with grouped keys: projections, rotation, KV cache, scores, softmax, values and output.
 
-Heads are divided over the columns of the region, the entries of the KV cache over its rows. In
-decode and in prefill with thin-gemm, every PE has all tokens of the phase. Sums over the rows and
-columns are all-reduces, ten per layer as in WaferLLM's decode; those of scores run inside each head
-group. In prefill with MeshGEMM, tokens are divided over rows. Blocks of the cache travel along the
-ring of each column, and each PE keeps running maxima and sums. Sources: He et al., WaferLLM, OSDI
-2025, for the placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring.
+Heads are divided over the columns of the region, and KV-cache entries over its rows. In decode and
+in prefill with thin-gemm, every PE has all tokens of the phase. Sums over rows and columns are
+all-reduces, ten per layer as in WaferLLM's decode; score sums run inside each head group. In
+prefill with MeshGEMM, tokens are divided over rows. Blocks of the cache travel along the ring of
+each column, and each PE keeps running maxima and sums. Sources: He et al., WaferLLM, OSDI 2025, for
+the placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Dispatch of tokens to experts on other wafers, and combination of the results.
 
 With mapping ``expert``, the experts of all layers form one stage over all wafers, on the PEs that
-also store the layers. On the layer's own wafer, words therefore move inside PEs. The selected ids
+also store the layers. On the layer's own wafer, words therefore stay inside PEs. The selected ids
 and weights are sent to every wafer. Hidden vectors are sent to the wafers that have selected
-experts, which send their sums back. A wafer gets the vectors of all tokens or of none. Source: the
-all-to-all of GShard (Lepikhin et al., arXiv 2006.16668), with one wafer on one side.
+experts, which send their sums back. A wafer gets the vectors of either all tokens or none. Source:
+the all-to-all of GShard (Lepikhin et al., arXiv 2006.16668), with one wafer on one side.
 """
 
 from __future__ import annotations

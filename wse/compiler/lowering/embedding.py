@@ -1,7 +1,7 @@
 """Embedding: from token ids to the residual stream.
 
-The table is divided over columns by vocabulary entry. Each column looks up the ids that it stores,
-and an all-reduce along rows adds up the results. Learned positions are looked up in the same way.
+The table is divided over columns by vocabulary entry. Each column looks up the ids it stores, and
+an all-reduce along rows adds up the results. Learned positions are looked up in the same way.
 """
 
 from __future__ import annotations

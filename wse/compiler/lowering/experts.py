@@ -1,15 +1,15 @@
-"""Mixture of experts: the choice on every PE, then products with the selected experts only.
+"""Mixture of experts: expert selection on every PE, then products with the selected experts only.
 
 1. The outputs of the router are divided over columns. With the rewrite `router_copies`, several
-   column segments compute them all, and the segment in the middle provides them. An all-reduce
-   along rows distributes them to every PE, so that all PEs make the same choice.
-2. Hidden vectors are on every column already. Each PE lists its pairs: a token and a selected
+   column segments compute all outputs, and the segment in the middle provides them. An all-reduce
+   along rows distributes the outputs to every PE, so that all PEs make the same choice.
+2. Hidden vectors are already on every column. Each PE lists its pairs: a token and a selected
    expert that is stored on the PE's column.
-3. The PE multiplies with the tiles of the experts of its pairs.
-4. The results of all columns for a token are added up along rows.
+3. The PE multiplies by the tiles of the experts in its pairs.
+4. Each token's results from all columns are added up along rows.
 
-Sources of the choices: the routers of the models that `wse.models.spec.Experts` describes, as
-implemented in Hugging Face transformers 5.x.
+Sources of the selection rules: the routers of the models that `wse.models.spec.Experts` describes,
+as implemented in Hugging Face transformers 5.x.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Feed-forward block: gate and up side by side or up alone, the activation, and down."""
+"""Feed-forward block: gate and up side by side (or up alone), the activation, and down."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The end of a token: the last hidden vector, the logits, and the next id.
 
-Decode has one next id per user. A verification pass has one next id after each token. The id is the
-arg max of the logits, computed on PEs, or selected by the host.
+Decode has one next id per user. A verification pass has one next id after each token. The id is
+either the arg max of the logits, computed on PEs, or selected by the host.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Linear layers: with weights in place, with moving copies of them, or with prefill's own weights.
+"""Linear layers: with weights in place, with moving copies, or with weights stored for prefill.
 
 - In place: MeshGEMV in decode, thin GEMM in prefill.
 - On the mesh with decode's tiles, a copy of the tiles moves. Projections that contract over rows
-  are aligned at run time (MeshGEMM), the products back to hidden features use dist-GEMM-T.
+  are aligned at run time (MeshGEMM); the products back to hidden features use dist-GEMM-T.
 - On the mesh with prefill's own tiles, which are stored aligned, only activations are aligned, once
-  for all products with them. The tiles themselves move and are back in place after a full cycle of
-  the ring.
+  for all products that use them. The tiles themselves move and are back in place after a full round
+  of the ring.
 
 Source: He et al., WaferLLM, OSDI 2025 (arXiv 2502.04563).
 """

@@ -18,7 +18,7 @@ from wse.program.isa.linear import gemv_cycles, matmul_cycles
 from wse.program.isa.pe_costs import PeCosts
 
 UNPACKED_CODES = 128
-"""Codes that are unpacked at a time by default, enough to amortise the cost of starting."""
+"""Number of codes to unpack at a time by default, enough to amortise the start-up cost."""
 
 
 def local_product(

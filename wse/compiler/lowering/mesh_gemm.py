@@ -1,7 +1,7 @@
 """Matrix products whose operands travel on the rings of a square region: MeshGEMM and dist-GEMM-T.
 
-Each row and each column of the region is a ring. The ring visits every second PE on its way out and
-the others on its way back, so neighbours on a ring are at most two hops apart. Source: He et al.,
+Each row and each column of the region is a ring. The ring visits every second PE on the way out and
+the remaining PEs on the way back, so ring neighbours are at most two hops apart. Source: He et al.,
 WaferLLM, OSDI 2025 (arXiv 2502.04563), sections on MeshGEMM and on prefill.
 """
 

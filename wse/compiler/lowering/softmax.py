@@ -1,4 +1,4 @@
-"""Softmax of attention scores and the values that it weights, for all kinds of attention."""
+"""Softmax of attention scores, and the weighted values, for all kinds of attention."""
 
 from __future__ import annotations
 

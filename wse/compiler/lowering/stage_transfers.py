@@ -82,13 +82,13 @@ def _send_vectors(
     vectors: int,
     choice_elements: int = 0,
 ) -> None:
-    """Send hidden vectors from the current stage to another one, and continue there.
+    """Send hidden vectors from the current stage to another stage, and continue there.
 
     1. Choose the columns that send. With tokens on the mesh, every PE sends its tile to the
        corresponding PE. Otherwise all columns have the same vectors: if the regions are above each
-       other, the columns that both have divide the rows between them; if not, one column sends.
-    2. Send the vectors. If the regions divide the hidden vector differently, it is divided again on
-       the way, and the padding of the target is cleared first.
+       other, their common columns divide the rows between them; if not, one column sends.
+    2. Send the vectors. If the regions divide the hidden vector differently, it is redistributed
+       during the transfer, after clearing the padding of the target.
     3. Multicast along the rows of the target region, if not all of its columns have received the
        vectors.
 
@@ -99,8 +99,8 @@ def _send_vectors(
         at: Vectors on the current stage.
         target_address: Vectors on the other stage.
         vectors: Number of hidden vectors.
-        choice_elements: Elements after the vectors that are the same in all rows. Both regions then
-            have equal numbers of rows.
+        choice_elements: Number of elements after the vectors that are the same in all rows. If not
+            0, both regions have the same number of rows.
     """
     source, cut, target_cut = c.builder.stage, c.cut, c.cuts[target]
     elements, received_elements = (

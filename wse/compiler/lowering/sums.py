@@ -1,7 +1,7 @@
 """All-reduces over the rows and columns of a region, and over the columns of its head groups.
 
 A head group is a set of neighbouring columns that share the features of the same heads. Along the
-rows of a region that spans several wafers, values are combined on each wafer first, then between
+rows of a region that spans several wafers, values are first combined on each wafer, then between
 wafers.
 """
 
@@ -48,12 +48,12 @@ def all_reduce(
         arrival: How values are combined: sum, maximum, or arg max.
         count: Buffer from which PEs read the number of (token, expert) pairs, if ``elements``
             depends on it.
-        over_rows: Elements of all rows together, without padding, for a sum along rows whose rows
-            have different elements; 0 if all rows have the same elements. It determines the bytes
-            that are sent between wafers.
+        over_rows: Total number of elements in all rows, without padding, for a sum along rows that
+            have different elements; 0 if all rows have the same elements. It determines the number
+            of bytes sent between wafers.
         column_range: First column and number of columns that have values to combine, for a sum
             along rows; None for all.
-        to_all: Whether all columns receive the result, not only those in ``column_range``.
+        to_all: Whether all columns receive the result, not only the columns in ``column_range``.
     """
     if axis == ROWS and c.cut.span > 1:
         at = SymAddress(buffer=buffer) if isinstance(buffer, SymBuffer) else buffer

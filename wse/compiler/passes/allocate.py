@@ -1,8 +1,8 @@
 """Pass 6: assign a byte address in SRAM to every buffer of every stage.
 
 All PEs of a stage have the same memory map. Two buffers share memory if their values are never
-needed in the same step. The input and the output of a kernel also share memory if the kernel
-overwrites its input while it reads it for the last time.
+needed in the same step. A kernel's input and output also share memory if the kernel overwrites its
+input while reading it for the last time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Buffer, Stage
 
 MAX_ORDERS = 12
-"""Maximum number of orders in which the temporary buffers of a stage are placed."""
+"""Maximum number of orders to try when placing the temporary buffers of a stage."""
 
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
 

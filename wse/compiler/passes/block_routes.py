@@ -1,6 +1,6 @@
-"""Routes that the steps of a block need. A route is the use of some colours by a transfer.
+"""Routes needed by the steps of a block. A route is the use of some colours by a transfer.
 
-A route belongs to all PEs of the lines of its transfer. Patterns that differ only in what a PE does
+A route covers all PEs on the lines of its transfer. Patterns that differ only in what a PE does
 with arriving words have the same routes.
 """
 

@@ -1,14 +1,14 @@
-"""Colouring: choose colours for the routes of one stage, and which routes share colours.
+"""Colouring: the choice of colours for the routes of one stage, and of routes that share colours.
 
 A route is the use of some colours by a transfer on all PEs of its lines. A wafer has few colours,
 and setting up a colour for another route at run time (a route rewrite) costs cycles. Routes that
-run at the same time must not share a colour.
+run concurrently must not share a colour.
 
 Routes of *token phases* (decode and verification) have priority, because they run once per
-generated token. As many of them as possible get colours that no other route uses; the rest share a
-pool of colours, the smallest that suffices. Then single routes are moved as long as this reduces
-the number of route rewrites per token. Routes that only prompts need may share any colours,
-preferably those that are used least. Sets of routes are integers whose bit i stands for route i.
+generated token. As many of them as possible get colours that no other route uses; the rest share
+the smallest sufficient pool of colours. Then single routes are moved as long as this reduces the
+number of route rewrites per token. Routes that only prompts need may share any colours, preferably
+the least used ones. Sets of routes are integers whose bit i stands for route i.
 """
 
 from __future__ import annotations

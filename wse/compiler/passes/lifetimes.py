@@ -1,6 +1,6 @@
-"""Lifetimes of buffers: in which steps the value of each buffer is needed.
+"""Buffer lifetimes: the steps in which the value of each buffer is needed.
 
-The memory allocation uses them: buffers that are never live in the same step may share memory.
+Memory allocation uses them: buffers that are never live in the same step may share memory.
 """
 
 from __future__ import annotations

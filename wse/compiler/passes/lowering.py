@@ -136,10 +136,11 @@ def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
 
 
 _Layers = dict[tuple[Layer, int, int, Parts], tuple[Block, dict[SymBuffer, int]]]
-"""Lowered layers, so that equivalent layers are lowered once.
+"""Lowered layers, kept so that equivalent layers are lowered only once.
 
-Keys are the kind of layer, rows and columns of its region, and the parts of the layer there. Values
-are the block of steps and the number of elements that the steps request of each buffer.
+Keys are the kind of layer, the rows and columns of its region, and the parts of the layer in the
+region. Values are the block of steps and the number of elements that the steps request from each
+buffer.
 """
 
 

@@ -1,13 +1,13 @@
-"""Pass 1: divide the layers into stages, and choose a wafer, a band and a size for each region.
+"""Pass 1: divide the layers into stages, and choose the wafer, band and size of each region.
 
-A stage consists of some consecutive layers on one region, a rectangle of PEs. Regions are side by
-side in bands, strips over the whole width of the mesh. The mapping strategy of the request decides
-which layers form a stage. Unless the request lists regions, the rows of a band and the columns of a
-region depend on the bytes that they store.
+A stage consists of consecutive layers on one region, a rectangle of PEs. Regions are placed side by
+side in bands, which are strips over the whole width of the mesh. The mapping strategy of the
+request decides which layers form a stage. Unless the request lists regions, the heights of bands
+and the widths of regions depend on the bytes that they store.
 
-The embedding is part of the first stage. The head is part of the last stage, or of the first one if
-both share a table, which is then stored once. Experts that are distributed over all wafers form a
-separate stage, which comes last.
+The embedding is part of the first stage. The head is part of the last stage, or of the first stage
+if the two share a table, which is then stored only once. Experts that are distributed over all
+wafers form a separate stage, which comes last.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Buffers that may share an address because a kernel overwrites an input that is not read again.
 
-An elementwise kernel, for example, may write each output over the input from which it is computed.
+For example, an elementwise kernel may write each output over the input that it is computed from.
 """
 
 from __future__ import annotations

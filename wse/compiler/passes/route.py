@@ -1,15 +1,15 @@
 """Pass 5: assign colours to the routes of all transfers.
 
-A colour is one of the few routes (24 on current wafers) for which a router can be set up at a time.
-A pattern, such as an all-reduce along rows, needs its colours on every PE of its lines. If all
-patterns of a stage together need more colours than the wafer has, some of them share colours.
-Before such a pattern runs, its routes are rewritten unless they are set up already, which costs
+A colour is one of the few routes (24 on current wafers) that a router can be set up for at a time.
+A pattern, such as an all-reduce along rows, needs its colours on every PE of its lines. If the
+patterns of a stage need more colours in total than the wafer has, some patterns share colours.
+Before such a pattern runs, its routes are rewritten unless they are already set up, which costs
 cycles. Published kernels do the same: working notes of a CS-3 language-model project (EPCC 2026)
 use 8 of 24 colours and rewrite routes 6 times per layer.
 
-Routes of generated tokens keep colours of their own as far as possible
-(`wse.compiler.passes.colouring`). A change between prompts and tokens is rare compared with a
-change between steps. Patterns of prompts may therefore take the colours of tokens, whose routes are
+Routes of generated tokens keep dedicated colours as far as possible
+(`wse.compiler.passes.colouring`). Switching between prompts and tokens is rare compared with
+switching between steps. Prompt patterns may therefore take over token colours; the token routes are
 restored at the end of a chunk.
 
 In the baseline schedule, the most frequently used routes keep their colours, whether prompts or
@@ -38,7 +38,7 @@ from wse.program.transfers.transfer_types import TRANSFERS
 from wse_mappings.result_cache import ResultCache
 
 DECODE_WEIGHT = 1000
-"""Weight of a use in a decoded token or a verification pass, relative to a use in a prompt."""
+"""Weight of a use in decode or a verification pass, relative to a use in a prompt."""
 
 
 @dataclass(kw_only=True)

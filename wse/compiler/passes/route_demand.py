@@ -1,4 +1,4 @@
-"""Demand of a stage for colours: what its routes need, and which of them may share colours.
+"""Colour demand of a stage: what its routes need, and which routes may share colours.
 
 A route is the use of some colours by a transfer on all PEs of its lines. Sets of routes are
 integers whose bit i stands for route i.
@@ -14,25 +14,24 @@ Visits = tuple[tuple[int, int], ...]
 
 
 class RouteDemand(NamedTuple):
-    """The routes of a stage that need colours, and which of them run at the same time.
+    """The routes of a stage that need colours, and which of them run concurrently.
 
     A route is the use of some colours by a transfer on all PEs of its lines. Routes are indexed in
-    descending order of use. Token phases are decode and verification, or the phases of prompts if
-    no others are compiled.
+    descending order of use. Token phases are decode and verification, or the prompt phases if no
+    others are compiled.
 
     Attributes:
-        widths: Number of colours that each route needs. They are consecutive.
+        widths: Number of consecutive colours that each route needs.
         is_in_tokens: Whether each route is used in token phases.
-        uses: How often each route is used. If routes of tokens have priority, these are only the
-            uses in prompts.
-        simultaneous_routes: For each route, the routes that are used at the same time, as a bit
-            set.
-        max_widths: Maximum number of colours that are needed at the same time, by the routes of
-            token phases and by all routes.
+        uses: How often each route is used. If token routes have priority, only uses in prompts are
+            counted.
+        simultaneous_routes: For each route, the routes that are used concurrently, as a bit set.
+        max_widths: Maximum number of colours needed concurrently, by the routes of token phases and
+            by all routes.
         tokens: For each token phase and each of its blocks of steps: the routes in the order in
             which the steps need them, and the number of consecutive runs of the block. Empty for
-            the baseline schedule: routes then stay where they are placed first, and routes in the
-            pool are rewritten in every run.
+            the baseline schedule, in which routes stay where they are first placed, and routes in
+            the pool are rewritten in every run.
     """
 
     widths: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""The error for a stage that needs more SRAM than its PEs have."""
+"""Error raised when a stage needs more SRAM than its PEs have."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""All rewrites by name: those of this package, and those of users' packages.
+"""All rewrites by name, from this package and from users' packages.
 
-A module of this package defines its rewrite as ``REWRITE``; other packages name theirs in an entry
-point.
+A module in this package defines its rewrite as ``REWRITE``; other packages name their rewrites in
+entry points.
 """
 
 from __future__ import annotations

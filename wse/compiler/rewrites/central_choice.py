@@ -1,12 +1,12 @@
-"""Rewrite: choose experts in the middle column, and send the choice instead of all outputs.
+"""Rewrite: select experts in the middle column, and send the selection instead of all outputs.
 
 With the rewrite `gathers`, the middle column has all outputs of a router and sends them to every
-column, and every PE makes the same choice. With this rewrite, the middle column chooses first. The
-ids and weights of the selected experts are a few words, while the outputs and their corrected
-values are hundreds.
+column, and every PE makes the same choice. With this rewrite, the middle column makes the choice
+first. The ids and weights of the selected experts take a few words, whereas the outputs and their
+corrected values take hundreds.
 
-All PEs run the same steps, so the other columns also choose, from whatever data they have. The
-received choice overwrites theirs.
+All PEs run the same steps, so the other columns also make a choice, from whatever data they have.
+The received choice overwrites it.
 """
 
 from __future__ import annotations

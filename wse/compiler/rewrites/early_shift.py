@@ -1,8 +1,8 @@
 """Rewrite: shift entries of the KV cache while queries, keys and values are all-reduced.
 
 Before a decoded token can be appended on the last row, the other rows pass their oldest entries up.
-This does not depend on the token. The shifts run in parallel with the last all-reduce before them,
-if no step in between uses the cache.
+This does not depend on the token. The shifts run in parallel with the preceding all-reduce if no
+step in between uses the cache.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Rewrite: compute exponentials of attention sinks while sums and values are all-reduced.
+"""Rewrite: compute the exponentials of attention sinks while sums and values are all-reduced.
 
-A sink is a trained score of each head that takes part in the softmax but has no value. Its weight,
-exp(sink - maximum), is added to the sums of the softmax. It depends on the common maximum, but not
-on these sums.
+A sink is a trained score per head that participates in the softmax but has no value. Its weight,
+exp(sink - maximum), is added to the softmax sums. It depends on the common maximum but not on these
+sums.
 
-1. The weights of sinks are computed in parallel with the all-reduce before they are needed, if that
-   is not the one of the maxima.
+1. The sink weights are computed in parallel with the all-reduce before they are needed, unless that
+   is the all-reduce of the maxima.
 2. The weights are added to the sums after the all-reduce.
 """
 

@@ -1,12 +1,11 @@
-"""Rewrite: compute cosines and sines of rotary positions while a product is all-reduced.
+"""Rewrite: compute the cosines and sines of rotary positions while a product is all-reduced.
 
 Without this rewrite, every rotation of queries or keys computes the cosines and sines itself. They
-depend only on the position of a token and on the rotary frequencies, not on the product that is
-rotated.
+depend only on the token position and the rotary frequencies, not on the product that is rotated.
 
 1. Cosines and sines are computed once, in parallel with the last transfer along rows or columns
    before the first rotation. They join the overlap group of that transfer if there is one.
-2. All rotations of the block read them instead of the frequencies.
+2. All rotations of the block read these values instead of the frequencies.
 """
 
 from __future__ import annotations

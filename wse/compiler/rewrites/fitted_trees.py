@@ -1,15 +1,15 @@
 """Rewrite: fit the number of groups of all-reduces to the length of their messages.
 
-An all-reduce is a K-tree: groups of PEs add up in their middles, and the middles add up. By default
-every tree has the number of groups with the fewest relays. The first word of a message waits for
-every relay on its path. The words after it wait for each other wherever a PE receives from two
-sides: inside a group, and again between the middles of the groups. Short messages are therefore
-fastest with the fewest relays. Long messages are fastest with few groups, where few streams of
-words meet in the same PE.
+An all-reduce is a K-tree: groups of PEs add up in their middles, and then the middles add up. By
+default, every tree has the number of groups with the fewest relays. The first word of a message
+waits for every relay on its path. The following words wait for each other wherever a PE receives
+from two sides: inside a group, and again between the middles of the groups. Short messages are
+therefore fastest with the fewest relays. Long messages are fastest with few groups, where few
+streams of words meet in the same PE.
 
-The search chooses the groups for every size (`wse.compiler.search.trees`). All-reduces for whose
-size it has chosen nothing stay unchanged. So do reduces, whose root other steps depend on, and
-all-reduces whose groups the request specifies.
+The search chooses the groups for every size (`wse.compiler.search.trees`). All-reduces of sizes for
+which it has chosen nothing stay unchanged. So do reduces, because other steps depend on their root,
+and all-reduces whose groups are specified in the request.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Rewrite: gather the outputs of a router from the columns that compute them.
 
 A router has one output per expert. Each output is on one column, and every PE needs all outputs.
-Without this rewrite, every column writes zeros in place of the outputs of other columns, and an
-all-reduce along rows adds up the columns.
+Without this rewrite, every column writes zeros for the outputs of other columns, and an all-reduce
+along rows adds up the columns.
 
-1. A column does not write zeros for the outputs of others.
+1. Columns do not write zeros for the outputs of other columns.
 2. Instead of a reduce, each column sends its outputs to the middle column, which does not have to
    wait for sums. If the choice of experts depends on corrected scores, scores and corrected scores
    are sent together.

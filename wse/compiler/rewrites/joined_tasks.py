@@ -1,9 +1,9 @@
 """Rewrite: run a step in the task of the preceding kernel, without dispatching a new task.
 
-A task is dispatched when words arrive that a PE waits for, which costs cycles. A step after a
-kernel on the same PE does not wait for words: the next kernel, or the sends and receives of a
-pattern, can be issued by the same task. The same is true for the first kernel of a layer after the
-last kernel of the preceding layer.
+When words that a PE waits for arrive, a task is dispatched, which costs cycles. A step after a
+kernel on the same PE does not wait for words: the same task can issue the next kernel, or the sends
+and receives of a pattern. The same applies to the first kernel of a layer after the last kernel of
+the preceding layer.
 """
 
 from __future__ import annotations

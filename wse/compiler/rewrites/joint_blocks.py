@@ -1,14 +1,14 @@
-"""Rewrite: merge the all-reduces of the shared block with those of the experts.
+"""Rewrite: merge the all-reduces of the shared block and of the experts.
 
 A shared block is a feed-forward block that every token uses in addition to its experts. Both read
 the same normalised vectors, and both results are added to the residual stream. Their sums are taken
-along the same lines, so those of the shared block can travel in front of those of the experts. This
+along the same lines, so the shared block's sums can travel in front of the experts' sums. This
 saves two all-reduces.
 
 1. Find the two all-reduces of the experts and the step that adds to the residual stream, and then
-   the same of the shared block. Its products must be available before the first all-reduce of the
-   experts.
-2. Store the sums of the shared block in front of those of the experts, in their buffers. The number
+   the corresponding steps of the shared block. The shared block's products must be available before
+   the first all-reduce of the experts.
+2. Store the shared block's sums in front of the experts' sums, in the experts' buffers. The number
    of the experts' sums may depend on the (token, expert) pairs of a column.
 3. Reorder the steps: first products of both, their all-reduce, activation of both, second products
    of both, their all-reduce. Then both are added to the residual stream, in the same order as

@@ -1,17 +1,18 @@
 """Rewrite: shift softmax by the maximum of each row, and find the common maximum in parallel.
 
 To avoid overflow, softmax subtracts the maximum from the scores. The result does not depend on the
-number that is subtracted as long as nothing overflows. Cache entries are divided over rows. Each
-row of PEs subtracts the largest score of its own entries, rounded to a multiple of ln 2. Before the
-sums and values of the rows are added up, they are multiplied by exp(own maximum - common maximum).
-This factor is a power of two, so no exponential is needed and nothing is rounded.
+subtracted number as long as nothing overflows. Cache entries are divided over rows. Each row of PEs
+subtracts the largest score of its own entries, rounded to a multiple of ln 2. Before the sums and
+values of the rows are added up, they are multiplied by exp(own maximum - common maximum). This
+factor is a power of two, so no exponential is needed and nothing is rounded.
 
 1. The maxima are rounded and copied. The copies are all-reduced while weights and values are
    computed with the row's own maxima. All steps before the rescaling that do not use the common
    maxima, including transfers along the other axis, form a chain in parallel with the all-reduce.
 2. Before the sums and values are all-reduced, they are multiplied by the factor.
 
-Sums and values must travel in one message (`merged_sums`), so that there is one place to rescale.
+Sums and values must travel in one message (`merged_sums`), so that there is a single place to
+rescale.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Mergeable norms: norms whose all-reduce can be merged with that of the products after them.
+"""Mergeable norms: norms whose all-reduce can be merged with the all-reduce of the next products.
 
 The rewrite `norm_scales` merges them. The steps of a norm compute sums, combine them in an
-all-reduce, and scale the vectors. The products are those of the normalised vectors with matrices.
+all-reduce, and scale the vectors. The products are the normalised vectors multiplied by matrices.
 """
 
 from __future__ import annotations

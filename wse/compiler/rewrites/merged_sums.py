@@ -1,12 +1,12 @@
 """Rewrite: merge two all-reduces along the same lines if the second does not depend on the first.
 
-In attention, the weights of the softmax and the weighted values are plain sums over cache entries
-once the maxima are known. Both can travel in one message, because the values are divided by the
-sums of the weights afterwards.
+In attention, both the softmax sums and the weighted values are plain sums over cache entries once
+the maxima are known. Both can travel in one message, because the values are divided by the sums of
+the weights afterwards.
 
 1. Two all-reduces with the same pattern along the same lines can be merged if no step between them
    uses the sums of the first one.
-2. The sums of the first one are stored in front of those of the second.
+2. The first one's sums are stored in front of the second one's sums.
 3. One all-reduce combines both.
 """
 

@@ -1,20 +1,20 @@
 """Rewrite: apply the scale of a norm after the product that follows, and merge their all-reduces.
 
 With y = W (g x) / rms(x), the scale is a single number per token. The sums of a norm are taken
-along the same lines as the partial sums of the product, so both can travel in one message.
-This saves the norm's own all-reduce and its pass over x. With a LayerNorm, y = (W (g x) - mean(x) W
-g) / sigma(x) + W b. The sums are those of x and of its squares, and PEs store W g and W b, which
-are computed before a run.
+along the same lines as the partial sums of the product, so both can travel in one message. This
+saves the norm's own all-reduce and its pass over x. With a LayerNorm, y = (W (g x) - mean(x) W g) /
+sigma(x) + W b. In this case, x and its squares are summed, and PEs store W g and W b, which are
+computed before a run.
 
 For every norm, consisting of sums, their all-reduce and the scaling:
 
-1. Find the products: the next all-reduce along the same lines must be of products with the
-   normalised vectors. Nothing else may read these vectors before it. If the norms of several
-   vectors share one all-reduce, the other vectors must be read after the products.
+1. Find the products: the next all-reduce along the same lines must add up products with the
+   normalised vectors. Nothing else may read these vectors before this all-reduce. If the norms of
+   several vectors share one all-reduce, the other vectors must be read after the products.
 2. Add up values and squares, and multiply x by the gain, in one kernel. The sums of all norms are
    stored in front of the products.
 3. Combine the sums and the products in one all-reduce.
-4. Scale the products. If the normalised vectors are read later, scale them, too; a LayerNorm is
+4. Scale the products. If the normalised vectors are read later, scale them as well; a LayerNorm is
    left unchanged in this case. Then apply the scalings of the other norms.
 """
 

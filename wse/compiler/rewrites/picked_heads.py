@@ -1,8 +1,8 @@
-"""Rewrite: divide by the softmax sums only the heads that a row of PEs uses afterwards.
+"""Rewrite: divide only the heads that a row of PEs uses afterwards by the softmax sums.
 
 After latent attention, every PE has the weighted values of all heads, because each row stores cache
 entries that all heads read. A row continues with the heads whose output projection it stores, often
-a single one. With this rewrite it selects these heads and divides them in one kernel, instead of
+a single head. With this rewrite, it selects and divides these heads in one kernel instead of
 dividing all heads first. The quotients are the same.
 """
 

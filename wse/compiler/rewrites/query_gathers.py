@@ -1,14 +1,14 @@
 """Rewrite: gather the queries of latent attention from the rows that compute them.
 
-A row computes the queries of its heads, often a part of one head's queries, but every row needs
-those of all heads. Without this rewrite, every row writes zeros in place of the queries of other
-heads, and an all-reduce along columns adds up the rows.
+A row computes the queries of its own heads, often only part of one head's queries, but every row
+needs the queries of all heads. Without this rewrite, every row writes zeros for the queries of
+other heads, and an all-reduce along columns adds up the rows.
 
 1. The rows that share a head add up their contributions in one of these rows.
 2. That row rounds and rotates the queries of its own head. Without the rewrite, every row does so
    for all heads.
-3. The middle row gathers the queries of all heads, which does not have to wait for sums.
-4. The middle row rounds them, which changes nothing, and multicasts them to all rows in the
+3. The middle row gathers the queries of all heads without having to wait for sums.
+4. The middle row rounds the queries, which changes nothing, and multicasts them to all rows in the
    activation type.
 """
 

@@ -5,10 +5,10 @@ inverse per head. Only then can it scale and rotate the queries and multiply the
 and scores are linear in the queries, and the scale of a head is a single number. The scale can
 therefore be applied to the scores instead, which are few in decode.
 
-1. Queries are multiplied by their gain when their squares are added up, and are rotated while the
-   sums travel.
-2. Scores are computed from queries without their scale. The roots and inverses are computed while
-   the scores are added up over the columns of a head group.
+1. Queries are multiplied by their gain when their squares are added up, and rotated while the sums
+   travel.
+2. Scores are computed from unscaled queries. The roots and inverses are computed while the scores
+   are added up over the columns of a head group.
 3. The scores are scaled.
 
 Keys are scaled as before, because they stay in the cache.

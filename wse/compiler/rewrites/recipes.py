@@ -1,4 +1,4 @@
-"""The rewrites of a schedule, and their application to the steps of a block."""
+"""The rewrites in a schedule, and their application to the steps of a block."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Rewrite:
         summary: What the rewrite does, in one sentence.
         source: Where the idea comes from.
         position: Position in the order in which rewrites are applied, lowest first. A rewrite sees
-            the steps that earlier ones have produced.
+            the steps produced by earlier rewrites.
         apply: Function that changes the steps of a block in place, given the context, the steps and
             a setting. It leaves blocks without the expected steps unchanged.
         invalid: Function that returns why the rewrite cannot be used for a model and a request; ""
@@ -75,4 +75,4 @@ needs_shared_block: Final = needs(
     lambda spec: spec.experts is not None and spec.experts.shared_size,
     "has no shared block in addition to its experts",
 )
-"""The check of a rewrite for models whose tokens all use a shared block in addition to experts."""
+"""Check for rewrites that need a shared block, which all tokens use in addition to experts."""

@@ -1,15 +1,15 @@
-"""Rewrite: compute router scores on the columns of its outputs, or for selected experts only.
+"""Rewrite: compute router scores on the columns of the outputs, or for selected experts only.
 
 The outputs of a router are divided over columns. Without this rewrite, an all-reduce sends them to
 every PE, which computes a sigmoid or an exponential of each. This can be avoided in two cases:
 
-1. Sigmoid: each column computes it for its own outputs before they are distributed. If a correction
-   is added for the choice, the column adds it to its own scores and sends both. PEs then do not
-   store the corrections of all experts.
+1. Sigmoid: each column computes the sigmoid of its own outputs before they are distributed. If a
+   correction is added for the selection, the column adds it to its own scores and sends both. PEs
+   then do not need to store the corrections of all experts.
 2. Softmax that is normalised over the selected experts: exp preserves the order, so the experts are
-   selected by their outputs, and exp is computed for the selected ones only.
+   selected by their outputs, and exp is computed only for the selected experts.
 
-Scores are computed as before if a softmax over all experts is needed. That is the case if weights
+Scores are computed as before if a softmax over all experts is needed. This is the case if weights
 are not normalised by their sum, or if groups of experts or a bias determine the choice.
 """
 

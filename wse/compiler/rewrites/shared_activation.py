@@ -1,14 +1,14 @@
 """Rewrite: divide the computation of activation functions between neighbouring PEs of a column.
 
 The products with gate and up are complete on all PEs of a column after their all-reduce. Without
-this rewrite, each of these PEs activates the same n features. With it, each of g neighbours
-activates n / g features and fills in zeros for the others. A sum over the g PEs, which is exact,
+this rewrite, each of these PEs activates the same n features. With this rewrite, each of g
+neighbours activates n / g features and fills in zeros for the others. An exact sum over the g PEs
 gives all n features to each of them.
 
 1. The columns are divided into groups of at least g rows.
 2. Every PE activates its part. If there are fewer features than neighbours, the features of all
-   tokens are divided as one vector. If the activated values are scaled right before and read
-   nowhere else, the PE scales its part only.
+   tokens are divided as one vector. If the input is scaled right before the activation and read
+   nowhere else, the PE scales only its own part.
 3. An all-reduce inside each group combines the parts. If columns store different experts, its
    length depends on the number of (token, expert) pairs. A pair that ends inside a word is padded
    with zeros, which are stored after all pairs.

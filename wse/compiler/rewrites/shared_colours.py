@@ -2,10 +2,10 @@
 
 The released K-tree uses four colours per level, two for each direction, and two for its multicast.
 However, a PE sends in one direction per level, and neighbouring PEs alternate between two colours.
-Two colours are therefore enough for both chains of a group: the PE in its middle receives one from
-each side. A multicast needs one colour, because a router can forward the words of its PE in both
-directions. A tree of two levels thus needs 5 colours instead of 10. Fewer patterns share colours,
-and fewer routes are rewritten.
+Two colours are therefore enough for both chains of a group: the PE in the middle receives one from
+each side. A multicast needs one colour because a router can forward its PE's words in both
+directions. A two-level tree thus needs 5 colours instead of 10. Fewer patterns share colours, and
+fewer routes are rewritten.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Rewrite: divide the exponentials of softmax between the columns of a head group.
 
 A head group is a set of neighbouring columns that share the features of the same heads. Scores are
-all-reduced over its columns. Without this rewrite, each of them computes the same exponentials.
-With it, each of g neighbours computes 1 / g of them and fills in zeros for the others. A sum over
-the g columns, which is exact, gives all of them to each.
+all-reduced over its columns. Without this rewrite, every column computes the same exponentials.
+With this rewrite, each of g neighbours computes 1 / g of the exponentials and fills in zeros for
+the others. An exact sum over the g columns gives all exponentials to each of them.
 
-1. The columns of a group are divided into sets of at least g.
+1. The columns of a group are divided into sets of at least g columns.
 2. Every PE computes its part of the exponentials.
 3. An all-reduce inside each set combines the parts.
 4. Every PE adds up the rounded weights, in the same order as before.

@@ -1,7 +1,7 @@
-"""Combination of results that neighbouring PEs on a line have divided between them.
+"""Combination of results from a computation divided between neighbouring PEs on a line.
 
-Each PE has computed a part of the results and has zeros in place of the others. An all-reduce over
-the neighbours adds them up, which is exact.
+Each PE has computed part of the results and has zeros for the others. An all-reduce over the
+neighbours adds them up, which is exact.
 """
 
 from __future__ import annotations

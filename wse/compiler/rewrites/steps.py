@@ -23,7 +23,7 @@ _SHIFT = TRANSFERS.index(CacheShift)
 _LINE_OPERANDS = operand_index(AlongLine)
 
 NO_PAIRS: Final = fixed_number(0)
-"""Operand ``count`` of a pattern whose elements do not depend on pairs of tokens and experts."""
+"""Operand ``count`` of a pattern whose element count does not depend on (token, expert) pairs."""
 
 
 def kernel_of(step: SymStep) -> Kernel | None:

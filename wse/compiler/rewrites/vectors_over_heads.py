@@ -1,9 +1,10 @@
 """Rewrite: let vector instructions of attention run over heads instead of the elements of one head.
 
-A column stores few features of each head, and a row few cache entries, but for many heads. A vector
-over the elements of one head is then too short to amortise the cost of issuing the instruction.
-Vectors over heads are longer and fewer. Their elements are not adjacent, so only one is processed
-per cycle. The order of every sum is unchanged, and a PE uses the variant with fewer cycles.
+A column stores few features of each head, and a row stores few cache entries, but for many heads. A
+vector over the elements of one head is then too short to amortise the cost of issuing the
+instruction. Vectors over heads are longer and fewer. Their elements are not adjacent, so only one
+element is processed per cycle. The order of every sum is unchanged, and a PE uses the variant with
+fewer cycles.
 """
 
 from __future__ import annotations

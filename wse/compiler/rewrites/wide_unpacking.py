@@ -1,11 +1,12 @@
-"""Rewrite: unpack more codes of quantised weights at a time, where PEs have room.
+"""Rewrite: unpack more quantised weights at a time if PEs have enough free memory.
 
 A PE unpacks a few rows of a tile of codes into scratch memory, multiplies by them, and continues
-with the next rows. Each iteration starts the vector instructions of unpacking again: 5 for codes of
-8 bits, 11 for codes of 4. Their vectors are short if a row has few outputs. With more scratch
-memory there are fewer iterations. The unpacked values and the order of sums do not change.
+with the next rows. Each iteration issues the unpacking vector instructions again: 5 for 8-bit
+codes, 11 for 4-bit codes. Their vectors are short if a row has few outputs. With more scratch
+memory, there are fewer iterations. The unpacked values and the order of sums do not change.
 
-The search finds how many codes a layout has room for (`wse.compiler.search.fitting.unpacking`).
+The search finds how many codes a layout can unpack at a time
+(`wse.compiler.search.fitting.unpacking`).
 """
 
 from __future__ import annotations

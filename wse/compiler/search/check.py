@@ -1,4 +1,4 @@
-"""Checks of a request before a search tries anything."""
+"""Checks of a request before a search starts."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from wse_mappings.strategies.strategy import Layout
 Cost = Callable[[Program], float]
 
 NEAREST = 4
-"""Maximum number of layouts, fastest first, whose prompts are timed with about the best chunks."""
+"""Maximum number of layouts, fastest first, whose prompts are timed with near-optimal chunks."""
 
 
 class Finalist(NamedTuple):

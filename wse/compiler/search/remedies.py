@@ -25,7 +25,7 @@ from wse_mappings.strategies.catalogue import bundled_strategies
 
 MAX_WAFERS = 256
 NARROWER = ("float16", "int8", "int4")
-"""Weight types that are suggested, widest first. The first one that fits is used."""
+"""Weight types to suggest, widest first. The first one that fits is used."""
 
 
 def smallest_square(

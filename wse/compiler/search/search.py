@@ -4,7 +4,7 @@ A *layout* is one way to divide the wafers into regions. A *trial* compiles a la
 model, which has one layer of each kind (`wse.compiler.search.reduced`). If there are many layouts,
 only the most promising ones are tried (`wse.compiler.search.exploring.explore`). The fastest become
 *finalists*, which are compiled fully, so the chosen layout is known to fit. The caller's cost
-function decides between them.
+function is used to choose between them.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from wse.models.spec import ModelSpec
 from wse.program.program import Program
 
 FINALISTS, MARGIN = 2, 0.004
-"""Maximum number of layouts to compile fully, and their maximum excess over the fastest one.
+"""Maximum number of layouts to compile fully, and their maximum excess over the fastest.
 
 The excess is a fraction of the cycles of a request on a reduced model: the median error of such a
-comparison, over 45 pairs of layouts of 25 models. If restricting attention to some columns
-saves less than that, the layout is also compiled with attention on all columns.
+comparison, over 45 pairs of layouts of 25 models. If restricting attention to some columns saves
+less than this, the layout is also compiled with attention on all columns.
 """
 
 
@@ -126,12 +126,12 @@ def search(
 
     1. Try the layouts of the mapping on reduced models, with each matrix product that prefill may
        use: all layouts, or with ``timing`` the most promising ones (`explore`).
-    2. With ``timing``, restrict attention to the smallest number of columns that needs no more
-       memory for it. Drop rewrites that save nothing on the fastest layout, separately for decode
-       and for verification passes.
-    3. Compile the layouts with the fastest requests fully, as many as ``breadth`` says: each with
-       its fastest prefill product, the best chunks that fit, and attention columns and all-reduce
-       trees that are fitted to these (`Finalists`).
+    2. With ``timing``, restrict attention to the smallest number of columns that needs no
+       additional memory. Drop rewrites that save nothing on the fastest layout, separately for
+       decode and for verification passes.
+    3. Fully compile the layouts with the fastest requests, as many as ``breadth`` specifies: each
+       with its fastest prefill product, the best chunks that fit, and attention columns and
+       all-reduce trees fitted to these (`Finalists`).
     4. Choose the one with the lowest cost.
 
     Args:
@@ -148,9 +148,9 @@ def search(
     Raises:
         UnknownName: The mapping, an element type or the prefill product does not exist.
         BadInput: Element types do not match, or the prefill product does not support the model.
-        BadMesh: The region is larger than the mesh or not the square that the requested product
-            needs, or there are more wafers than layers.
-        DoesNotFit: No layout fits. The error is that of the layout that needs the fewest bytes.
+        BadMesh: The region is larger than the mesh or is not a square although the requested
+            product needs one, or there are more wafers than layers.
+        DoesNotFit: No layout fits. The error is the one for the layout that needs the fewest bytes.
     """
     check_names(options)
     check_mesh(spec, wafer, options)

@@ -1,7 +1,7 @@
 """Sizes of weight tiles, without their contents, for compilations that only need sizes.
 
 A search needs nothing else. The sizes depend on the shape of a region and the kind of layer, so
-there are few distinct ones, and each is computed once.
+there are few distinct sizes, and each is computed only once.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def size_tiles(state: State) -> State:
 WITHOUT_TILES: Final[tuple[Pass, ...]] = tuple(size_tiles if step is shard else step for step in PIPELINE)
 """Compiler passes that create Programs without tiles.
 
-Such Programs have the same cycles and traffic. The indices of tiles need most of the memory of a
+Such Programs have the same cycles and traffic. Tile indices take up most of the memory of a
 compilation.
 """
 
@@ -99,7 +99,7 @@ def sizes_of(state: State) -> Sizes:
 
 
 def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tiling) -> Sizes:
-    """Create the functions that compute the sizes of a model's weight tiles."""
+    """Build the functions that compute the sizes of a model's weight tiles."""
 
     def sizes_of_op(region: RegionShape, op: Op) -> list[TileSize]:
         """Return the name, view and elements per PE of each weight tile of an op on a region."""

@@ -1,9 +1,10 @@
 """Fitting of all-reduce trees: choose the number of groups for each line and message length.
 
-An all-reduce is a K-tree: groups of PEs add up in their middles, and the middles add up. The best
-number of groups depends on the length of the line and of the message. Both are those of the chosen
-layout, chunks and rewrites, in all phases. A reduced model (`wse.compiler.search.reduced`) contains
-all of them after lowering. In this module, a *size* is a `TreeSize`: a line and a message length.
+An all-reduce is a K-tree: groups of PEs add up in their middles, and then the middles add up. The
+best number of groups depends on the lengths of the line and of the message. Both follow from the
+chosen layout, chunks and rewrites, in all phases. A reduced model (`wse.compiler.search.reduced`)
+contains all such lengths after lowering. In this module, a *size* is a `TreeSize`: a line and a
+message length.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from wse_mappings.schedule import Arrival
 from wse_mappings.strategies.strategy import Layout
 
 FEWER_GROUPS: Final = (1, 2, 3, 5, 9)
-"""Numbers of groups to try in addition to the one with the fewest relays.
+"""Numbers of groups to try in addition to the number with the fewest relays.
 
 On lines of 17 to 1,170 PEs with 24 to 1,500 words, the fastest of these is at most 2.5 % slower
 than the fastest of all numbers up to 16, and 0.1 % on average.

@@ -1,4 +1,4 @@
-"""Trials: what a search remembers of a layout that it has tried on a reduced model."""
+"""Trials: what a search records about a layout that it has tried on a reduced model."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ class PromptTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Result of trying a layout on a reduced model, with one matrix product of prefill.
+    """Result of trying a layout on a reduced model, with one prefill matrix product.
 
     A layout is one way to divide wafers into regions. A reduced model has one layer of each kind.
 
     Attributes:
-        layout, prefill: The layout and the matrix product of prefill.
-        needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 if there were not enough
+        layout, prefill: The layout and the prefill matrix product.
+        needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 if there were too few
             colours.
         fits: Whether these bytes fit in the SRAM of a PE.
         token_cycles: Approximate cycles of a generated token; None if the trial was not timed or
@@ -82,8 +82,8 @@ class Trial:
         dominant_cycles: Approximate cycles of the longer part of a request: all prompts, or all
             generated tokens divided by ``passes``. A search compares layouts by this number.
         prompts: Approximate time of all prompts; None if the trial was not timed or does not fit.
-        passes: Passes in flight at the same time, limited by stages and by the KV caches that fit;
-            1 unless the search is for many users.
+        passes: Number of passes in flight concurrently, limited by the stages and by the KV caches
+            that fit; 1 unless the search is for many users.
     """
 
     layout: Layout

@@ -1,7 +1,7 @@
 """Setup of a search: the inputs that all its trials share, and what to try.
 
-It lists the layouts, prefill products and fallbacks to try, and creates the options and the choice
-with which a layout is compiled.
+It lists the layouts, prefill products and fallbacks to try, and creates the options and choice for
+compiling a layout.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from wse_mappings.cuts.expert_groups import AUTO
 from wse_mappings.strategies.strategy import Demand, Layout
 
 SMALLEST_HEAD_CHUNK = 16
-"""Minimum number of vocabulary entries per column at a time. Smaller chunks only add launches."""
+"""Minimum vocabulary entries per column and chunk. Smaller chunks only add launches."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

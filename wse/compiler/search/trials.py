@@ -22,7 +22,7 @@ from wse_mappings.cuts.split import ceil_div
 from wse_mappings.strategies.strategy import Layout
 
 SMALL_CHUNK = 8
-"""Tokens per prompt chunk, or per row on the mesh, in the second trial of a layout."""
+"""Number of tokens per prompt chunk, or per row on the mesh, in the second trial of a layout."""
 
 
 def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
@@ -30,10 +30,11 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
 
     1. Compile with one prompt token at a time. This gives the bytes per PE and the cycles of a
        decoded token. Skip the compilation if an equivalent stage is known not to fit.
-    2. If prompts with such chunks take longer than the generated tokens, compile with a small
-       chunk, too. Bytes and cycles are approximately linear in the tokens per row, so the two
+    2. If prompts with such chunks take longer than the generated tokens, also compile with a small
+       chunk. Bytes and cycles are approximately linear in the number of tokens per row, so the two
        compilations determine the chunk that fits and its cycles. Skip this if the generated tokens
-       alone take more than ``worth_cycles``: the trial is then slower than another one anyway.
+       alone take more than ``worth_cycles``, because the trial is then slower than another one
+       anyway.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

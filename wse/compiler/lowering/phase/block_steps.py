@@ -1,4 +1,4 @@
-"""Steps of a block while it is open: lowering adds steps to it, and rewrites change them."""
+"""Steps of a block that is still open: lowering adds steps, and rewrites change them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Buffers and patterns of all phases, each created at its first request."""
+"""Buffers and patterns of all phases, each created when first requested."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Builder of one phase: collects symbolic steps in blocks, with loops and overlap groups.
+"""Builder of one phase, which collects symbolic steps in blocks, with loops and overlap groups.
 
 Lowering functions add kernels and transfers to a `PhaseBuilder`. The steps of a layer form a block,
 which is closed when the layer ends. Before that, rewrites may change the steps of the block, which
-they get as `BlockSteps`. The steps of an overlap group run at the same time.
+are passed to them as `BlockSteps`. The steps of an overlap group run concurrently.
 """
 
 from __future__ import annotations

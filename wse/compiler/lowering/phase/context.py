@@ -1,10 +1,11 @@
-"""Context of a lowering: what the lowering functions of all ops know, and where they add steps.
+"""Lowering context: the information shared by all lowering functions, and where they add steps.
 
-A lowering function gets the context and an op. It asks the context for buffers, tiles and patterns,
-and adds steps to the context's builder. These functions have short names for sizes:
+A lowering function is called with the context and an op. It requests buffers, tiles and patterns
+from the context, and adds steps to the context's builder. These functions use short names for
+sizes:
 
 - H and Hk: query and KV heads per column
-- F: features of a head per column
+- F: features per head on a column
 - M: tokens
 - d: hidden features per PE
 - P: rows of a square region
@@ -34,7 +35,7 @@ from wse_mappings.patterns.multicast import diagonal_multicast
 
 @dataclass(kw_only=True)
 class Context:
-    """State of the lowering of one phase: inputs that it reads, and parts that it may change.
+    """State of the lowering of one phase: the inputs it reads, and the parts it may change.
 
     Attributes:
         spec, wafer, options, choice: Inputs of the compilation.
@@ -44,13 +45,13 @@ class Context:
         buffers, patterns: Buffers and patterns of all phases.
         on_mesh: Whether the tokens are divided over rows. Otherwise every PE processes all tokens.
         name: Name of the phase.
-        chunk: Tokens that the phase processes.
+        chunk: Number of tokens that the phase processes.
         user: Index of the user; -1 for decode.
-        cached: Tokens in the KV cache before the phase.
+        cached: Number of tokens in the KV cache before the phase.
         last: Whether the phase also computes the next token.
         parts: Parts of a layer whose ops are being lowered.
-        tokens: Tokens that a PE processes: the chunk, or the maximum per row if the tokens are
-            divided over rows. In decode, one token of each user.
+        tokens: Number of tokens that a PE processes: the chunk, or the maximum per row if the
+            tokens are divided over rows. In decode, one token per user.
         stream: Address of the residual stream.
     """
 

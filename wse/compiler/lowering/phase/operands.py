@@ -1,4 +1,4 @@
-"""Operands of steps: lowering gives them by name, and as addresses, numbers or whole buffers."""
+"""Operands of steps: lowering passes them by name, as addresses, numbers or whole buffers."""
 
 from __future__ import annotations
 

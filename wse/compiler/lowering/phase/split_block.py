@@ -1,7 +1,7 @@
 """A feed-forward block that is split between stages: what its parts send to each other.
 
-The stages of the parts keep the residual stream in one buffer with the input of the block and, if
-the first part sends it, the selection of experts. One transfer then sends all.
+The stages of the parts keep the residual stream in one buffer with the block's input and, if the
+first part sends it, the expert selection. A single transfer can then send everything.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Arrays of a block of steps: computed once, then moved to each run of the block in a phase.
+"""Arrays of a block of steps: computed once, then adapted to each run of the block in a phase.
 
-All layers of a kind run one block. Their steps differ only in stage, indices and addresses.
+All layers of the same kind run one block. Their steps differ only in stage, indices and addresses.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Contraction: decide how the dimensions that products contract over are divided over PEs.
 
 Quantised weights have one scale per group of neighbouring inputs. A PE stores the scales of every
-group that its block of inputs touches, and the PE that touches the most groups decides for all.
-There are two ways to divide a dimension:
+group that its block of inputs touches, and the PE that touches the most groups determines the size
+for all PEs. There are two ways to divide a dimension:
 
 - Evenly: blocks begin and end inside groups, so a block touches more groups.
-- By groups: a PE has whole groups, or a group has whole PEs. A block touches fewer groups but may
-  be longer.
+- By groups: each PE has whole groups, or each group has whole PEs. A block touches fewer groups but
+  may be longer.
 
 The division that needs fewer bytes is used. This module also chooses the number of column groups
 over which experts are distributed (placement ``grouped``). With more groups, a column stores fewer
@@ -33,7 +33,7 @@ MAX_EXPERT_GROUPS, MAX_EXTRA_FRACTION = 32, 0.02
 """Maximum number of column groups to try, and the excess over the minimum bytes to accept.
 
 Fewer groups are preferred. With many groups, it is more likely that one group has several of the
-experts that a token selects, while other groups wait.
+experts selected by a token while other groups wait.
 """
 
 
@@ -144,8 +144,8 @@ class WeightTypes:
 def even_cut(extent: int, parts: int, group: int) -> Cut:
     """Return the size of the largest block when a dimension is divided evenly.
 
-    The blocks are those of `padded_blocks`. The result also says how many quantisation groups a
-    block touches.
+    The blocks are computed as in `padded_blocks`. The result also says how many quantisation groups
+    a block touches.
 
     Args:
         extent: Number of elements of the dimension.
@@ -166,8 +166,8 @@ def even_cut(extent: int, parts: int, group: int) -> Cut:
 def grouped_cut(extent: int, parts: int, group: int) -> Cut:
     """Return the size of the largest block when a dimension is divided along quantisation groups.
 
-    The blocks are those of `grouped_blocks`. The result also says how many quantisation groups a
-    block touches.
+    The blocks are computed as in `grouped_blocks`. The result also says how many quantisation
+    groups a block touches.
 
     Args:
         extent: Number of elements of the dimension.

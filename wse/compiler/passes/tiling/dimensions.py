@@ -1,7 +1,7 @@
-"""Dimensions of a layer that are divided over PEs, and the weight matrices that have them.
+"""Layer dimensions that are divided over PEs, and the weight matrices that have these dimensions.
 
-A dimension is the hidden features, or the features of a feed-forward block. A matrix contracts over
-a dimension if the dimension is its input.
+A dimension is either the hidden features or the features of a feed-forward block. A matrix
+contracts over a dimension if the dimension is its input.
 """
 
 from __future__ import annotations

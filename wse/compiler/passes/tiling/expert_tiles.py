@@ -19,7 +19,7 @@ from wse.program.tiles import Tile, TilePart
 from wse_mappings.cuts.expert_groups import ExpertGroups
 
 ROUTED = ("experts", "experts_down")
-"""Kinds of the ops with the weights of experts."""
+"""Kinds of ops that have expert weights."""
 
 
 def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: bool) -> list[Tile]:

@@ -21,7 +21,7 @@ from wse_mappings.result_cache import ResultCache
 ROUTER_OP = "router"
 
 _OF_EXPERTS = (ROUTER_OP, *ROUTED)
-"""Kinds of the ops with the tiles of a router or of experts."""
+"""Kinds of ops that have router or expert tiles."""
 
 
 class Tiling(NamedTuple):

@@ -3,8 +3,8 @@
 Quantisation groups run along the contraction dimension of the whole matrix, so the weights are the
 same on every mesh. The block of rows that a PE stores may therefore begin and end inside a group.
 Each PE stores the scales of all groups that its block touches, padded to the maximum over PEs, and
-for each row the position of its group among them. In some codings, neighbouring outputs share a
-scale, too. The outputs of a PE are then divided into runs with a common scale.
+for each row the position of its group among these groups. In some codings, neighbouring outputs
+also share a scale. The outputs of a PE are then divided into runs with a common scale.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
     """Return the tiles that store a tile of weights in a coding: codes, scales and indices.
 
     1. Find the quantisation groups that the rows of each PE touch.
-    2. Create the tiles of codes and of scales, with one scale per group and output. If neighbouring
-       outputs share scales, keep one per run of outputs (`_in_runs`).
+    2. Create the tiles of codes and scales, with one scale per group and output. If neighbouring
+       outputs share scales, keep one scale per run of outputs (`_in_runs`).
     3. Create the tile with the group of each row if there are several groups, and the tile with the
-       widths of runs if outputs share scales.
+       run widths if outputs share scales.
 
     Args:
         tile: Tile ``[inputs, outputs]``. Its parts store the same inputs, except that columns with
@@ -83,7 +83,8 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
         parts: The parts of a layer that the tile belongs to.
 
     Returns:
-        The tile itself if a tensor in it is not quantised, otherwise the tiles of phases 2 and 3.
+        The tile itself if any of its tensors is not quantised; otherwise the tiles of steps 2 and
+        3.
 
     Raises:
         DoesNotFit: A PE would store more groups than a byte can index.

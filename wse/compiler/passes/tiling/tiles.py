@@ -1,11 +1,11 @@
 """Tiles of every op: the part of its tensors that each PE of a region stores, named as on stage 0.
 
 Matrices are ``[inputs, outputs]``. Inputs and outputs are each divided along one axis of the
-region. Trained vectors (biases, gains of heads, sinks) are divided like the values that they apply
-to. A vector of outputs, which are divided over columns, is the same in all rows and serves every
-phase. A vector of hidden features is divided over rows for decode, and over columns for MeshGEMM.
+region. Trained vectors (biases, head gains, sinks) are divided like the values they apply to. A
+vector over outputs, which are divided over columns, is the same in all rows and is used in every
+phase. A vector over hidden features is divided over rows for decode, and over columns for MeshGEMM.
 
-The axes are those of `wse.program.steps`: indices ``[cols, n]``, which differ from column to
+The axes are defined as in `wse.program.steps`: indices ``[cols, n]``, which differ from column to
 column, vary along ROWS.
 """
 
@@ -35,7 +35,7 @@ NORM_OF = {"qkv": "attention_norm", "gate_up": "mlp_norm"}
 HEADS, FIRST, WANTED = "heads_of_row", "rotated_of_row", "rotated_of_column"
 """Tables of latent attention: heads of a row, its first rotated feature, features of a column.
 
-The positions count from 1; 0 stands for padding.
+Positions are numbered from 1; 0 means padding.
 """
 
 

@@ -1,4 +1,4 @@
-"""Candidates of a search: layouts that have not been tried, and their known sizes, as arrays."""
+"""Search candidates: layouts that have not been tried yet, and their known sizes, as arrays."""
 
 from __future__ import annotations
 

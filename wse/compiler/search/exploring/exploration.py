@@ -1,6 +1,6 @@
-"""Exploration: trials of some of many layouts, and what they teach about the other layouts.
+"""Exploration: trials of some layouts, used to forecast the remaining layouts.
 
-A linear model forecasts the cycles and bytes of layouts that were not tried from the trials so far
+From the trials so far, a linear model forecasts the cycles and bytes of untried layouts
 (`wse.compiler.search.exploring.forecast`).
 """
 
@@ -23,7 +23,7 @@ from wse.errors import BadMesh, DoesNotFit
 from wse_mappings.strategies.strategy import Layout
 
 MAX_TIMED, MAX_MISFITS, MAX_CUT = 24, 8, 48
-"""Maximum numbers of layouts that are timed, do not fit, and have weights that do not fit."""
+"""Maximum numbers of layouts that are timed, that do not fit, and whose weights do not fit."""
 
 
 class Exploration:

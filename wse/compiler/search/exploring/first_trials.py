@@ -20,7 +20,7 @@ from wse.errors import BadInput, BadMesh, DoesNotFit
 from wse_mappings.strategies.strategy import Layout
 
 FEW_LAYOUTS: Final = 2
-"""Maximum number of layouts that are all tried, without forecasts."""
+"""Maximum number of layouts for which all are tried, without forecasts."""
 
 
 def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:

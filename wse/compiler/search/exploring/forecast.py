@@ -9,7 +9,7 @@ import numpy as np
 from wse.arrays import F64
 
 PRIOR_WEIGHT = 1e-3
-"""Weight of the initial guess, relative to one trial. It decides only where trials do not."""
+"""Weight of the initial guess relative to one trial. It matters only where trials do not decide."""
 
 
 TERMS = 7

@@ -1,4 +1,4 @@
-"""Families of layouts that share a forecast of cycles and one of bytes, fitted to their trials."""
+"""Families of layouts that share a cycle forecast and a byte forecast, fitted to their trials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wse.models.tensors.model_tensors import parameters_per_token
 PATIENCE = 3
 """Number of consecutive trials without a new fastest layout after which a search stops."""
 ROW_HOPS, COLUMN_HOPS = 2, 7
-"""Hops per layer, in lengths of a row and of a column, as a first guess.
+"""Initial estimate of the hops per layer, in row lengths and column lengths.
 
 All-reduces travel from the ends to the middle and back (He et al., WaferLLM, OSDI 2025).
 """

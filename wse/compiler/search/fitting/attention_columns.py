@@ -1,9 +1,9 @@
-"""Choice of the columns for attention: fewer than the region has, if that saves cycles.
+"""Choice of the attention columns: fewer than the region has if this saves cycles.
 
-A sum along rows takes the longer, the more columns have a part of the summands. In a mixture of
-experts, attention has few bytes, so columns have few features or padding. Fewer columns then have
-about as much to do, and their sums are finished earlier. The columns in the middle are used,
-because results that are added to the residual stream are close to all columns there.
+A sum along rows takes longer if more columns have part of the summands. In a mixture of experts,
+attention has few bytes, so columns have few features or only padding. With fewer columns, each has
+about as much to do, and the sums finish earlier. The columns in the middle are used because results
+that are added to the residual stream are close to all columns there.
 """
 
 from __future__ import annotations
@@ -56,12 +56,13 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 
     1. Time several numbers of columns on the most common layer of each kind: the number of
        `free_columns`, all columns, then decreasing numbers as long as they save cycles.
-    2. The best number may need too much memory. Try larger numbers, up to that of `free_columns`,
-       and use the first that fits with the chunks of the choice. If the number of the choice is
-       faster, keep it.
+    2. The best number may need too much memory. Try larger numbers, up to the result of
+       `free_columns`, and use the first one that fits with the chunks of the choice. If the
+       choice's current number is faster, keep it.
 
-    The phase that takes longer in the trial is timed, prefill or decode; decode if the trial has no
-    times. If verification passes are requested and decode is timed, one pass is timed with it.
+    The phase that takes longer in the trial, prefill or decode, is timed; if the trial has no
+    times, decode is timed. If verification passes are requested and decode is timed, one pass is
+    timed as well.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

@@ -1,7 +1,7 @@
 """Numbers of columns for attention that are worth trying.
 
-Heads and features are divided over columns in whole pieces, so several numbers of columns lead to
-the same division on the fullest column. Only the smallest of these is tried.
+Heads and features are divided over columns in whole pieces, so several column counts lead to the
+same division on the fullest column. Only the smallest of these is tried.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from wse_mappings.cuts.head_groups import head_places
 from wse_mappings.cuts.split import ceil_div
 
 MAX_NARROWING = 4
-"""Maximum ratio of the columns of a region to the columns for attention."""
+"""Maximum ratio of a region's columns to its attention columns."""
 
 
 def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Costs of fitted all-reduce trees: the route rewrites they need minus the cycles they save.
 
 A *size* is a line and a message length (`TreeSize`). The colours and route rewrites of a stage do
-not depend on other stages. A stage is therefore counted again only if its own trees change.
+not depend on other stages. A stage is therefore re-evaluated only if its own trees change.
 """
 
 from __future__ import annotations

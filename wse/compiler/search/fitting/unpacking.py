@@ -1,6 +1,6 @@
-"""Choice of the number of codes of quantised weights that are unpacked at a time.
+"""Choice of the number of quantised weights to unpack at a time.
 
-It is made after the prompt chunks are chosen, for the memory that they leave.
+It is made after the prompt chunks have been chosen, using the remaining memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wse.compiler.search.trials import cycles_of_layers, layers_on
 LEAST_SAVING: Final = 0.01
 """Minimum fraction of a token's cycles that doubling the codes must save.
 
-Their scratch memory is not available for KV caches any more.
+Their scratch memory is no longer available for KV caches.
 """
 
 

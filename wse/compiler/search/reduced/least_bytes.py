@@ -1,4 +1,4 @@
-"""Lower bound of the bytes per PE of a reduced model, much faster than compiling it."""
+"""Lower bound on the bytes per PE of a reduced model, computed much faster than by compiling it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wse_mappings.cuts.expert_groups import columns_of_expert, experts_of_column
 from wse_mappings.cuts.layer_parts import BLOCK
 
 FAR_TOO_MANY = 2
-"""Multiple of a PE's SRAM beyond which bytes are not counted exactly any more."""
+"""Multiple of a PE's SRAM beyond which bytes are no longer counted exactly."""
 
 
 def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:

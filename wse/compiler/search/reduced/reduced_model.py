@@ -1,8 +1,8 @@
 """Reduced model: one stage of each class of equivalent stages, with one layer of each kind.
 
-Compiling it takes as long as compiling a few layers. The result gives the bytes per PE of the whole
-model exactly, and the time of its layers. A search uses it to exclude layouts that do not fit or
-are slow before they are compiled fully.
+Compiling it takes as long as compiling a few layers. The result gives the exact bytes per PE of the
+whole model, and the time of its layers. A search uses it to exclude layouts that do not fit or are
+slow before they are compiled fully.
 """
 
 from __future__ import annotations

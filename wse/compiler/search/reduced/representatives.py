@@ -47,13 +47,13 @@ def _build_reduced_model(
     1. Divide the layers over stages as in the whole model.
     2. Group the stages into classes. Stages of a class have the same numbers of rows, columns and
        layers of each kind, and the same tables. Either all or none of them follow a stage on
-       another wafer. They differ only in their position and in the order of their layers. Stages at
-       listed positions are classes of their own. The class of a stage of experts also depends on
-       all other stages, because it uses memory after theirs.
+       another wafer. They differ only in their position and in the order of their layers. Each
+       stage at a listed position forms a separate class. The class of an expert stage also depends
+       on all other stages, because it uses the memory after theirs.
     3. Keep the first stage of each class, and one layer of each kind in it. Parts of a layer are a
-       kind of their own. Record the number of omitted layers of the kind in the stage, which
-       determines SRAM, and in all stages, which determines the time. A stage that follows one on
-       another wafer does so in the reduced model as well.
+       separate kind. Record the number of omitted layers of the kind in the stage, which determines
+       SRAM, and in all stages, which determines the time. A stage that follows a stage on another
+       wafer also does so in the reduced model.
 
     Raises:
         BadMesh: The regions do not fit on the mesh.
