@@ -85,7 +85,7 @@ def _call(path: Path, strategy_name: str, method: Callable[[], Any]) -> Any:
 
 
 def _fault_of_regions(demand: Demand, region_layers: Iterable[RegionLayers]) -> str:
-    """Return the first error in a list of regions and their layers, as text; "" if there is none.
+    """Return a text describing the first error in a list of regions; "" if there is none.
 
     Every region must start where the preceding region ends, and the last region must end with the
     last layer. Regions that store the experts of all layers are ignored.

@@ -112,7 +112,7 @@ def with_tiles(
 
     Args:
         program: The Program, which a search may have compiled without tiles to save time.
-        spec, wafer, software, options, choice: The arguments with which the Program was compiled.
+        spec, wafer, software, options, choice: The arguments that the Program was compiled with.
 
     Returns:
         A copy of the Program with its tiles and padding fraction.

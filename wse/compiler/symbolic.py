@@ -1,7 +1,7 @@
 """Symbolic steps: steps as created by lowering, without addresses and colours.
 
-A *block* is the list of steps of one layer, or of ops outside of layers. All equivalent layers run
-the same block, each on its own buffers. An *overlap group* is a set of steps in a block that run
+A *block* is the list of steps of one layer, or of ops outside layers. All equivalent layers run the
+same block, each on its own buffers. An *overlap group* is a set of steps in a block that run
 concurrently.
 """
 

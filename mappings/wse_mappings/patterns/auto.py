@@ -266,7 +266,7 @@ class _Sums:
         return tree, root_of(self.length, groups)
 
     def _with_multicast(self, reduce: LineSchedule, root: int) -> RootedPattern:
-        """Return a reduce, followed by a multicast if all PEs must get the sum, and its root."""
+        """Return a reduce and its root, adding a multicast if all PEs must get the sum."""
         return (reduce_multicast(reduce, root) if self.is_all_reduce else reduce), root
 
 

@@ -24,7 +24,7 @@ class Auto(Strategy):
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
         """Return the layouts of all other strategies, without duplicates.
 
-        Strategies that are pointless for the request are omitted, such as multi-wafer strategies on
+        Strategies that make no sense for the request are omitted, such as multi-wafer strategies on
         a single wafer.
         """
         layouts: dict[Layout, Layout] = {}

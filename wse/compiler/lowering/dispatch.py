@@ -131,8 +131,7 @@ def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
     Args:
         c: Context of the phase being lowered.
         buffer: Buffer with hidden vectors, or with the ids or weights of the selected experts.
-        vectors: The buffer of hidden vectors, which ``buffer`` is compared with to determine its
-            contents.
+        vectors: The buffer of hidden vectors, for telling whether ``buffer`` contains vectors.
     """
     assert c.spec.experts is not None
     return c.tokens * (c.cut.hidden_per_pe if buffer is vectors else c.spec.experts.active)

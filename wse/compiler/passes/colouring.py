@@ -8,7 +8,7 @@ Routes of *token phases* (decode and verification) have priority, because they r
 generated token. As many of them as possible get colours that no other route uses; the rest share
 the smallest sufficient pool of colours. Then single routes are moved as long as this reduces the
 number of route rewrites per token. Routes that only prompts need may share any colours, preferably
-the least used ones. Sets of routes are integers whose bit i stands for route i.
+the least used ones. Sets of routes are integers whose bit i represents route i.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ buffer.
 def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
     """Lower one phase.
 
-    1. Lower the consecutive ops of each layer on a stage as a group, and ops outside of layers
+    1. Lower the consecutive ops of each layer on a stage as a group, and ops outside layers
        (embedding, final norm, head) individually.
     2. Before the first op on another stage, add the steps that send the residual stream to that
        stage.
@@ -233,7 +233,7 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
 def _group_key(item: tuple[int, Op]) -> tuple[int, ...]:
     """Return the key for grouping consecutive ops: all ops of a layer have the same key.
 
-    Ops outside of layers have different keys, so each is lowered separately.
+    Ops outside layers have different keys, so each is lowered separately.
 
     Args:
         item: Index of the op, and the op.

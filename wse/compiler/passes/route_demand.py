@@ -1,7 +1,7 @@
 """Colour demand of a stage: what its routes need, and which routes may share colours.
 
 A route is the use of some colours by a transfer on all PEs of its lines. Sets of routes are
-integers whose bit i stands for route i.
+integers whose bit i represents route i.
 """
 
 from __future__ import annotations
@@ -107,5 +107,5 @@ class RouteDemand(NamedTuple):
 
 
 def bit_set(routes: Iterable[int]) -> int:
-    """Return a set of routes as an integer whose bit i stands for route i."""
+    """Return a set of routes as an integer whose bit i represents route i."""
     return sum(1 << route for route in routes)

@@ -176,7 +176,7 @@ def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
     """Return the stage whose residual stream each op reads or updates.
 
     This is the stage that stores the op's layer, the embedding or the head. It also executes the
-    op, unless the experts of all layers have a stage of their own.
+    op, unless the experts of all layers have a separate stage.
     """
     layers = {
         (layer, part): stage

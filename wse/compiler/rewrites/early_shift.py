@@ -35,7 +35,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
-    """Return the next run of steps outside of loops that shift KV-cache entries between rows.
+    """Return the next run of steps outside loops that shift KV-cache entries between rows.
 
     Args:
         steps: Steps of the block.

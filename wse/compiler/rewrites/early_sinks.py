@@ -44,8 +44,8 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _may_run_beside(sinks: SymStep, line: SymStep) -> bool:
     """Return whether the weights of attention sinks can be computed in parallel with a step.
 
-    The step must be a transfer along rows or columns, outside of loops and overlap groups, that
-    does not change the softmax maxima.
+    The step must be a transfer along rows or columns, outside loops and overlap groups, that does
+    not change the softmax maxima.
     """
     return (
         is_line(line) and (line.loop, line.overlap) == (-1, -1) and not touches(line, address(sinks, "maxima").buffer)

@@ -53,7 +53,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _is_like(first: SymStep, step: SymStep) -> bool:
     """Return whether a rotation of queries or keys uses the same angles as the first rotation.
 
-    Both must process all tokens at once, outside of loops.
+    Both must process all tokens at once, outside loops.
     """
     has_same_numbers = all(
         count(first, name) == count(step, name) >= 0 for name in ("M", "R", "multiplier_pico", "turned")

@@ -91,9 +91,9 @@ def _gather_steps(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
+    """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
-    The model needs a router of experts, and sums must be float32.
+    The model needs an expert router, and sums must be float32.
     """
     return needs_float32_sums(spec, options) if spec.experts else f"{spec.name} has no router"
 

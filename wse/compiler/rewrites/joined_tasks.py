@@ -34,7 +34,7 @@ def _goes_on(previous_step: SymStep, step: SymStep) -> bool:
     """Return whether a step can run in the same task as the previous step.
 
     The preceding step must run a kernel on the same rows. Both steps must be in the same loop, and
-    either outside of overlap groups or in the chain (the sequence of steps) of the same group.
+    either outside overlap groups or in the chain (the sequence of steps) of the same group.
     """
     follows = (
         step.loop == previous_step.loop

@@ -225,7 +225,7 @@ def _is_read(steps: Sequence[SymStep], at: SymAddress, elements: int) -> bool:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
+    """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
     It is invalid if activations may overflow before they are scaled, if sums are not float32, or if
     a LayerNorm is followed by quantised weights.

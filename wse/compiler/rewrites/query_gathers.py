@@ -128,7 +128,7 @@ def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
+    """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
     The rewrite needs latent attention and float32 sums.
     """

@@ -182,7 +182,7 @@ def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
+    """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
     The model must normalise heads, activations must not be float16, and sums must be float32.
     """

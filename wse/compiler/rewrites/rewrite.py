@@ -61,10 +61,10 @@ class Rewrite:
 
 
 def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
-    """Return why statistics and sums cannot be sent in one message, as text; "" if they can.
+    """Return why statistics and sums cannot be sent in one message; "" if they can.
 
     All elements of a message have the same type. Statistics, such as maxima and sums of squares,
-    are always float32, so the sums must be float32, too (``--accumulate``).
+    are always float32, so the sums must also be float32 (``--accumulate``).
     """
     if options.accumulate != FLOAT32:
         return f"sums are {options.accumulate} but statistics float32, and a message has elements of one type"

@@ -151,7 +151,7 @@ def _score_selected(block_steps: BlockSteps, index: int, live_steps: range) -> N
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
+    """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
     It is invalid if a softmax over all experts is needed, or if sums are not float32.
     """

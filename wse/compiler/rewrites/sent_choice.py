@@ -31,7 +31,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
+    """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
     The model needs experts, and the activation type must be able to represent all their ids.
     """

@@ -102,7 +102,7 @@ def varies_by_pairs_only(value: SymNumber) -> bool:
 
 
 def same_lines(a: SymStep, b: SymStep) -> bool:
-    """Return whether two transfers run the same pattern on the same lines, outside of loops."""
+    """Return whether two transfers run the same pattern on the same lines, outside loops."""
     return (a.pattern, a.axis, a.loop, a.overlap) == (b.pattern, b.axis, -1, -1) and all(
         a.operands[i] == b.operands[i] for i in (0, 1)
     )
@@ -198,7 +198,7 @@ def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
 def compute_step(template: SymStep, kernel: str, **operands: Operand) -> SymStep:
     """Return a step that runs a kernel on the same rows, and for the same op, as another step.
 
-    The new step is outside of loops.
+    The new step is outside loops.
 
     Args:
         template: Step whose rows and op are used.
@@ -222,7 +222,7 @@ def line_step(
 ) -> SymStep:
     """Return a step that runs a pattern in place, on the same rows and op as another step.
 
-    The new step is outside of loops.
+    The new step is outside loops.
 
     Args:
         template: Step whose rows and op are used.
@@ -240,7 +240,7 @@ def line_step(
 
 
 def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNumber], **fields: Any) -> SymStep:
-    """Return a step outside of loops and overlap groups, with the rows and op of another step.
+    """Return a step outside loops and overlap groups, with the rows and op of another step.
 
     Args:
         template: Step whose rows and op are used.

@@ -40,7 +40,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _needs_codes(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a request, as text; "" if it is valid.
+    """Return why the rewrite is invalid for a request; "" if it is valid.
 
     The weights must be quantised.
     """

@@ -159,7 +159,7 @@ class Finalists:
         return self._sized[key]
 
     def _is_too_slow(self, trial: Trial, fastest_trial: Trial, margin: float) -> bool:
-        """Return whether a request takes longer than on the fastest layout by more than a margin.
+        """Return whether a request is slower than on the fastest layout by more than a margin.
 
         Args:
             trial: Trial of the layout.

@@ -302,7 +302,7 @@ def _first_passing(values: range, condition: Callable[[int], bool]) -> int | Non
 def largest_passing(low: int, high: int, condition: Callable[[int], bool]) -> int | None:
     """Return the largest value in a range for which a condition is true.
 
-    The condition is assumed to be true for all smaller values as well.
+    The condition is assumed to hold for all smaller values as well.
 
     Args:
         low: Smallest value.

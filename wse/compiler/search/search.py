@@ -132,7 +132,7 @@ def search(
     3. Fully compile the layouts with the fastest requests, as many as ``breadth`` specifies: each
        with its fastest prefill product, the best chunks that fit, and attention columns and
        all-reduce trees fitted to these (`Finalists`).
-    4. Choose the one with the lowest cost.
+    4. Choose the Program with the lowest cost.
 
     Args:
         spec: Model to compile.

@@ -26,7 +26,7 @@ from wse.program.transfers.transfer_types import TRANSFERS
 class PhaseBuilder:
     """Builder of one phase, which collects in blocks the steps that lowering functions add.
 
-    A block contains the steps of one layer, or of ops outside of layers. Callers set ``stage`` and
+    A block contains the steps of one layer, or of ops outside layers. Callers set ``stage`` and
     ``op`` before they add steps.
 
     Attributes:

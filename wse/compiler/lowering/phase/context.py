@@ -125,7 +125,7 @@ class Context:
 
     @property
     def router_columns(self) -> int:
-        """Number of neighbouring columns that together compute all outputs of a router of experts.
+        """Number of neighbouring columns that together compute all outputs of an expert router.
 
         Normally, these are all columns of the region. With the rewrite `router_copies`, the columns
         form several segments, each of which computes all outputs. The number then refers to one

@@ -32,7 +32,7 @@ def kernel_operands(kernel: str, operands: Mapping[str, Operand]) -> dict[int, S
 
     Args:
         kernel: Name of the kernel.
-        operands: Operands by name. A buffer stands for its first element.
+        operands: Operands by name. A buffer refers to its first element.
 
     Returns:
         The operands, with their indices in the operand array as keys.
@@ -52,7 +52,7 @@ def transfer_operands(kind: type[Transfer], operands: Mapping[str, Operand]) -> 
 
     Args:
         kind: Class of the transfer.
-        operands: Operands by name. A buffer stands for its first element.
+        operands: Operands by name. A buffer refers to its first element.
 
     Returns:
         The operands, with their indices in the operand array as keys.
@@ -68,7 +68,7 @@ def transfer_operands(kind: type[Transfer], operands: Mapping[str, Operand]) -> 
 
 
 def operand_of(value: Operand) -> SymAddress | SymNumber:
-    """Return an operand as an address or a number. A buffer stands for its first element."""
+    """Return an operand as an address or a number. A buffer refers to its first element."""
     if isinstance(value, SymBuffer):
         return SymAddress(buffer=value)
     if isinstance(value, int):

@@ -26,7 +26,7 @@ class Pick(NamedTuple):
 
     Attributes:
         forecast: The forecast of its cycles or bytes that led to its selection.
-        family: The family of layouts to which it belongs.
+        family: The family of layouts that it belongs to.
         number: Its index in the family.
     """
 

@@ -23,8 +23,8 @@ def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True
     Args:
         spec: Model.
         region_cols: Columns of the region.
-        with_hidden: Whether the division of hidden features counts for latent attention, which
-            divides them over columns as well.
+        with_hidden: Whether to consider the division of hidden features for latent attention, which
+            also divides them over columns.
     """
     counts, latent = range(region_cols, region_cols // MAX_NARROWING, -1), spec.latent
     smallest_count_of: dict[tuple[int, ...], int]  # by the division on the fullest column; later counts are smaller

@@ -24,7 +24,7 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
 
     The bound includes code, weights, index tables and part of the activations.
 
-    1. Count experts that are divided over several wafers, because they are the fastest to compute.
+    1. Count experts that are divided over several wafers, which are the fastest to count.
     2. Count the weight tiles.
     3. Count index tables and, for a dense feed-forward block, the gate and up projections of one
        token, which are the widest activations.

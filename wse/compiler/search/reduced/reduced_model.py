@@ -166,7 +166,7 @@ class ReducedModel:
         """Add up per-step values, such as cycles, over the whole model.
 
         A step of a layer counts once for each layer that the layer represents. Transfers between
-        stages and steps outside of layers count once for each stage that their stage represents.
+        stages and steps outside layers count once for each stage that their stage represents.
 
         Args:
             program: Program of the reduced model.
@@ -204,8 +204,8 @@ class ReducedModel:
         """Return the layer and the stage of each step, and whether it occurs once per stage.
 
         Returns:
-            For each step of the phase: the index of its layer (-1 outside of layers), the index of
-            its stage, and whether it occurs once per stage (True) or once per layer (False).
+            For each step of the phase: the index of its layer (-1 outside layers), the index of its
+            stage, and whether it occurs once per stage (True) or once per layer (False).
         """
         layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
         return layer, stage, (layer < 0) | _stage_transfers(phase.steps)
