@@ -1,4 +1,4 @@
-"""Number of words on the links of lines that the messages of a pattern cross."""
+"""Number of words that a pattern's messages send over the links of lines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from wse_mappings.schedule import Arrival, LineSchedule
 def words_on_links(
     pattern: LineSchedule, words: int, variant: npt.NDArray[np.integer], line: npt.NDArray[np.integer], lines: int
 ) -> npt.NDArray[np.int64]:
-    """Return how many words leave each PE of some lines, to the next PE and to the previous PE.
+    """Return how many words each PE of some lines sends to the next PE and to the previous PE.
 
     Args:
         pattern: Messages of the pattern.
-        words: Number of words of a message, over all of its parts.
+        words: Number of words per message, over all of its parts.
         variant: Integers ``[n]``: indices of the executed variants. A variant is one of the
             pattern's lists of messages.
-        line: Integers ``[n]``: line that executes each variant. A line may execute several.
+        line: Integers ``[n]``: line that executes each variant. A line may execute several
+            variants.
         lines: Number of lines.
 
     Returns:

@@ -1,8 +1,8 @@
-"""Outcome of a pattern on a line: whose words each PE has at the end, and which collective that is.
+"""Outcome of a pattern on a line: whose words each PE ends up with, and the resulting collective.
 
-The messages are executed in order on sets instead of words: for each PE and part of the words, the
-set of PEs whose words are included. A sum that includes the words of a PE twice or not at all is
-reported as a fault, and so is a copy that does not arrive.
+The messages are executed in order on sets instead of words: each PE has, for each part of the
+words, the set of PEs whose words are included. A sum that includes a PE's words twice or not at all
+is reported as a fault, as is a copy that does not arrive.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ MAX_NAMED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternOutcome:
-    """What a pattern does on a line: a collective operation with its root, or an error.
+    """The effect of a pattern on a line: a collective operation with its root, or an error.
 
     Attributes:
-        collective: Name of the collective, or None if the pattern does none completely.
+        collective: Name of the collective; None if the pattern does not complete any.
         root: PE that has the result of a reduce or gather, or whose words are broadcast; 0 if all
             PEs have the result.
-        fault: What is wrong, in words; empty if nothing is.
+        fault: Description of the error; empty if there is none.
     """
 
     collective: Collective | None = None
@@ -37,7 +37,7 @@ class PatternOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """For each PE of a line, the PEs whose words it has combined into its own, for one part.
+    """For each PE of a line and one part, the PEs whose words it has combined into its own.
 
     A pattern may divide words into parts. Sets of PEs are stored as bit sets.
 
@@ -53,7 +53,7 @@ class _Contents:
 def outcome_of(schedule: LineSchedule) -> PatternOutcome:
     """Return which collective operation the first line of a pattern performs in its first round.
 
-    Every PE is assumed to start with different words. If the words are divided into parts, the
+    All PEs are assumed to start with different words. If the words are divided into parts, the
     pattern is a gather only if each PE owns exactly one part.
 
     Args:
@@ -74,8 +74,8 @@ def _faulty_messages(schedule: LineSchedule) -> str:
     The checks are:
 
     1. The array has three columns and at least one row.
-    2. Sources and targets are on the line, they differ except in local copies, and arrivals are
-       known.
+    2. Sources and targets are on the line, sources differ from targets except in local copies, and
+       arrivals are known.
     3. A PE does not multicast twice in a row in the same direction.
     4. Every message has a colour, from 0 to the number of colours minus 1.
     """
@@ -118,7 +118,7 @@ def _faulty_messages(schedule: LineSchedule) -> str:
 
 
 def _contents_of_parts(schedule: LineSchedule) -> list[_Contents]:
-    """Return for each part of the words which PEs' words every PE has after all messages."""
+    """For each part of the words, return which PEs' words every PE has after all messages."""
     messages, _, part = schedule.variant_messages(int(schedule.variants[0, 0]))
     part_of_message = np.zeros(len(messages), np.int32) if part is None else part
     order = np.argsort(part_of_message, kind="stable")
@@ -128,7 +128,7 @@ def _contents_of_parts(schedule: LineSchedule) -> list[_Contents]:
 
 
 def _execute_messages(length: int, messages: list[list[int]]) -> _Contents:
-    """Return whose words each of ``length`` PEs has after messages (source, target, arrival)."""
+    """Return whose words each of ``length`` PEs has after (source, target, arrival) messages."""
     contents = _Contents([1 << pe for pe in range(length)], [0] * length)
     included, repeated = contents.included, contents.repeated
     for source, target, arrival in messages:
@@ -197,7 +197,7 @@ def _copy_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutc
 def _first_sources(schedule: LineSchedule) -> list[int]:
     """Return the PE that owns each part of the words: the source of the part's first message.
 
-    For a part that no message carries, it is the target of the last message.
+    If no message carries a part, its owner is the target of the last message.
     """
     messages, _, part = schedule.variant_messages(int(schedule.variants[0, 0]))
     assert part is not None
@@ -211,6 +211,6 @@ def _bits(mask: int) -> list[int]:
 
 
 def _pes(pes: list[int]) -> str:
-    """Return a text that lists at most MAX_NAMED of some PEs, then how many more there are."""
+    """Return a text that lists up to MAX_NAMED PEs, followed by the number of remaining PEs."""
     ending = f" and {len(pes) - MAX_NAMED} more" if len(pes) > MAX_NAMED else ""
     return ", ".join(map(str, pes[:MAX_NAMED])) + ending

@@ -1,8 +1,8 @@
 """PlaneSchedule: a communication pattern on a rectangle of PEs whose streams turn or branch.
 
-A `LineSchedule` cannot describe it, because its messages stay on one row or column. A stream
-carries words from one PE over a tree of links to its receivers, where they replace the stored
-words. Values, link loads and routes follow from this one description.
+A `LineSchedule` cannot describe such a pattern, because its messages stay on one row or column. A
+stream carries words from one PE over a tree of links to its receivers, where they replace the
+stored words. Values, link loads and routes follow from this one description.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 NORTH, EAST, SOUTH, WEST = range(4)
 STEP: Final = ((-1, 0), (0, 1), (1, 0), (0, -1))
-"""(rows, cols) to the neighbour on each side."""
+"""Offset (rows, cols) of the neighbour on each side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,8 +29,8 @@ class PlaneStream:
         links: int32 ``[n, 3]``: row, column and side of every link that the stream crosses, from
             the source outward.
         receivers: (row, col) of the PEs that store the words.
-        slot: Index of the receive buffer. Receivers store n words ``slot * n`` words after the
-            receive address.
+        slot: Index of the receive buffer. Receivers store n words at an offset of ``slot * n``
+            words from the receive address.
         words: Number of words of this stream; None if all streams of the pattern have the same
             number.
     """
@@ -46,7 +46,7 @@ class PlaneStream:
 class PlaneSchedule:
     """A communication pattern of streams on a rectangle of PEs.
 
-    Streams with the same colour (virtual channel of the routers) pass each router in their order.
+    Streams with the same colour (router virtual channel) pass each router in order.
 
     Attributes:
         name: Name of the pattern.

@@ -1,4 +1,4 @@
-"""Cache for the results of pure functions that exists as long as one request."""
+"""Cache for the results of pure functions, with the lifetime of one request."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class ResultCache:
-    """Cache of the results of pure functions during one request.
+    """Cache for the results of pure functions during one request.
 
-    The cache is passed along with the request and freed with it. Pickling drops the results.
+    The cache is passed along with the request and freed with it. Pickling discards the results.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,8 @@ class ResultCache:
 
         Args:
             function: Pure function of hashable arguments. The same object must be passed each time.
-            limit: Maximum number of results to keep, the most recently used ones; None for all.
+            limit: Maximum number of results to keep, favouring the most recently used; None to keep
+                all.
         """
         if function not in self._cached:
             self._cached[function] = lru_cache(maxsize=limit)(function)

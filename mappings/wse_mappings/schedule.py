@@ -1,8 +1,8 @@
 """LineSchedule: a communication pattern along lines of PEs, as a sequence of messages.
 
-A line is a row or a column of PEs of a region, and all its lines work at the same time. A list of
-messages that lines execute is a variant. In a loop, a pattern is executed once per round, and a
-line may execute another variant in each round.
+A line is a row or column of PEs in a region, and all lines work concurrently. A variant is a list
+of messages that lines execute. In a loop, a pattern is executed once per round, and a line may
+execute a different variant in each round.
 
 Values, link loads, cycles and routes of a pattern all follow from this one description.
 """
@@ -35,7 +35,7 @@ class Arrival(IntEnum):
 
 
 COMBINING: Final = (Arrival.ADD, Arrival.MAX, Arrival.ARGMAX)
-"""Arrivals that combine the words of a message with the stored words."""
+"""Arrivals that combine a message's words with the stored words."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,26 +46,24 @@ class LineSchedule:
         name: Name of the pattern.
         length: Number of PEs in a line.
         messages: int32 ``[m, 3]``: index of the sending PE in its line, index of the receiving PE,
-            Arrival; for all variants, one after another. A PE that adds messages adds them in this
-            order.
+            Arrival; variants are concatenated. A PE that adds messages adds them in this order.
         first: int32 ``[v + 1]``: variant v executes messages ``first[v]`` to ``first[v + 1]`` - 1.
         variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each
             round. A loop with more rounds repeats them.
         colours: Number of colours (virtual channels, whose routes are configured in the routers)
             that the pattern occupies on a PE.
-        slowest_variants: Variants of which one takes at least as long as any other; empty if not
-            known.
-        changes_with_round: Whether the rounds differ in time.
+        slowest_variants: Set of variants that includes a slowest one; empty if unknown.
+        changes_with_round: Whether rounds may take different times.
         message_colours: int32 ``[m]``: colour of each message, from 0 to colours - 1. Messages of
             one colour pass a router in order. None to give different colours to messages that cross
             a router differently.
-        parts: Number of parts into which the words of each PE are cut. Part i begins at word ``i *
+        parts: Number of parts into which each PE's words are divided. Part i begins at word ``i *
             words // parts``.
         part: int32 ``[m]``: the part that each message carries; None if messages carry all words.
-        overlaps: Whether the rounds of a loop overlap: a PE starts the next round when its own work
-            in the last one is done.
+        overlaps: Whether the rounds of a loop overlap: a PE starts the next round once its own work
+            in the previous round is done.
         store_and_forward: Whether a PE receives a whole message before it sends its own, instead of
-            sending each word on as it arrives.
+            forwarding each word as it arrives.
     """
 
     name: str
@@ -84,7 +82,7 @@ class LineSchedule:
 
     @cached_property
     def travels(self) -> bool:
-        """True if any message travels over the fabric; False if all messages are local copies."""
+        """True if any message crosses the fabric; False if all messages are local copies."""
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
     def with_messages(self, is_selected: tuple[bool, ...]) -> LineSchedule:
@@ -97,7 +95,7 @@ class LineSchedule:
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
-        """Return those of the given variants that may be the slowest.
+        """Return the given variants that may be the slowest.
 
         A variant is one of the lists of messages that lines execute. If some of the given variants
         are known to be the slowest, only these are returned; otherwise all distinct variants are.
@@ -107,11 +105,11 @@ class LineSchedule:
 
     @cached_property
     def _slowest_set(self) -> frozenset[int]:
-        """Variants of which one takes at least as long as any other; empty if unknown."""
+        """Set of variants that includes a slowest one; empty if unknown."""
         return frozenset(self.slowest_variants)
 
     def words_of_messages(self, words: int) -> npt.NDArray[np.int64]:
-        """Return the number of words of each message, int64 ``[m]``, if each PE has ``words``."""
+        """Return the number of words per message, int64 ``[m]``, if each PE has ``words`` words."""
         first, end = self.spans_of_messages(words)
         return np.asarray(end - first, np.int64)
 
@@ -119,10 +117,10 @@ class LineSchedule:
         """Return which words of a PE each message carries, int64 ``[2, m]``.
 
         Args:
-            words: Number of words of a PE, which messages send as a whole or in parts.
+            words: Number of words per PE, which messages send as a whole or in parts.
 
         Returns:
-            The first word of each message, and the index after its last.
+            The index of the first word of each message, and the index after the last word.
         """
         part = np.zeros(len(self.messages), np.int64) if self.part is None else self.part
         cuts = np.arange(self.parts + 1) * words // self.parts
@@ -133,7 +131,7 @@ class LineSchedule:
         return self.variant_messages(int(self.variants[round_ % len(self.variants), line]))[0]
 
     def variant_messages(self, variant: int) -> tuple[I32, I32 | None, I32 | None]:
-        """Return the messages of a variant, with their colours and the parts that they carry.
+        """Return the messages of a variant, with their colours and the parts they carry.
 
         A variant is one of the lists of messages that lines execute.
 
@@ -150,18 +148,18 @@ class LineSchedule:
 
 
 def _messages(messages: Iterable[tuple[int, int, Arrival]]) -> I32:
-    """Return messages as an array int32 ``[m, 3]`` of sources, targets and arrivals."""
+    """Return messages as an int32 array ``[m, 3]`` of sources, targets and arrivals."""
     return np.fromiter(chain.from_iterable(messages), np.int32).reshape(-1, 3)
 
 
 def outward_multicasts(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
-    """Return the messages by which a PE multicasts to all other PEs of a segment of a line.
+    """Return the messages with which a PE multicasts to all other PEs in a line segment.
 
     There is one message in each direction, up to the end of the segment.
 
     Args:
-        root: PE that sends, which may be outside of the segment.
-        start, end: First PE of the segment, and the PE after its last.
+        root: Sending PE, which may be outside the segment.
+        start, end: First PE of the segment, and the PE after its last PE.
     """
     return [(root, last, Arrival.MULTICAST) for last in dict.fromkeys((end - 1, start)) if last != root]
 
@@ -212,7 +210,7 @@ def varied_schedule(
     Args:
         name: Name of the pattern.
         length: Number of PEs in a line.
-        groups: Messages (source, target, Arrival) of each variant.
+        groups: (source, target, Arrival) messages of each variant.
         variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each
             round.
         colours, slowest_variants: As in `LineSchedule`.

@@ -1,1 +1,1 @@
-"""The compiler: turns a model and a wafer into a Program, by a tuple of passes over a State."""
+"""The compiler, which turns a model and a wafer into a Program by running passes over a State."""

@@ -18,11 +18,11 @@ from wse.program.transfers.transfer_types import TRANSFERS
 
 
 def check(state: State, pass_name: str) -> None:
-    """Check that the compiler state satisfies the invariants of the pass that ran last.
+    """Check that the compiler state satisfies the invariants of the most recent pass.
 
     Args:
-        state: State of the compilation.
-        pass_name: Name of the pass that ran last. Nothing is checked after a pass without checks.
+        state: Compilation state.
+        pass_name: Name of the most recent pass. Passes without invariants are not checked.
 
     Raises:
         WseBug: An invariant is violated.
@@ -38,8 +38,8 @@ def _partition(state: State) -> str | None:
 
     1. Every op comes after the ops whose results it reads.
     2. Every layer of the model is stored on a stage.
-    3. Exactly one stage has the embedding, and one has the head. If the request leaves out both,
-       because it compiles less than a model, no stage has them.
+    3. Exactly one stage has the embedding, and exactly one has the head. If the request omits both
+       because it compiles only part of a model, no stage has them.
     """
     place = {name: i for i, name in enumerate(state.graph)}
     if any(place[source] >= place[target] for source, target in state.graph.edges):
@@ -79,8 +79,8 @@ def _place(state: State) -> str | None:
 def _shard(state: State) -> str | None:
     """Return an error message if prefill by MeshGEMM is impossible on the regions; None otherwise.
 
-    MeshGEMM needs square regions of equal size, and prompt chunks whose tokens divide evenly over
-    the rows of a region. A prompt that fits in one chunk need not divide evenly.
+    MeshGEMM needs square regions of equal size, and prompt chunks whose token count is a multiple
+    of the region's row count. A prompt that fits in one chunk is exempt from the second condition.
     """
     choice = state.choice
     if choice.prefill == THIN_GEMM:
@@ -101,10 +101,10 @@ def _shard(state: State) -> str | None:
 def _lower_ops(state: State) -> str | None:
     """Check the lowered steps; return an error message, or None if they are valid.
 
-    1. Equivalent layers share a block, which is a list of steps, and run it on buffers of their
-       own. Each of these buffers must have the same element view as the buffer that it replaces.
+    1. Equivalent layers share a block, which is a list of steps, but run it on their own buffers.
+       Each of these buffers must have the same element view as the buffer it replaces.
     2. The steps of a loop must be consecutive (`_loops`).
-    3. No step may read or write the data of a user other than its own (`_users`).
+    3. No step may read or write another user's data (`_users`).
     """
     for number in distinct_phases(state.phases):
         phase = state.phases[number]
@@ -144,16 +144,16 @@ def _loops(block: Block, phase: int) -> str | None:
 
 
 def _users(state: State, phase: SymPhase, block: Block) -> str | None:
-    """Return an error message if a step may use the data of another user; None otherwise.
+    """Return an error message if a step may access another user's data; None otherwise.
 
-    Kernels and transfers that depend on the counters of a user, such as the length of the KV cache,
-    read the counters of the current user.
+    Kernels and transfers that depend on per-user counters, such as the KV-cache length, read the
+    counters of the current user.
 
-    - In decode, the current user is that of the iteration of a loop over users. Such a step must
+    - In decode, a loop over users sets the current user in each iteration. Such a step must
       therefore be inside a loop over users.
     - In prefill and verification, the whole phase belongs to one user, and the address of a step
-      selects the user's KV cache. Inside a loop, the address would select the cache of another
-      user, so a step in a loop must not use a KV cache.
+      selects the user's KV cache. Inside a loop, the address would select another user's cache, so
+      a step in a loop must not use a KV cache.
 
     With a single user there is nothing to check.
     """
@@ -184,7 +184,7 @@ def _route(state: State) -> str | None:
 
 
 def _allocate(state: State) -> str | None:
-    """Return an error message if two buffers overlap in SRAM while both are live; None otherwise.
+    """Return an error message if two live buffers overlap in SRAM; None otherwise.
 
     Two buffers that start at the same address may be live in the same step if that step overwrites
     one with the other.
@@ -214,10 +214,10 @@ def _allocate(state: State) -> str | None:
 
 
 def _expert_stage_fault(state: State) -> str | None:
-    """Return an error message if the stage of experts overlaps another stage in SRAM.
+    """Return an error message if the expert stage overlaps another stage in SRAM.
 
-    The stage of experts stores the experts of all layers on the PEs of all other stages. Its
-    addresses must therefore start after those of the layers. Return None if they do.
+    The expert stage stores the experts of all layers on the PEs of all other stages. Its addresses
+    must therefore start after the addresses of the layers. Return None if they do.
     """
     tops = [stage.sram_top_byte for stage, plan in zip(state.stages, state.plans, strict=True) if not plan.experts]
     for stage, plan in zip(state.stages, state.plans, strict=True):

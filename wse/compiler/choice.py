@@ -12,19 +12,19 @@ Rewrites = tuple[tuple[str, int], ...]
 
 
 class TreeSize(NamedTuple):
-    """The size of some K-tree all-reduces, for which a search chooses a common number of groups.
+    """The size of K-tree all-reduces for which a search chooses a common number of groups.
 
     A K-tree reduces within groups of PEs, then among the groups. The best number of groups depends
-    on the length of the line and on the bytes of a message.
+    on the length of the line and on the message size.
 
     Attributes:
         phase: Name of the phase.
-        pes: PEs of the longest line segment over which the all-reduce adds up.
-        bytes: Bytes of a message without the part that grows with the KV cache, for the maximum
-            number of (token, expert) pairs on a column.
-        bytes_per_slot: Additional bytes for each KV-cache slot in use.
+        pes: Number of PEs in the longest line segment that the all-reduce adds up.
+        bytes: Message size in bytes for the maximum number of (token, expert) pairs on a column,
+            excluding the part that grows with the KV cache.
+        bytes_per_slot: Additional bytes per KV-cache slot in use.
         bytes_per_pair: Bytes to subtract for each pair below the maximum.
-        pes_before, pes_after: PEs of the line before and after the segment that also receive the
+        pes_before, pes_after: Number of PEs before and after the segment that also receive the
             sums.
     """
 
@@ -38,7 +38,7 @@ class TreeSize(NamedTuple):
 
 
 Trees = tuple[tuple[TreeSize, int], ...]
-"""Sizes of all-reduces, each with the number of groups of its trees."""
+"""All-reduce sizes, each with the number of groups of its trees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +52,11 @@ class Choice:
         is_transposed: Whether the mesh is transposed, so that rows of regions run along its
             columns.
         prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
-        prefill_chunk: Prompt tokens that are processed together.
-        head_chunk: Vocabulary entries per column whose logits are computed at a time.
+        prefill_chunk: Number of prompt tokens that are processed together.
+        head_chunk: Number of vocabulary entries per column whose logits are computed at a time.
         rewrites: Rewrites of the steps of layers, with their settings.
-        verify_rewrites: Rewrites for verification passes; None for the same ones.
-        trees: All-reduces with another number of groups than the one with the fewest relays.
+        verify_rewrites: Rewrites for verification passes; None to use the same rewrites.
+        trees: All-reduces whose number of groups is not the one with the fewest relays.
         block_parts: Number of parts into which feed-forward blocks may be split. Stages may then
             begin and end between attention and these parts. 0 keeps layers whole.
         attention_cols: Maximum number of columns for attention, in the middle of each region; 0 for

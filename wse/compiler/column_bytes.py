@@ -24,24 +24,23 @@ from wse_mappings.cuts.split import ceil_div
 from wse_mappings.cuts.widths import ColumnBytes
 
 _HEADS, _EXPERTS, _FFN, _SHARED, _VOCABULARY, _EVEN, _EXPERT_SCALES, _FFN_SCALES, _SHARED_SCALES = range(9)
-"""Ways in which bytes are divided over the columns of a region.
+"""Ways to divide bytes over the columns of a region.
 
-The first five are by features of heads, of experts, of a dense block, of a shared block, and by
-vocabulary entries. Then come bytes that are divided evenly. The last three are the scales of one
-quantisation group, of matrices that contract over features of experts, of a dense block and of a
-shared block.
+The first five divide by features of heads, experts, a dense block or a shared block, and by
+vocabulary entries. The sixth divides evenly. The last three are the scales of one quantisation
+group, for matrices that contract over features of experts, a dense block and a shared block.
 """
 _SCALES = {_EXPERTS: _EXPERT_SCALES, _FFN: _FFN_SCALES, _SHARED: _SHARED_SCALES}
 _WAYS = _SHARED_SCALES + 1
 
 
 class _Storage(NamedTuple):
-    """Settings that, together with the shapes of its tensors, determine the bytes of a layer.
+    """Settings that, together with the tensor shapes, determine a layer's size in bytes.
 
     Attributes:
-        types: Types of weights and activations.
-        experts: Placement of experts, as requested.
-        cache_tokens: Tokens in the KV caches of all users together.
+        types: Weight and activation types.
+        experts: Requested placement of experts.
+        cache_tokens: Total number of tokens in the KV caches of all users.
     """
 
     types: WeightTypes
@@ -53,12 +52,13 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
     """Return a function that computes how many bytes the fullest column of a region stores.
 
     Heads, blocks and vocabulary are divided into whole features per column, as
-    `wse.compiler.passes.shard` divides them. Latent attention and vectors count as divided evenly.
+    `wse.compiler.passes.shard` divides them. Latent attention and vectors are treated as evenly
+    divided.
 
     Quantised weights have scales per group of inputs. The scales of matrices that contract over a
-    column's features count for each group that the column touches. The scales of matrices that
-    contract over hidden features are part of `WeightTypes.row_share`. The scales of attention count
-    as if none were stored twice.
+    column's features are counted for each group that the column touches. The scales of matrices
+    that contract over hidden features are part of `WeightTypes.row_share`. Attention scales are
+    counted as if none were stored twice.
 
     Args:
         spec: Model.
@@ -66,8 +66,8 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
 
     Returns:
         A function with two arguments: the layers of a region, and the number of its vocabulary
-        tables. Its result is another function, from the number of columns to the bytes of the
-        fullest column. Regions with the same contents get the same object.
+        tables. It returns another function, which maps the number of columns to the bytes on the
+        fullest column. Regions with the same contents share the same object.
     """
     types = WeightTypes.from_options(options)
     storage = _Storage(types, options.experts, options.context * options.batch)
@@ -75,7 +75,7 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
 
 
 def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, int], ColumnBytes]:
-    """Create the function that `column_bytes` returns; results are cached for the request."""
+    """Build the function that `column_bytes` returns; results are cached for the request."""
     types, shape = storage.types, replace(spec, layers=())
     table_bytes = spec.vocab_size * spec.hidden_size * types.float_bytes
     bytes_of_layer = cache(lambda layer, parts: _layer_bytes(spec, storage, layer, parts))
@@ -85,11 +85,11 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
 
     @cache
     def bytes_of_region(layers: frozenset[tuple[tuple[Layer, Parts], int]], tables: int) -> ColumnBytes:
-        """Return a function from a region's number of columns to the bytes of its fullest column.
+        """Return a function that maps a region's column count to the bytes on its fullest column.
 
         Args:
-            layers: Pairs of a distinct layer (with the parts of it that the region stores) and the
-                number of such layers in the region.
+            layers: Pairs of a distinct layer (with its parts in the region) and the number of such
+                layers in the region.
             tables: Number of vocabulary tables in the region: embedding, head or both.
         """
         total_sizes, split_blocks = [0.0] * _WAYS, []
@@ -102,7 +102,7 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
         used_ways = [(way, size) for way, size in enumerate(total_sizes) if size]
 
         def bytes_of(cols: int) -> float:
-            """Return the bytes of the fullest column of a region that has ``cols`` columns."""
+            """Return the bytes on the fullest column of a region with ``cols`` columns."""
             fractions, total = shares(cols), 0.0
             for way, size in used_ways:
                 total += size * fractions[way]
@@ -115,7 +115,7 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
 
     @cache
     def bytes_of_layers(layers: LayerRange, tables: int) -> ColumnBytes:
-        """Return a function from a region's number of columns to the bytes of its fullest column.
+        """Return a function that maps a region's column count to the bytes on its fullest column.
 
         Args:
             layers: Layers of the region, the first and the last of which may be incomplete.
@@ -131,24 +131,24 @@ def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     """Return a function that computes the bytes per column of a token's gate and up projections.
 
     The projections are the intermediate features of a dense feed-forward block. The activations
-    that are computed from them overwrite them, so only the projections need memory.
+    computed from the projections overwrite them, so only the projections need memory.
 
     Args:
         spec: Model.
         options: The request, with the element type of sums.
 
     Returns:
-        A function from the number of columns of a region to bytes.
+        A function that maps a region's column count to bytes.
     """
     features = 0 if all(layer.experts for layer in spec.layers) else spec.ffn_size
     return options.cache.of(_block_bytes, 16)(features, (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")])
 
 
 def _block_bytes(features: int, size: int) -> ColumnBytes:
-    """Create the function that `block_bytes` returns; results are cached for the request.
+    """Build the function that `block_bytes` returns; results are cached for the request.
 
     Args:
-        features: Projected features of a dense feed-forward block.
+        features: Number of projected features of a dense feed-forward block.
         size: Bytes per feature.
     """
     return lambda cols: float(size * ceil_div(features, cols))
@@ -165,7 +165,7 @@ def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
         options: The request, with the context and the element type of sums.
 
     Returns:
-        A function from the number of columns of a region to bytes.
+        A function that maps a region's column count to bytes.
     """
     return options.cache.of(_score_bytes, 16)(
         replace(spec, layers=()), options.context * ELEMENT_BYTES[options.element_type("acc")]
@@ -173,16 +173,16 @@ def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
 
 
 def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
-    """Create the function that `score_bytes` returns; results are cached for the request.
+    """Build the function that `score_bytes` returns; results are cached for the request.
 
     Args:
         spec: Model, without layers.
-        entry_bytes: Bytes of the scores of one head for all cache entries.
+        entry_bytes: Total size in bytes of one head's scores for all cache entries.
     """
 
     @cache
     def bytes_of_columns(cols: int) -> float:
-        """Return the bytes of attention scores on the fullest of ``cols`` columns."""
+        """Return the size in bytes of the attention scores on the fullest of ``cols`` columns."""
         if spec.latent is not None:
             return float(entry_bytes * spec.head_count)  # all heads share all columns
         return float(entry_bytes * _head_places(spec, cols)[0] * spec.queries_per_kv)
@@ -195,27 +195,28 @@ def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
 
     Args:
         spec: Model.
-        cols: Columns over which heads are divided.
+        cols: Number of columns over which heads are divided.
     """
     sizes = spec.kv_head_count, spec.head_size, spec.rotary_size
     return head_places(cols, *sizes, mixed_pairs=spec.has_unit_rope)
 
 
 def _shares(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: int) -> tuple[float, ...]:
-    """Return the fraction of a region's bytes that the fullest column stores, by kind of tensor.
+    """Return the fraction of a region's bytes on the fullest column, for each kind of tensor.
 
     The fraction depends on how a tensor is divided over columns: evenly, by heads, by features of a
-    feed-forward block, and so on. The module's constants list these kinds.
+    feed-forward block, and so on. The module's constants name these kinds.
 
     Args:
         spec: Model.
-        weight_types: Types of weights and activations.
+        weight_types: Weight and activation types.
         placement: Placement of experts, as a name or a number of groups.
         cols: Columns of the region.
 
     Returns:
-        One fraction per kind, in the order of the constants. For the kinds of quantisation scales,
-        the number of quantisation groups that the column touches replaces the fraction.
+        One fraction per kind, in the order of the constants. For kinds that consist of quantisation
+        scales, the entry is the number of quantisation groups that the column touches instead of a
+        fraction.
     """
     heads, features = _head_places(spec, cols)
     mixture, shared_size, expert_fraction, expert_groups = spec.experts, 0, 0.0, 0.0
@@ -240,10 +241,10 @@ def _shares(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: in
 
 
 def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) -> list[tuple[int, float]]:
-    """Return the extra padding of a column if only parts of a feed-forward block are in the region.
+    """Return a column's extra padding if the region stores only parts of a feed-forward block.
 
-    Every part is divided into whole features per column, which can need more padding than dividing
-    the whole block.
+    Each part is divided into whole features per column, which can require more padding than
+    dividing the whole block.
 
     Args:
         spec: Model.
@@ -270,20 +271,20 @@ def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) 
 
 
 def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts) -> list[float]:
-    """Return the bytes of some parts of a layer, by the way in which they are divided over columns.
+    """Return the bytes of parts of a layer, broken down by how they are divided over columns.
 
-    Weights and KV cache are counted. Parts of a feed-forward block count in proportion to their
-    number.
+    The bytes include weights and KV cache. If only some parts of a feed-forward block are stored,
+    its bytes are scaled by the fraction of parts.
 
     Args:
         spec: Model.
-        storage: Types, placement of experts and tokens in the KV caches.
+        storage: Types, expert placement and number of tokens in the KV caches.
         layer: The layer.
         parts: The parts of the layer that are stored.
 
     Returns:
-        Bytes for each way of division (evenly, by heads, and so on), in the order of the constants
-        of this module.
+        Bytes for each kind of division (evenly, by heads, and so on), in the order of this module's
+        constants.
     """
     float_bytes = storage.types.float_bytes
     sizes = [0.0] * _WAYS

@@ -1,7 +1,7 @@
-"""Demand of a request: the bytes of embedding, layers and head that a mapping strategy places.
+"""Demand of a request: bytes of the embedding, layers and head that a mapping strategy places.
 
-A strategy is a package without knowledge of models. It sees a model as bytes per layer and as
-functions from the size of a region to bytes.
+A strategy has no knowledge of models. It sees a model as bytes per layer and as functions that map
+the size of a region to bytes.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from wse_mappings.strategies.strategy import Demand
 
 
 def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
-    """Return the bytes of a model's layers and tables, and the wafers on which they must be placed.
+    """Return how many bytes a model's layers and tables need, and the wafers to place them on.
 
-    ``Demand.as_released`` is set for the baseline schedule. Regions are then placed by the rule
-    with which the costs of that schedule were fitted to the two speeds published in August 2024.
+    ``Demand.as_released`` is set for the baseline schedule. Regions are then placed by the same
+    rule that was used to fit that schedule's costs to the two speeds published in August 2024.
 
     Args:
         spec: Model.
         wafer: Wafer on which layers are placed.
-        options: The request. Its scope says whether the whole model, its layers only, or a single
-            matrix product is placed.
+        options: The request. Its scope says whether to place the whole model, only its layers, or a
+            single matrix product.
     """
     layer_bytes, expert_bytes, attention_bytes = _layers(spec, options)
     table = float(spec.vocab_size * spec.hidden_size * ELEMENT_BYTES[options.activation_type])
@@ -60,17 +60,17 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
 
 
 def _row_share(spec: ModelSpec, weight_types: WeightTypes) -> Callable[[int], float]:
-    """Return `WeightTypes.row_share` of a model as a cached function of the number of rows."""
+    """Return `WeightTypes.row_share` for a model as a cached function of the number of rows."""
     return cache(lambda rows: weight_types.row_share(spec, rows))
 
 
 def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-    """Return the bytes of all layers, as three tuples with one number per layer.
+    """Return the size of each layer in bytes, as three tuples with one number per layer.
 
     Returns:
-        Bytes of weights and KV cache without experts; bytes of experts; bytes of attention with its
-        KV cache. If only a matrix product is compiled, the first two tuples have a single
-        placeholder entry and the last tuple is empty.
+        Bytes of weights and KV cache excluding experts; bytes of experts; bytes of attention
+        including its KV cache. If only a matrix product is compiled, the first two tuples have a
+        single placeholder entry and the last tuple is empty.
     """
     if options.scope == PRODUCT:
         return (1.0,), (0.0,), ()
@@ -78,7 +78,7 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
 
     @cache
     def layer_bytes(layer: Layer) -> tuple[float, float, float]:
-        """Return the bytes of one layer as a triple: without experts, of experts, and of attention.
+        """Return the size of one layer in bytes, as a triple: without experts, experts, attention.
 
         Attention includes its KV cache and everything else outside the feed-forward block.
         """

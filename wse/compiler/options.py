@@ -1,4 +1,4 @@
-"""Compile options: what a user requests of a compilation."""
+"""Compile options: the user's request for a compilation."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
 """The matrix products that prefill may use.
 
 ``mesh-gemm`` is MeshGEMM on the weight tiles of decode. ``mesh-gemm-own-weights`` is MeshGEMM on a
-second copy of the weights. ``thin-gemm`` multiplies a chunk of tokens like decode, on decode's
-tiles as they are.
+second copy of the weights. ``thin-gemm`` multiplies a chunk of tokens like decode, using the decode
+tiles unchanged.
 """
 
 BASELINE, OPTIMIZED = "baseline", "optimized"
 SCHEDULES = (BASELINE, OPTIMIZED)
-"""Schedules of layers: the published research decode, or one rewritten to take fewer cycles."""
+"""Layer schedules: the published research decode, or a version rewritten to take fewer cycles."""
 
 NORM_SCALES = "norm-scales"
 """The rewrite that applies the scale of a norm after the products that follow the norm.
@@ -33,9 +33,9 @@ With a LayerNorm, PEs store additional tiles for this rewrite.
 """
 
 ROUTER_SCORES = "router-scores"
-"""The rewrite that computes the scores of a router on the columns that have its outputs.
+"""The rewrite that computes router scores on the columns that have the outputs.
 
-Each column then stores the score corrections of its own outputs only.
+With this rewrite, each column stores only the score corrections of its own outputs.
 """
 
 ROUTER_COPIES = "router-copies"
@@ -48,13 +48,13 @@ SENT_CHOICE = "sent-choice"
 """The rewrite that sends the selected experts from one part of a split layer to the others."""
 
 FITTED_TREES = "fitted-trees"
-"""The rewrite that fits the number of groups of an all-reduce to its line and its message."""
+"""The rewrite that fits the number of groups of an all-reduce to its line and message length."""
 
 WIDE_UNPACKING = "wide-unpacking"
-"""The rewrite that unpacks more codes of quantised weights at a time where PEs have room."""
+"""The rewrite that unpacks more quantised weights at a time if PEs have enough free memory."""
 
 REFUSE, REPORT = "refuse", "report"
-"""Values of ``Options.capacity``: what happens if a Program needs more SRAM than there is."""
+"""Values of ``Options.capacity``: what to do if a Program needs more SRAM than is available."""
 
 MODEL, LAYERS, PRODUCT = "model", "layers", "product"
 """Scopes of a compilation: a whole model, its layers only, or one matrix product."""
@@ -65,60 +65,60 @@ PREFILL, DECODE, VERIFY = "prefill", "decode", "verify"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """A compile request: what the user decides about a compilation.
+    """A compile request: the user's choices for a compilation.
 
     The scopes ``layers`` and ``product`` are for comparison with published measurements. Programs
-    of these scopes are timed and never executed. With ``layers``, hidden vectors are in place, and
-    the cache contains ``context`` entries and does not grow. There is no embedding, head or
-    transfer between stages, and the features of a head are divided evenly, which may separate
+    with these scopes are only timed, never executed. With ``layers``, hidden vectors are already in
+    place, and the cache contains ``context`` entries and does not grow. There is no embedding, head
+    or transfer between stages, and the features of a head are divided evenly, which may separate
     rotary pairs. With ``product``, the only op multiplies ``prompt_tokens`` vectors (prefill) or
     one vector (decode) of the hidden size by a matrix as wide as the feed-forward block.
 
     Attributes:
         mapping: Name of the mapping strategy, or ``FILE.py:NAME``.
         wafers: Number of wafers.
-        dtype: Type in which the weights of linear layers are stored: an element type or a coding.
+        dtype: Storage type of the weights of linear layers: an element type or a coding.
         accumulate: Element type of sums.
         context: Capacity of each user's KV cache, in tokens.
-        prompt_tokens: Length of each user's prompt. Prompts are processed one after another. Then
-            one token of every user is decoded at a time.
+        prompt_tokens: Length of each user's prompt. Prompts are processed sequentially. After that,
+            each decode pass generates one token per user.
         region: Rows and columns of every region; None lets the mapping decide.
         sampling: ``wafer`` selects the most likely token on PEs. ``host`` sends the logits to the
             host, which returns an id.
-        logits_out: Logits to send to the host in addition: ``none``, those after the ``prompt``, or
-            ``all``.
+        logits_out: Additional logits to send to the host: ``none``, only the logits after the
+            ``prompt``, or ``all``.
         capacity: ``refuse`` raises an error if a PE needs more than its SRAM. ``report`` assigns
             addresses beyond the end of SRAM instead (``Program.fits`` is then False). Such a
-            Program is timed and never executed.
+            Program is only timed, never executed.
         scope: ``model``, ``layers`` or ``product``, as described above.
         phases: Phases to compile, in addition to ``verify``.
-        groups: Number of groups of a line in the all-reduces of decode. `FEWEST_RELAYS` stands for
-            the number with the fewest relays. `EQUAL_GROUPS` stands for equal groups of about as
-            many PEs as there are groups, as in the released configurations of WaferLLM (OSDI 2025).
-        store_and_forward: Whether PEs receive whole row sums of dist-GEMM-T before they send them
-            on, as in the released kernels. By default the sums are streamed.
-        prefill: Product of prefill, one of ``PREFILL_PRODUCTS``; None lets the compiler choose one
-            that stores the weights once.
+        groups: Number of groups of a line in the all-reduces of decode. `FEWEST_RELAYS` selects the
+            number with the fewest relays. `EQUAL_GROUPS` selects equal groups with about as many
+            PEs per group as there are groups, as in the released configurations of WaferLLM (OSDI
+            2025).
+        store_and_forward: Whether PEs receive whole dist-GEMM-T row sums before forwarding them, as
+            in the released kernels. By default, the sums are streamed.
+        prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``; None lets the compiler
+            choose one that stores the weights only once.
         activations: Element type of activations, KV cache, tables and gains; None for the type of
             the weights.
         experts: Placement of experts: ``distributed`` over all columns of a region, on
-            ``dedicated`` columns, on a number of column groups, or ``grouped``, for which the
-            compiler chooses a number of groups with little padding. ``auto`` is ``distributed``
+            ``dedicated`` columns, on a number of column groups, or ``grouped``, which lets the
+            compiler choose a number of groups with little padding. ``auto`` is ``distributed``
             unless a search finds that the model does not fit that way.
         schedule: ``baseline``, ``optimized``, or a comma-separated list of rewrites.
-        all_reduce: Name of the pattern that adds up over lines if all PEs need the sum; empty for
-            K-trees.
+        all_reduce: Name of the pattern for sums over lines that all PEs need; empty for K-trees.
         verify_tokens: Number of new tokens of one user per verification pass, such as draft tokens;
             0 compiles no such pass.
         verify_ids: Where a verification pass reads its token ids. ``wafer`` reads them from PEs,
             where a draft head would leave them. ``host`` receives them from the host, which can
-            react to what it has received, such as the logits of the preceding pass. They also come
-            from the host if ``sampling`` is ``host``.
+            react to data that it has received, such as the logits of the previous pass. They also
+            come from the host if ``sampling`` is ``host``.
         listed: All regions, if a mapping file lists them.
         listed_transposed: Whether the listed regions are on the transposed mesh.
-        mapping_file: The mapping file that lists the regions; empty without one.
-        cache: Results that all compilations for the request share. Changed copies of the request
-            share them, too.
+        mapping_file: The mapping file that lists the regions; empty if there is none.
+        cache: Results shared by all compilations for the request. Modified copies of the request
+            also share them.
     """
 
     mapping: str
@@ -149,7 +149,7 @@ class Options:
 
     @property
     def mapping_name(self) -> str:
-        """Name of the mapping in reports: the mapping file if there is one, else the strategy."""
+        """Name of the mapping in reports: the mapping file, if any; otherwise the strategy."""
         return self.mapping_file or self.mapping
 
     @property
@@ -158,9 +158,9 @@ class Options:
         return self.activations or self.dtype
 
     def element_type(self, view: str) -> str:
-        """Return the element type behind a view, such as ``float32`` for the view ``f32``.
+        """Return the element type of a view, such as ``float32`` for the view ``f32``.
 
-        A view says how a kernel interprets the bytes of a buffer.
+        A view specifies how a kernel interprets the bytes of a buffer.
 
         Args:
             view: One of `wse.program.isa.operands.VIEWS`.
@@ -184,7 +184,7 @@ class Options:
 
 
 def check_types(dtype: str, activations: str | None) -> None:
-    """Check that the element types of weights and activations exist and match.
+    """Check that the element types of weights and activations exist and are compatible.
 
     Args:
         dtype: Type of the weights: an element type or a quantisation format.
@@ -208,13 +208,13 @@ def check_types(dtype: str, activations: str | None) -> None:
 
 
 def unsupported_on_mesh(spec: ModelSpec, options: Options) -> str:
-    """Return the property of a model or request that rules out prefill by MeshGEMM, as text.
+    """Return a text naming the property of a model or request that rules out prefill by MeshGEMM.
 
     MeshGEMM moves weights from PE to PE. Quantised weights are not supported because their scales
     and quantisation groups would have to move along with them.
 
     Returns:
-        A text such as ``experts`` for use in error messages; an empty text if MeshGEMM can be used.
+        A text such as ``experts`` for use in error messages; empty if MeshGEMM can be used.
     """
     if spec.latent is not None:
         return "latent attention"

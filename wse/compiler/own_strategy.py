@@ -1,7 +1,7 @@
-"""A mapping strategy from a user's own file, whose name is ``FILE.py:NAME``.
+"""A mapping strategy from a user's file, named ``FILE.py:NAME``.
 
-If a method of the strategy raises an error or returns an unusable value, the error message is one
-line with the name of the file.
+If a method of the strategy raises an error or returns an unusable value, a one-line error message
+names the file.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ REMEDY = "see docs/adding/strategy.md, and mend the file"
 
 
 def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], object]) -> Strategy:
-    """Return the mapping strategy that a user's file defines, with checks around its methods.
+    """Return the mapping strategy defined in a user's file, with checks around its methods.
 
     Args:
         strategy_name: ``FILE.py:NAME``.
-        definition: The object with this name in the file: a strategy, or a class to be instantiated
-            without arguments.
+        definition: The object with this name in the file: a strategy, or a class that can be
+            instantiated without arguments.
         check: Function that raises TypeError or AttributeError if an object is not a strategy.
 
     Raises:
@@ -44,8 +44,8 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
         """Return the layouts of the user's strategy after checking that it may propose them.
 
         Raises:
-            BadInput: An item is not a layout, or it names another strategy although this strategy
-                does not try others.
+            BadInput: An item is not a layout, or it names a different strategy although this
+                strategy does not try others.
         """
         layouts_made: list[Layout] = _call(path, strategy_name, lambda: list(layouts(demand, other_strategies)))
         for layout in layouts_made:
@@ -56,7 +56,7 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
         return layouts_made
 
     def checked_partition(demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
-        """Return the layers of each region, after a check that all layers are placed in order.
+        """Return the layers of each region after checking that all layers are placed in order.
 
         Raises:
             BadInput: A layer is missing, placed twice, or out of order.
@@ -74,7 +74,7 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
 
 
 def _call(path: Path, strategy_name: str, method: Callable[[], Any]) -> Any:
-    """Call a method of a user's strategy, and convert its errors into BadInput."""
+    """Call a method of a user's strategy and convert its errors to BadInput."""
     try:
         return method()
     except WseError:
@@ -85,7 +85,7 @@ def _call(path: Path, strategy_name: str, method: Callable[[], Any]) -> Any:
 
 
 def _fault_of_regions(demand: Demand, region_layers: Iterable[RegionLayers]) -> str:
-    """Return the first error in a list of regions and their layers, as text; "" if there is none.
+    """Return a text describing the first error in a list of regions; "" if there is none.
 
     Every region must start where the preceding region ends, and the last region must end with the
     last layer. Regions that store the experts of all layers are ignored.

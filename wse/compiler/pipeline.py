@@ -1,4 +1,4 @@
-"""The compiler pipeline: a tuple of passes over one `State`, which is checked after each pass."""
+"""The compiler pipeline: a sequence of passes over a `State` that is checked after each pass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from wse.program.program import Program
 Pass = Callable[[State], State]
 
 PIPELINE: Final[tuple[Pass, ...]] = (partition, shard, place, lower_ops, route, allocate, emit)
-"""All passes in order. Messages and arguments refer to a pass by the name of its function."""
+"""All passes in order. Messages and arguments refer to a pass by its function name."""
 
 
 def first_state(
@@ -39,7 +39,7 @@ def first_state(
         wafer: Wafer to compile for. Its mesh is transposed if the choice says so.
         software: Costs of the software on the wafer.
         options: What the user requested.
-        choice: What a search decides: layout, chunk sizes and rewrites.
+        choice: The decisions of a search: layout, chunk sizes and rewrites.
     """
     mesh = transposed_wafer(wafer) if choice.is_transposed else wafer
     graph = op_graph(spec, options.scope)
@@ -88,11 +88,11 @@ def compile_choice(
         software: Costs of the software on the wafer.
         options: What the user requested, such as the mapping, the number of wafers and the element
             types.
-        choice: What a search would decide otherwise: layout, chunk sizes and rewrites.
+        choice: Layout, chunk sizes and rewrites, which a search would otherwise decide.
         pipeline: Compiler passes in order. The last one must create the Program.
 
     Raises:
-        DoesNotFit: The model needs more SRAM or more colours than there are.
+        DoesNotFit: The model needs more SRAM or more colours than are available.
         BadMesh: The regions do not fit on the mesh.
     """
     state = compile_until(pipeline[-1].__name__, first_state(spec, wafer, software, options, choice), pipeline)
@@ -111,11 +111,11 @@ def with_tiles(
     """Add the weight tiles to a Program that was compiled without them.
 
     Args:
-        program: The Program. A search may have compiled it without tiles to save time.
-        spec, wafer, software, options, choice: The arguments with which the Program was compiled.
+        program: The Program, which a search may have compiled without tiles to save time.
+        spec, wafer, software, options, choice: The arguments that the Program was compiled with.
 
     Returns:
-        A copy of the Program with its tiles and its fraction of padding.
+        A copy of the Program with its tiles and padding fraction.
     """
     state = compile_until("shard", first_state(spec, wafer, software, options, choice))
     tiles = tiles_at(state, program.stages, program.buffers)

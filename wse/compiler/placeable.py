@@ -1,4 +1,4 @@
-"""Placeable: a model, wafers and options that are ready to be compiled."""
+"""Placeable: a model, wafers and options that are ready to compile."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Placeable:
 
     Attributes:
         loaded: The model, with its tokenizer and weights if they were loaded.
-        whole: The wafer at its full size, dead PEs included.
+        whole: The wafer at its full size, including dead PEs.
         wafer: The wafer as programs see it: the part in use, without dead PEs.
         software: Costs of the software on the wafer.
         options: Options of the compiler.
-        new_tokens: Tokens to generate for each user.
+        new_tokens: Number of tokens to generate per user.
         defects: Dead PEs and links; None if there are none.
         meshes: Positions of the live PEs on each wafer; empty if no PE is dead.
     """
@@ -38,22 +38,22 @@ class Placeable:
 
     @property
     def fabric_shape(self) -> tuple[int, int]:
-        """Rows and columns of PEs of each wafer, dead PEs included."""
+        """Number of PE rows and columns per wafer, including dead PEs."""
         return self.meshes[0].fabric.shape if self.meshes else (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     @property
     def middle_context(self) -> list[int]:
-        """Number of tokens in each user's KV cache when half of the new tokens are generated.
+        """Number of tokens in each user's KV cache when half of the new tokens have been generated.
 
-        The number is at most one less than the context.
+        The number is at most the context minus one.
         """
         return [min(tokens + self.new_tokens // 2, self.options.context - 1) for tokens in self.options.prompt_tokens]
 
     @property
     def middle_before_pass(self) -> int:
-        """Number of tokens of the first user before a verification pass halfway through generation.
+        """Number of tokens of the first user before a verification pass midway through generation.
 
-        It is limited so that the context has room for these tokens and the tokens of the pass.
+        It is limited so that the context can hold these tokens and the tokens of the pass.
         """
         return min(self.middle_context[0], self.options.context - self.options.verify_tokens)
 

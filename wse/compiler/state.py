@@ -1,4 +1,4 @@
-"""State of a compilation: a frozen record whose fields the passes fill in one after another."""
+"""Compilation state: a frozen record whose fields are filled in by the passes in order."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ class RegionCut:
     """Division of all dimensions of a model over the rows and columns of one stage's region.
 
     An index array has one row of indices for each row, or each column, of the region. It lists the
-    elements of the dimension that are stored there, padded with -1 to equal length. The hidden
+    elements of the dimension that are stored there, padded to equal length with -1. The hidden
     vector is divided over rows in decode. On a square region, prefill with MeshGEMM divides it over
-    columns by the same array.
+    columns using the same array.
 
     Attributes:
         rows: Rows of the region.
-        cols: Columns of the region, on all wafers of the stage together.
+        cols: Total number of columns of the region, on all wafers of the stage.
         hidden: int32 ``[rows, d]``: hidden features.
         ffn: int32 ``[cols, f]``: features of a dense feed-forward block.
         vocab: int32 ``[cols, V]``: vocabulary entries.
         positions: int32 ``[cols, n]``: learned positions.
-        heads: Assignment of heads and their features to columns. With latent attention, of the
-            rotated features only.
+        heads: Assignment of heads and their features to columns. With latent attention, it covers
+            only the rotated features.
         queries: int32 ``[cols, heads * F]``: rows of the projection to queries.
         keys: int32 ``[cols, heads * F]``: rows of the projections to keys and to values.
-        experts: Assignment of experts to columns; None without experts.
-        mixture: The experts of each column and the number of experts per token; None without
-            experts.
+        experts: Assignment of experts to columns; None if there are no experts.
+        mixture: The experts of each column and the number of experts per token; None if there are
+            no experts.
         shared: int32 ``[cols, f]``: features of the shared block, which every token uses in
             addition to its experts.
         latent: Division of latent attention; None for other attention.
-        span: Number of wafers of the region.
-        hidden_group: Size of the quantisation groups at whose boundaries ``hidden`` is divided; 0
-            if it is divided evenly.
+        span: Number of wafers that the region spans.
+        hidden_group: Size of the quantisation groups whose boundaries divide ``hidden``; 0 if it is
+            divided evenly.
         attention: First column that attention uses, and the number of columns.
     """
 
@@ -76,21 +76,21 @@ class RegionCut:
 
     @property
     def cols_of_wafer(self) -> int:
-        """Columns of the region on each wafer."""
+        """Number of columns of the region on each wafer."""
         return self.cols // self.span
 
     @property
     def hidden_per_pe(self) -> int:
-        """Hidden features per PE, padding included."""
+        """Number of hidden features per PE, including padding."""
         return int(self.hidden.shape[1])
 
     @property
     def ffn_per_pe(self) -> int:
-        """Features of a dense feed-forward block per PE, padding included."""
+        """Number of features per PE of a dense feed-forward block, including padding."""
         return int(self.ffn.shape[1])
 
     def router_copies(self, outputs: int, max_outputs: int) -> int:
-        """Return how many segments of columns each compute all outputs of a router of experts.
+        """Return how many column segments each compute all outputs of an expert router.
 
         Args:
             outputs: Number of router outputs, one per expert.
@@ -106,21 +106,21 @@ class RegionCut:
         """Return which features of a feed-forward block each column stores, int32 ``[cols, f]``.
 
         Args:
-            kind: Kind of op. Names that start with ``shared`` select the shared block of a mixture,
-                others the dense block.
+            kind: Kind of op. Names that start with ``shared`` select the shared block of a mixture;
+                others select the dense block.
         """
         return self.shared if kind.startswith("shared") else self.ffn
 
     @property
     def vocab_per_pe(self) -> int:
-        """Vocabulary entries per PE, padding included."""
+        """Number of vocabulary entries per PE, including padding."""
         return int(self.vocab.shape[1])
 
 
 class PatternCall(NamedTuple):
-    """A function call that creates the messages of a pattern, stored so that it can be changed.
+    """A function call that creates the messages of a pattern, stored so that it can be modified.
 
-    Rewrites use it to create the same pattern with other options.
+    Rewrites use it to create the same pattern with different options.
 
     Attributes:
         make: The function, such as `k_tree`.
@@ -137,7 +137,7 @@ class PatternCall(NamedTuple):
         return self._replace(options=tuple(sorted({**dict(self.options), **options}.items())))
 
     def schedule(self, cache: ResultCache) -> LineSchedule:
-        """Return the messages of the pattern, which are created at the first call and cached."""
+        """Return the messages of the pattern, created on the first call and cached."""
         return cache.of(_schedule, 2048)(self)
 
 
@@ -148,7 +148,7 @@ def _schedule(call: PatternCall) -> LineSchedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
-    """The plan of one stage: its layers, and the wafers and the size of its region.
+    """The plan of one stage: its layers, and the wafers and size of its region.
 
     Attributes:
         wafer: First wafer.
@@ -158,8 +158,8 @@ class StagePlan:
         first_layer, last_layer: First layer, and one past the last.
         has_embedding, has_head: Whether the stage contains the embedding table and the output head.
         span: Number of consecutive wafers, starting with ``wafer``.
-        experts: Whether the stage contains the experts of all layers. It then uses the same PEs as
-            the other stages.
+        experts: Whether the stage contains the experts of all layers. If so, it uses the same PEs
+            as the other stages.
         corner: Row and column of the first PE if the mapping file lists the region; None if the
             region is part of a band.
         first_part: First part of the first layer.
@@ -188,10 +188,10 @@ class StagePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class State:
-    """State of a compilation: its inputs, and the results of the passes so far.
+    """Compilation state: the inputs, and the results of the passes so far.
 
-    A pass returns a copy with its own fields filled in. The comment at a field names the pass that
-    fills it.
+    A pass returns a copy with its own fields filled in. The comment on each field names the pass
+    that fills it in.
     """
 
     spec: ModelSpec
@@ -232,7 +232,7 @@ class State:
         Args:
             stage: Index of the stage.
             parts: The parts. If they include only some features of a feed-forward block, the
-                division differs from that of the whole block.
+                division differs from the division of the whole block.
         """
         return self.cuts_of_parts[stage, parts] if parts.cuts_block else self.cuts[stage]
 

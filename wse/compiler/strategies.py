@@ -1,4 +1,4 @@
-"""Mapping strategies by name: the bundled ones, and those of users' packages and files."""
+"""Mapping strategies by name: bundled strategies, and those in users' packages and files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strat
 
 @cache
 def strategies() -> Mapping[str, Strategy]:
-    """Return all mapping strategies by name: the bundled ones, then those of users' packages.
+    """Return all mapping strategies by name: bundled strategies, then those in users' packages.
 
     Raises:
-        BadInput: A strategy of a package cannot be used.
+        BadInput: A strategy in a package is unusable.
     """
     return with_plugins(STRATEGIES, bundled_strategies(), _plugin_names)
 
@@ -28,13 +28,13 @@ def strategy(name: str, *, place: str = "") -> Strategy:
     """Return the mapping strategy with a given name.
 
     Args:
-        name: Name of a bundled strategy or of one in a user's package, in any case; or
+        name: Name of a strategy that is bundled or in a user's package (case-insensitive), or
             ``FILE.py:NAME``.
-        place: Where the name was given, for the error message.
+        place: Where the name was specified, for the error message.
 
     Raises:
         UnknownName: There is no such strategy.
-        BadInput: The strategy of a package or a file cannot be used.
+        BadInput: The strategy in a package or file is unusable.
     """
     if names_file_object(name):
         return _file_strategy(name)
@@ -78,7 +78,7 @@ def layers_of_regions(demand: Demand, layout: Layout) -> tuple[RegionLayers, ...
 
 
 def _checked_regions(layout_strategy: Any, demand: Demand, layout: Layout) -> tuple[RegionLayers, ...]:
-    """Call a mapping strategy to divide the layers over regions. The results are cached."""
+    """Call a mapping strategy to divide the layers over regions, and cache the result."""
     return tuple(layout_strategy.partition(demand, layout))
 
 

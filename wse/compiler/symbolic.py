@@ -1,8 +1,8 @@
-"""Symbolic steps: steps as lowering creates them, without addresses and colours.
+"""Symbolic steps: steps as created by lowering, without addresses and colours.
 
-A *block* is the list of steps of one layer, or of ops outside of layers. All equivalent layers run
-the same block, each with buffers of its own. An *overlap group* is a set of steps of a block that
-run at the same time.
+A *block* is the list of steps of one layer, or of ops outside layers. All equivalent layers run the
+same block, each on its own buffers. An *overlap group* is a set of steps in a block that run
+concurrently.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from wse.program.tiles import Tile
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SymBuffer:
-    """A buffer in the SRAM of every PE of a stage, before it has an address.
+    """A buffer in the SRAM of every PE of a stage, before it is assigned an address.
 
     Buffers are compared by identity.
 
     Attributes:
         stage: Index of the stage whose PEs store the buffer.
         name: Name, unique within the stage.
-        use: Purpose, such as ``weights`` or ``kv``. Messages and reports add up bytes by use.
+        use: Purpose, such as ``weights`` or ``kv``. Messages and reports break down bytes by use.
         view: How kernels interpret the bytes, one of `wse.program.isa.operands.VIEWS`. It
             determines the element type.
-        elements: Size in elements. The size grows to the largest request.
+        elements: Size in elements, which grows to the largest request.
         permanent: Whether the contents survive from one phase to the next.
     """
 
@@ -43,15 +43,15 @@ class SymBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymAddress:
-    """An operand that is an address in a buffer, while the buffer itself has no address yet.
+    """An operand that is an address in a buffer that has not been assigned an address yet.
 
-    The address is that of element ``offset + (per_round + per_slot_round * slots) * round``.
+    The address refers to element ``offset + (per_round + per_slot_round * slots) * round``.
     ``round`` counts the iterations of the step's loop. ``slots`` is the number of KV-cache slots in
     use.
 
     Attributes:
         buffer: Buffer in even rounds, and in all rounds if there is no ``odd_round_buffer``.
-        offset: Elements from the start of the buffer.
+        offset: Number of elements from the start of the buffer.
         per_round, per_slot_round: Coefficients of the formula above, in elements.
         odd_round_buffer: Buffer in odd rounds, for double buffering; None if there is only one
             buffer.
@@ -64,7 +64,7 @@ class SymAddress:
     odd_round_buffer: SymBuffer | None = None
 
     def moved_to(self, buffer: SymBuffer, elements: int) -> SymAddress:
-        """Return the address of the same element after its buffer became part of another buffer.
+        """Return the address of the same element once its buffer is part of another buffer.
 
         Args:
             buffer: The other buffer.
@@ -75,11 +75,11 @@ class SymAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymNumber:
-    """An operand that is a number, as a linear function of quantities that vary at run time.
+    """A numeric operand, expressed as a linear function of quantities that vary at run time.
 
     The value is ``fixed + per_slot * slots + per_round * round - per_pair * (max_pairs - pairs)``.
     ``slots`` is the number of KV-cache slots in use, and ``round`` is the iteration of the step's
-    loop. ``pairs`` is the number of (token, expert) pairs that a column of PEs works on, and
+    loop. ``pairs`` is the number of (token, expert) pairs that a column of PEs processes, and
     ``max_pairs`` is its maximum.
     """
 
@@ -98,7 +98,7 @@ class SymNumber:
 def fixed_number(value: int) -> SymNumber:
     """Return a number that does not vary at run time.
 
-    Equal numbers are one cached object.
+    Equal numbers share one cached object.
     """
     return SymNumber(fixed=value)
 
@@ -113,15 +113,15 @@ class SymStep:
         pattern: Index of the pattern; -1 for steps without one.
         axis: Axis of the pattern's lines.
         view: Element view of what a transfer moves.
-        op, loop, overlap: Indices of the op, the loop and the overlap group, counted within the
-            block; -1 for no loop and no group.
+        op, loop, overlap: Indices of the op, loop and overlap group within the block; -1 for no
+            loop and no group.
         depends_on_experts: Whether the work depends on which experts are selected.
         operands: The operands, by index in the operand array.
         runs_in_previous_task: Whether the step runs in the same task as the preceding compute step,
-            without a dispatch of its own.
+            without a separate dispatch.
         over_heads: Whether the vectors of a kernel may run over heads instead of the elements of
             one head.
-        in_chain: Whether a transfer is executed in order with the kernels of its overlap group.
+        in_chain: Whether a transfer is executed in sequence with the kernels of its overlap group.
         tree: Size of an all-reduce whose number of groups may be fitted to its line and message;
             None for other steps.
     """
@@ -165,7 +165,7 @@ Loops = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Block:
-    """Consecutive steps on one stage, which all layers of the same kind share.
+    """Consecutive steps on one stage that all layers of the same kind share.
 
     Each layer runs the steps on its own buffers.
 
@@ -215,7 +215,7 @@ class BlockRun:
 class SymSteps:
     """The steps of a phase, as a sequence of block runs, before buffers have addresses.
 
-    Phases with the same steps share one object, as they share one `wse.program.steps.Steps` later.
+    Phases with the same steps share one object, and later one `wse.program.steps.Steps`.
     """
 
     runs: tuple[BlockRun, ...]
@@ -263,8 +263,7 @@ def distinct_phases(phases: Sequence[SymPhase]) -> dict[int, int]:
         phases: All phases, in order. Phases with the same steps share one ``SymSteps`` object.
 
     Returns:
-        Keys are indices of the first phase with each sequence of steps; values are the numbers of
-        phases with these steps.
+        Number of phases with each sequence of steps, keyed by the index of the first such phase.
     """
     first_phases: dict[SymSteps, int] = {}
     for index, phase in enumerate(phases):
@@ -278,8 +277,8 @@ class SymTile:
 
     Attributes:
         buffer: Buffer that stores the tile.
-        tile: The tile, which says which elements of which tensors each PE stores.
-        real_elements: Elements on all PEs together, without padding.
+        tile: The tile, which specifies the elements of each tensor that each PE stores.
+        real_elements: Total number of elements on all PEs, excluding padding.
     """
 
     buffer: SymBuffer

@@ -1,16 +1,16 @@
-"""KV cache distributed over mesh rows, and kept balanced by shifts.
+"""KV cache that is distributed over mesh rows and kept balanced by shifts.
 
-The numbers of entries of two rows differ by at most one, and the fuller rows come first. Source: He
-et al., WaferLLM, OSDI 2025, section on the KV cache.
+Row entry counts differ by at most one, and fuller rows come first. Source: He et al., WaferLLM,
+OSDI 2025, section on the KV cache.
 
-- A prefill chunk gives every row its part at once.
-- In decode, the last row stores the new entry. The rows below the first of the emptier rows pass
-  their oldest entry one row up, all at the same time: one hop, with the entry of one token. While
-  some rows are still empty, the first of them stores the new entry, which every row has after the
+- In prefill, each chunk gives every row its part directly.
+- In decode, the last row stores the new entry. The rows below the first of the emptier rows
+  concurrently pass their oldest entry one row up: one hop, with the entry of one token. While some
+  rows are still empty, the first empty row stores the new entry, which every row has after the
   all-reduce.
 - In a verification pass, several new tokens of a user are added at once, and some may be removed
-  afterwards. They are distributed round-robin, beginning with the first of the emptier rows. The
-  rows stay balanced without a shift, however many of the last tokens are removed.
+  afterwards. The tokens are distributed round-robin, starting with the first of the emptier rows.
+  The rows stay balanced without a shift, no matter how many of the last tokens are removed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ POSITION, TOKENS, APPEND_FROM, APPEND_COUNT, APPEND_SLOT, PASSED_SLOT, RECEIVED_
 
 
 class CacheBalance:
-    """Counters that say which KV-cache entries each row of PEs stores, as kernels read them.
+    """Counters that record which KV-cache entries each row of PEs stores, in the form kernels read.
 
-    A cache entry consists of the keys and values of one token, and is stored in a slot of a row.
+    A cache entry consists of the keys and values of one token and is stored in a slot of a row.
     ``control`` is int32 ``[rows, 8 + capacity]`` with these words per row:
 
-    - 0, 1: position of the row's first token; tokens on the row
-    - 2, 3, 4: first token to append; number of tokens to append; slot of the first one
+    - 0, 1: position of the row's first token; number of tokens on the row
+    - 2, 3, 4: first token to append; number of tokens to append; slot of the first appended token
     - 5, 6: slot whose entry is passed to the row above, or -1; slot that receives the entry of the
       row below, or -1
     - 7: slot of the oldest entry
@@ -53,15 +53,15 @@ class CacheBalance:
 
     @property
     def counters(self) -> dict[str, npt.NDArray[np.int32]]:
-        """Arrays of the whole state, keyed by name.
+        """Arrays that make up the whole state, keyed by name.
 
-        Writing to these arrays restores another state.
+        A different state can be restored by writing to these arrays.
         """
         return {"control": self.control, "occupied": self._occupied}
 
     @staticmethod
     def host_bytes(rows: int, context: int) -> int:
-        """Return the bytes of host memory for the counters of a cache for ``context`` tokens."""
+        """Return how many bytes of host memory the counters of a ``context``-token cache need."""
         return 4 * rows * (HEADER_WORDS + ceil_div(context, rows) + 1)
 
     @property
@@ -78,7 +78,7 @@ class CacheBalance:
     def passing_rows(length: int, rows: int) -> int:
         """Return how many rows pass an entry up when a token is added to ``length`` others.
 
-        These are the last rows of the region. Passing entries up makes room on the last row.
+        These are the last rows of the region. Passing entries up frees a slot on the last row.
         """
         return rows - 1 - length % rows if length >= rows else 0
 
@@ -106,9 +106,9 @@ class CacheBalance:
         self._occupied += row_counts
 
     def append_each(self, tokens: int) -> None:
-        """Update the counters for a verification pass, whose new tokens go to the rows round-robin.
+        """Update the counters for a verification pass, which assigns tokens to rows round-robin.
 
-        Every row computes all tokens, and stores every ``rows``-th one, starting with its first
+        Every row computes all tokens and stores every ``rows``-th token, starting with its first
         (`wse_kernels.compute.attention.kv_cache.kv_append`).
         """
         control, length = self.control, self.length
@@ -130,7 +130,8 @@ class CacheBalance:
         """Remove the last tokens from the cache, for example rejected draft tokens.
 
         Args:
-            tokens: Number of tokens, all of which the last call of ``append_each`` must have added.
+            tokens: Number of tokens, all of which must have been added by the last call to
+                ``append_each``.
         """
         length = self.length - tokens
         position = np.arange(length, self.length)
@@ -141,10 +142,10 @@ class CacheBalance:
         self._occupied[:] = balanced_counts(length, self.rows)
 
     def append_one(self) -> None:
-        """Update the counters for a decoded token, which the last row stores after a cache shift.
+        """Update the counters for a decoded token, stored on the last row after a cache shift.
 
-        In the shift, some rows pass their oldest entry to the row above, which makes room on the
-        last row. As long as there are empty rows, the first of them stores the token without a
+        In the shift, some rows pass their oldest entry to the row above, which frees a slot on the
+        last row. As long as there are empty rows, the first empty row stores the token without a
         shift.
         """
         control, length = self.control, self.length

@@ -1,4 +1,4 @@
-"""Division of a sequence of weighted items into contiguous runs with sums as equal as possible."""
+"""Division of a sequence of weighted items into contiguous runs with nearly equal sums."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 PRECISION = 1e-4
-"""Relative precision at which the search for the minimum bound on sums ends."""
+"""Relative precision of the search for the minimum bound on sums."""
 
 
 def even_runs(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
     """Divide weighted items into ``parts`` nonempty runs with the smallest maximum sum.
 
     A run consists of consecutive items. Among the best divisions, the one with the smallest sum of
-    squares is chosen; if there are several, the one with the longest earlier runs.
+    squares is chosen; ties are broken by the longest earlier runs.
 
     Returns:
         (start, count) of each run.
@@ -61,7 +61,7 @@ def _minimum_costs(costs: F64, parts: int, combine: np.ufunc) -> list[F64]:
     Args:
         costs: ``[start, end]``: cost of a single run.
         parts: Maximum number of runs.
-        combine: How costs of runs are combined: np.add or np.maximum.
+        combine: How the costs of runs are combined: np.add or np.maximum.
 
     Returns:
         One array for each number of runs, from 0 to ``parts``, indexed by the position of the first
@@ -77,10 +77,10 @@ def runs_with_fewest_cuts(weights: Sequence[float], parts: int, cuts: Sequence[b
     """Divide many weighted items into ``parts`` runs with nearly the smallest maximum sum.
 
     A run consists of consecutive items, and its end may cut something, such as a layer. Among the
-    best divisions, the one with the fewest such ends is chosen; if there are several, the one with
-    the smallest sum of squares.
+    best divisions, the one with the fewest such ends is chosen; ties are broken by the smallest sum
+    of squares.
 
-    1. Find a bound on the sums that allows ``parts`` runs, by bisection.
+    1. Find, by bisection, a bound on the sums that allows ``parts`` runs.
     2. Find the range of possible positions of each end, from the longest runs that the bound
        allows, counted from the first item and from the last.
     3. Find the best path through the ranges of all ends.
@@ -145,10 +145,10 @@ def _runs_with_fewest_cuts(
 
 
 def _longest_runs(prefix_sums: Sequence[float], parts: int, bound: float) -> list[int]:
-    """Divide items into runs that are as long as a bound on their sums allows; return their ends.
+    """Divide items into runs that are as long as a bound on their sums allows; return the run ends.
 
     Args:
-        prefix_sums: Sums of the weights of the first 0, 1, 2, ... items.
+        prefix_sums: Cumulative weights of the first 0, 1, 2, ... items.
         parts: Number of runs, the last of which may be empty.
         bound: Maximum sum of a run.
 
@@ -164,7 +164,7 @@ def _longest_runs(prefix_sums: Sequence[float], parts: int, bound: float) -> lis
 def apportion(weights: Sequence[float], total: int) -> list[int]:
     """Divide ``total`` into positive integers, approximately in proportion to weights.
 
-    Each weight gets 1. The rest is divided in proportion by the method of largest remainders.
+    Each weight gets 1. The rest is divided proportionally by the largest-remainder method.
 
     Raises:
         ValueError: There are more weights than ``total``.

@@ -6,11 +6,11 @@ of a group divide the features of each of its experts.
 - A single group distributes every expert over all columns of the region.
 - With as many groups as experts or columns, an expert is stored on the fewest PEs, and all other
   PEs are idle when it is selected.
-- A few groups are a compromise: a column has more features of fewer experts, so there is less
-  padding, and fewer scales are stored with quantised codes.
+- A small number of groups is a compromise: a column has more features of fewer experts, so there is
+  less padding, and quantised codes need fewer scales.
 
-If columns form segments, such as those of several wafers, experts are divided over the segments
-first, and a group never crosses the border of a segment.
+If columns form segments (for example one per wafer), experts are first divided over the segments,
+and a group never crosses a segment border.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ DISTRIBUTED, DEDICATED, GROUPED, AUTO = "distributed", "dedicated", "grouped", "
 EXPERT_PLACEMENTS = (DISTRIBUTED, DEDICATED)
 """Placements of experts that determine the number of groups: one group, or the maximum number.
 
-A number of groups, in decimal digits, is also a placement. A request may further use GROUPED, for which
-the compiler chooses a number of groups with little padding, and AUTO, which is DISTRIBUTED unless a
-search finds that the model does not fit that way.
+A number of groups, in decimal digits, is also a placement. A request may also use GROUPED, which
+lets the compiler choose a number of groups with little padding, and AUTO, which means DISTRIBUTED
+unless a search finds that the model does not fit that way.
 """
 
 
 def is_placement(text: str) -> bool:
-    """Return whether a text names a placement of experts: a known name, or a positive integer.
+    """Return whether a text specifies an expert placement: a known name or a positive integer.
 
     The integer is the number of column groups over which experts are divided.
 
@@ -46,14 +46,14 @@ def is_placement(text: str) -> bool:
 class ExpertGroups:
     """Assignment of experts and their features to columns of PEs.
 
-    Columns are divided into groups of neighbours. The columns of a group divide the features of the
-    experts that the group stores.
+    Columns are divided into groups of neighbours. The columns of a group divide among them the
+    features of the experts stored in the group.
 
     Attributes:
         size: Number of features of an expert.
-        experts: int32 ``[cols, n]``: experts of each column in order, -1 for padding.
-        features: int32 ``[cols, F]``: the features of each of these experts that the column stores,
-            -1 for padding.
+        experts: int32 ``[cols, n]``: experts on each column in order, -1 for padding.
+        features: int32 ``[cols, F]``: the features of each of these experts on the column, -1 for
+            padding.
         segments: (first column, number of columns) of each group. Every segment of columns has the
             same number of groups.
         segment_count: Number of equal segments of columns. A group belongs to one of them.
@@ -67,17 +67,17 @@ class ExpertGroups:
 
     @property
     def experts_per_col(self) -> int:
-        """Number of experts of which a column stores a part, including padding."""
+        """Number of experts that a column stores part of, including padding."""
         return int(self.experts.shape[1])
 
     @property
     def features_per_expert(self) -> int:
-        """Number of features of an expert that a column stores, including padding."""
+        """Number of features per expert that a column stores, including padding."""
         return int(self.features.shape[1])
 
     @property
     def rows(self) -> I32:
-        """Rows of the experts' weight matrices that each column stores, expert after expert.
+        """Rows of the experts' weight matrices that each column stores, expert by expert.
 
         int32 ``[cols, n * F]``, with -1 for padding.
         """
@@ -124,11 +124,11 @@ def _rows(groups: ExpertGroups) -> I32:
 
 
 def columns_of_expert(cols: int, count: int, placement: str, segment_count: int = 1) -> int:
-    """Return the number of columns over which an expert is divided, in the narrowest column group.
+    """Return the number of columns over which an expert in the narrowest group is divided.
 
     Args:
         cols, count: Number of columns; number of experts.
-        placement: Placement of experts, as in EXPERT_PLACEMENTS.
+        placement: Expert placement; see EXPERT_PLACEMENTS.
         segment_count: Number of equal segments of columns.
     """
     segment_cols = cols // segment_count
@@ -136,11 +136,11 @@ def columns_of_expert(cols: int, count: int, placement: str, segment_count: int 
 
 
 def experts_of_column(cols: int, count: int, placement: str) -> int:
-    """Return the number of experts of which a column stores a part, including padding.
+    """Return the number of experts that a column stores part of, including padding.
 
     Args:
         cols, count: Number of columns; number of experts.
-        placement: Placement of experts, as in EXPERT_PLACEMENTS.
+        placement: Expert placement; see EXPERT_PLACEMENTS.
     """
     return ceil_div(count, _groups_of_segment(cols, count, placement, 1))
 
@@ -148,11 +148,11 @@ def experts_of_column(cols: int, count: int, placement: str) -> int:
 def _groups_of_segment(segment_cols: int, count: int, placement: str, segment_count: int) -> int:
     """Return the number of column groups in each segment of columns, for a placement of experts.
 
-    The columns of a group divide the features of the experts that the group stores.
+    The columns of a group divide among them the features of the experts stored in the group.
 
     Args:
         segment_cols, segment_count: Columns of a segment; number of segments.
-        count, placement: Number of experts; their placement, as in EXPERT_PLACEMENTS.
+        count, placement: Number of experts; their placement, see EXPERT_PLACEMENTS.
     """
     if placement in (DISTRIBUTED, AUTO):
         return 1
@@ -166,14 +166,14 @@ def expert_groups(
     """Assign experts and their features to columns of PEs.
 
     Columns are divided into groups of neighbours, and each group stores some of the experts. The
-    columns of a group divide the features of each of its experts. If the number of experts is not
-    divisible, some segments have one expert less, and a group may be empty.
+    columns of a group divide the features of each of its experts. If the experts cannot be divided
+    evenly, some segments have one expert fewer, and a group may be empty.
 
     Args:
         cols, segment_count: Number of columns; number of equal segments of columns.
         count, size: Number of experts; features of an expert.
-        placement: Placement of experts, as in EXPERT_PLACEMENTS.
-        feature_group: Number of features that are kept together; 0 to divide features evenly.
+        placement: Expert placement; see EXPERT_PLACEMENTS.
+        feature_group: Number of features to keep together; 0 to divide features evenly.
     """
     segment_cols = cols // segment_count
     groups = _groups_of_segment(segment_cols, count, placement, segment_count)

@@ -1,4 +1,4 @@
-"""Heights of the bands (strips of mesh rows) of each wafer, by the bytes that they store."""
+"""Heights of each wafer's bands (strips of mesh rows), based on the bytes they store."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ F64 = npt.NDArray[np.float64]
 
 
 def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[float, ...]) -> list[list[int]]:
-    """Return the rows of every band of every wafer, so that the fullest PE is as empty as possible.
+    """Return the row count of every band of every wafer that minimises the fullest PE's bytes.
 
-    A band is a strip of mesh rows with regions side by side. More rows need not mean fewer bytes in
-    each: what is divided over rows is divided into whole elements, and the scales of a group of
-    elements are stored in every row that has any of the group.
+    A band is a strip of mesh rows with regions side by side. More rows do not necessarily mean
+    fewer bytes per row: dimensions are divided into whole elements, and the scales of a group of
+    elements are stored in every row that has any element of the group.
 
-    1. For a bound on the bytes of a row, each band needs a minimum number of rows.
-    2. Find the smallest bound with which the bands of every wafer fit, by bisection.
+    1. For a given bound on the bytes per row, compute the minimum number of rows of each band.
+    2. Find, by bisection, the smallest bound for which the bands of every wafer fit.
     3. Return the minimum numbers of rows for this bound.
 
     Args:
@@ -49,16 +49,16 @@ def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[fl
 
 # Step 1 of `band_heights`.
 def _min_rows(bands: Sequence[float], bound: float, negative_fractions: Sequence[float]) -> list[int]:
-    """Return the minimum rows of each band such that no row stores more bytes than a bound.
+    """Return the minimum number of rows per band such that no row exceeds a bound on bytes.
 
-    A band is a strip of rows. If no number of rows suffices, the result exceeds the number of rows
-    of the mesh.
+    A band is a strip of rows. If no number of rows suffices, the result exceeds the number of mesh
+    rows.
 
     Args:
-        bands: Bytes of each band.
-        bound: Maximum bytes of a row.
-        negative_fractions: Minus the minimum fraction of a band's bytes that its fullest row stores
-            with up to 1 row, 2 rows, and so on. The sign makes the values ascend.
+        bands: Number of bytes in each band.
+        bound: Maximum number of bytes per row.
+        negative_fractions: Negated minimum fraction of a band's bytes on its fullest row, with up
+            to 1 row, 2 rows, and so on. Because of the negation, the values are in ascending order.
     """
     limit = bound * (1 + 1e-12)
     return [1 + (bisect_left(negative_fractions, -limit / size) if size else 0) for size in bands]

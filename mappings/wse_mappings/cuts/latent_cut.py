@@ -1,16 +1,16 @@
-"""Division of latent attention: features of single heads over rows, shared ones over columns.
+"""Division of latent attention: per-head features over rows, shared features over columns.
 
 In the absorbed form of multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1.2),
-queries are transformed into the space of the latent vectors, so that all heads read the cache as it
-is.
+queries are transformed into the space of the latent vectors, so that all heads read the cache
+directly.
 
-- Latent features and the rotated key are shared by all heads. Every column has its part of them for
-  all heads.
-- Features of single heads, before queries are absorbed and after values are expanded, are divided
-  over rows.
+- Latent features and the rotated key are shared by all heads. Every column has its part of these
+  features for all heads.
+- Per-head features, before queries are absorbed and after values are expanded, are divided over
+  rows.
 
-Each product in between therefore contracts over the axis along which its vector is divided, and
-leaves its result divided along the other axis.
+Each product in between therefore contracts over the axis along which its vector is divided, and its
+result is divided along the other axis.
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ from wse_mappings.result_cache import ResultCache
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LatentCut:
-    """Features of latent attention that each row and each column of a region stores.
+    """Features of latent attention stored by each row and each column of a region.
 
     All arrays are int32 indices, with -1 for padding.
 
     Attributes:
-        source: ``[cols, S]``: features of the vector from which queries are computed.
+        source: ``[cols, S]``: features of the vector that queries are computed from.
         latent: ``[cols, C]``: latent features.
-        hidden: ``[cols, h]``: hidden features, as the output projection produces them.
-        heads: ``[rows, n]``: heads of each row. A row may have only a part of a head.
-        first_rotated: ``[rows, 1]``: first of the row's rotated query features within a head. They
-            are consecutive.
-        nope, rope, value: ``[rows, n * features]``: rows of the matrices for queries without
-            rotation, queries with rotation, and values, for the row's part of each, head after
-            head.
+        hidden: ``[cols, h]``: hidden features produced by the output projection.
+        heads: ``[rows, n]``: heads of each row. A row may have only part of a head.
+        first_rotated: ``[rows, 1]``: index, within a head, of the row's first rotated query
+            feature. The row's rotated features are consecutive.
+        nope, rope, value: ``[rows, n * features]``: matrix rows for the row's part of unrotated
+            queries, rotated queries and values, head by head.
     """
 
     source: I32
@@ -52,10 +51,10 @@ class LatentCut:
     value: I32
 
     def on_the_middle(self, cols: int) -> LatentCut:
-        """Return the same division on the middle columns of a wider region.
+        """Return the same division, placed on the middle columns of a wider region.
 
         Args:
-            cols: Columns of the wider region.
+            cols: Number of columns of the wider region.
         """
         column_indices = {name: on_the_middle(getattr(self, name), cols) for name in ("source", "latent", "hidden")}
         return replace(self, **column_indices)
@@ -76,18 +75,18 @@ def latent_cut(
     """Divide latent attention over the rows and columns of a region.
 
     Heads are divided over rows in the same way as `head_groups` divides them over columns. Hidden
-    features are divided over columns in the order in which rows store them, row after row. The
-    features that a row and a column have in common are therefore consecutive.
+    features are divided over columns in the order in which rows store them, row by row. As a
+    result, the features that a row and a column have in common are consecutive.
 
     Args:
         hidden: int32 ``[rows, n]``: hidden features of each row.
         cols: Number of columns.
-        source: Features of the vector from which queries are computed; 0 if that is the hidden
-            vector.
+        source: Number of features of the vector that queries are computed from; 0 if that is the
+            hidden vector.
         latent, heads: Number of latent features; number of heads.
         nope, rope, value: Features per head: queries without rotation, queries with rotation,
             values.
-        cache: Cache of results during the request.
+        cache: Result cache of the request.
     """
     rows, places = len(hidden), hidden.reshape(-1)
     by_place = padded_blocks(int(np.flatnonzero(places >= 0)[-1]) + 1, cols)

@@ -1,6 +1,6 @@
 """Parts of a layer, between which a pipeline stage may begin or end.
 
-Part 0 is attention; the others are eighths of the feed-forward block, here called the block.
+Part 0 is attention; the other parts are eighths of the feed-forward block (here called the block).
 
 Attention and the block each add to the residual stream, so nothing else has to be sent between
 them. A part of a block has some of its features, or some features of each expert in a mixture. The
@@ -16,11 +16,11 @@ BLOCK_PARTS = 8
 """Number of equal parts of a feed-forward block."""
 
 LAYER_PARTS = 1 + BLOCK_PARTS
-"""Number of parts of a layer: attention is the first, and the others are the block."""
+"""Number of parts of a layer: first attention, then the parts of the block."""
 
 
 class Parts(NamedTuple):
-    """Consecutive parts of a layer: the index of the first part, and the index after the last part.
+    """Consecutive parts of a layer: index of the first part, and index after the last part.
 
     A layer has nine parts: attention is part 0, and parts 1 to 8 are equal slices of the
     feed-forward block.
@@ -49,7 +49,7 @@ class Parts(NamedTuple):
 
     @property
     def cuts_block(self) -> bool:
-        """True if some but not all parts of the feed-forward block are included."""
+        """True if some, but not all, parts of the feed-forward block are included."""
         return self.block not in (None, BLOCK)
 
     def features(self, extent: int) -> tuple[int, int]:
@@ -69,7 +69,7 @@ WHOLE, ATTENTION, BLOCK = Parts(), Parts(0, 1), Parts(1, LAYER_PARTS)
 
 
 class LayerRange(NamedTuple):
-    """Consecutive layers, of which the first and the last may be incomplete.
+    """Consecutive layers, the first and last of which may be incomplete.
 
     Attributes:
         first_layer, last_layer: First layer, and index after the last layer.
@@ -84,7 +84,7 @@ class LayerRange(NamedTuple):
 
     @property
     def parts(self) -> list[tuple[int, Parts]]:
-        """The index of each layer, with the parts of it that are included.
+        """The index of each layer, with its included parts.
 
         >>> LayerRange(3, 5, 1, 4).parts
         [(3, Parts(first=1, last=9)), (4, Parts(first=0, last=4))]
@@ -102,7 +102,7 @@ class LayerRange(NamedTuple):
 
     @property
     def layer_count(self) -> float:
-        """Number of layers, where incomplete layers count as fractions.
+        """Number of layers, counting incomplete layers as fractions.
 
         >>> LayerRange(3, 5, 1, 1).layer_count
         1.0
@@ -111,7 +111,7 @@ class LayerRange(NamedTuple):
 
     @property
     def next(self) -> tuple[int, int]:
-        """Index of the layer, and of the part of it, that follow the range.
+        """Layer index and part index of the position that follows the range.
 
         >>> LayerRange(3, 5, 1, 4).next, LayerRange(3, 5).next
         ((4, 4), (5, 0))
@@ -125,7 +125,8 @@ def layer_units(block_parts: int) -> list[Parts]:
     """Return the smallest units into which a layer may be split between regions.
 
     Args:
-        block_parts: Number of parts of the feed-forward block; 0 to keep the whole layer together.
+        block_parts: Number of parts of the feed-forward block; 0 to keep the whole layer in one
+            piece.
 
     >>> layer_units(0)
     [Parts(first=0, last=9)]
@@ -139,7 +140,7 @@ def layer_units(block_parts: int) -> list[Parts]:
 
 
 def unit_bytes(units: Sequence[Parts], attention_bytes: float, block_bytes: float) -> list[float]:
-    """Return the bytes of each unit of a layer. A unit is a set of parts that are not separated.
+    """Return the bytes of each unit of a layer. A unit is a set of parts that stay together.
 
     Args:
         units: Parts of the layer in each unit.

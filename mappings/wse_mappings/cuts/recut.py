@@ -19,15 +19,16 @@ SENDER, RECEIVER, FIRST, PLACE, COUNT = range(5)
 
 @lru_cache(maxsize=64)
 def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_group: int = 0) -> I64:
-    """Return the pieces in which a vector moves from ``rows`` rows to ``target_rows`` rows.
+    """Return the pieces that move a vector from ``rows`` rows to ``target_rows`` rows.
 
-    The vector is divided over the rows of one region, and must be divided over those of another.
+    The vector is divided over the rows of one region and must be redistributed over the rows of
+    another.
 
     Args:
         extent: Number of elements.
-        rows, target_rows: Rows of the sending and of the receiving region.
-        group, target_group: Number of elements that are kept together when the vector is divided
-            over the rows of each region; 0 to divide it evenly.
+        rows, target_rows: Number of rows of the sending and the receiving region.
+        group, target_group: Number of elements to keep together when dividing the vector over the
+            rows of each region; 0 to divide it evenly.
 
     Returns:
         int64 ``[pieces, 5]``: sending row, receiving row, first element in the sender's tile, first
@@ -54,10 +55,10 @@ def _starts(cut: I32) -> I64:
 
 
 def whole_tiles(elements: int, rows: int, target_rows: int) -> I64:
-    """Return the pieces in which whole tiles move from ``rows`` rows to ``target_rows`` rows.
+    """Return the pieces that move whole tiles from ``rows`` rows to ``target_rows`` rows.
 
-    Each receiving row gets the whole tile (``elements`` elements) of one sending row. The columns
-    of the result are those of `cut_anew`.
+    Each receiving row gets the whole tile (``elements`` elements) of one sending row. The result
+    has the same columns as the result of `cut_anew`.
 
     >>> whole_tiles(7, 2, 3).tolist()
     [[0, 0, 0, 0, 7], [0, 1, 0, 0, 7], [1, 2, 0, 0, 7]]

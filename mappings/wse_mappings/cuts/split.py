@@ -22,7 +22,7 @@ def ceil_div(a: int, b: int) -> int:
 
 @lru_cache(maxsize=128)
 def padded_blocks(extent: int, parts: int) -> I32:
-    """Divide the indices 0 to ``extent`` - 1 into ``parts`` equal blocks, with -1 for padding.
+    """Divide the indices 0 to ``extent`` - 1 into ``parts`` equal blocks, padded with -1.
 
     The result is int32 ``[parts, ceil(extent / parts)]``.
 
@@ -35,9 +35,9 @@ def padded_blocks(extent: int, parts: int) -> I32:
 
 
 def blocks_in_the_middle(extent: int, parts: int) -> I32:
-    """Divide indices into blocks of equal size, and place the blocks on the middle parts.
+    """Divide indices into equally sized blocks, and place the blocks on the middle parts.
 
-    The blocks are those of `padded_blocks`. Parts without a block contain only padding (-1).
+    The blocks are computed as in `padded_blocks`. Parts without a block contain only padding (-1).
 
     >>> blocks_in_the_middle(2, 5).tolist()
     [[-1], [0], [1], [-1], [-1]]
@@ -47,7 +47,7 @@ def blocks_in_the_middle(extent: int, parts: int) -> I32:
 
 
 def first_in_the_middle(extent: int, parts: int) -> int:
-    """Return the position of the first block of `blocks_in_the_middle` that is not only padding."""
+    """Return the position of the first block of `blocks_in_the_middle` that has any indices."""
     return middle_segment(ceil_div(extent, max(1, ceil_div(extent, parts))), parts)[0]
 
 
@@ -61,7 +61,7 @@ def middle_segment(count: int, parts: int) -> tuple[int, int]:
 
 
 def on_the_middle(index: I32, parts: int) -> I32:
-    """Place the rows of an index array on the middle ones of ``parts`` parts, with -1 elsewhere.
+    """Place the rows of an index array on the middle parts of ``parts`` parts, with -1 elsewhere.
 
     >>> on_the_middle(padded_blocks(2, 2), 5).tolist()
     [[-1], [0], [1], [-1], [-1]]
@@ -76,10 +76,10 @@ def on_the_middle(index: I32, parts: int) -> I32:
 def grouped_blocks(extent: int, parts: int, group: int) -> I32:
     """Divide indices into blocks that touch as few groups of ``group`` indices as possible.
 
-    If there are at least as many parts as groups, each block is within one group. Each group is
-    then divided into the fewest blocks that keep the largest block as small as possible, and some
-    parts may remain empty. Otherwise each part has whole groups. The result is int32 ``[parts,
-    n]``, with -1 for padding.
+    If there are at least as many parts as groups, each block is within one group. In this case,
+    each group is divided into the fewest blocks that keep the largest block as small as possible,
+    and some parts may remain empty. Otherwise each part has whole groups. The result is int32
+    ``[parts, n]``, with -1 for padding.
 
     >>> grouped_blocks(8, 5, 4).tolist()
     [[0, 1], [2, 3], [4, 5], [6, 7], [-1, -1]]
@@ -104,19 +104,19 @@ def grouped_blocks(extent: int, parts: int, group: int) -> I32:
 
 
 def blocks(extent: int, parts: int, group: int) -> I32:
-    """Divide the indices 0 to ``extent`` - 1 into ``parts`` blocks, with -1 for padding.
+    """Divide the indices 0 to ``extent`` - 1 into ``parts`` blocks, padded with -1.
 
     Args:
         extent: Number of indices.
         parts: Number of blocks.
         group: Number of consecutive indices to keep together if possible (`grouped_blocks`); 0 for
-            blocks of equal size (`padded_blocks`).
+            equally sized blocks (`padded_blocks`).
     """
     return grouped_blocks(extent, parts, group) if group else padded_blocks(extent, parts)
 
 
 def balanced_counts(total: int, parts: int) -> I32:
-    """Divide ``total`` into ``parts`` counts that differ by at most one, the larger ones first.
+    """Divide ``total`` into ``parts`` counts that differ by at most one, with larger counts first.
 
     >>> balanced_counts(5, 3).tolist()
     [2, 2, 1]

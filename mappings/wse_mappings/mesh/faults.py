@@ -1,7 +1,7 @@
 """Dead PEs and links of a fabric, the PEs that are still connected, and shortest routes.
 
-A dead PE has a dead router. A link is a pair of wires, one in each direction, which die together.
-It is named by the PE on its west or north side.
+A dead PE has a dead router. A link is a pair of wires, one in each direction, which fail together.
+It is identified by the PE on its west or north side.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FabricFaults:
-    """Dead PEs and dead links of one wafer.
+    """Dead PEs and links of one wafer.
 
     Attributes:
         dead: bool ``[rows, cols]``: dead PEs.
@@ -56,8 +56,8 @@ class FabricFaults:
         """Mask of PEs that are dead or cut off from the largest part, bool ``[rows, cols]``.
 
         1. Divide each row into runs of live PEs that are connected to each other.
-        2. Connect runs of adjacent rows by their working links.
-        3. Find the largest connected part. PEs in all other parts are unreachable.
+        2. Connect runs in adjacent rows through the working links between them.
+        3. Find the largest connected part. The PEs in all other parts are unreachable.
         """
         live = ~self.dead
         if not live.any():
@@ -85,8 +85,8 @@ class FabricFaults:
     def faults_before(self) -> tuple[I64, I64]:
         """Count the broken hops before each PE, along its row and along its column.
 
-        A hop is broken if its link is dead or a PE at either end is unusable. Two PEs of a row (or
-        column) therefore have a straight path between them if and only if their counts are equal.
+        A hop is broken if its link is dead or the PE at either end is unusable. Therefore, two PEs
+        in a row (or column) are connected by a straight path if and only if their counts are equal.
 
         Returns:
             Two arrays, int64 ``[rows, cols]``, for rows and for columns.
@@ -98,7 +98,7 @@ class FabricFaults:
         return along_row, along_column
 
     def neighbours(self, row: int, col: int) -> list[tuple[int, int]]:
-        """Return the usable PEs that a PE reaches by a working link: north, east, south, west."""
+        """Return the usable PEs that a PE reaches over a working link: north, east, south, west."""
         rows, cols = self.shape
         dead, east, south = self.unreachable, self.east, self.south
         neighbours = []
@@ -120,7 +120,7 @@ def shortest_route(faults: FabricFaults, start: Place, end: Place) -> list[Place
     """Return the PEs of a shortest path around dead PEs and links, including both ends.
 
     The result is deterministic. Both ends must be in the connected part of the fabric. The search
-    is A* with the distance on an intact mesh as its bound (Hart, Nilsson and Raphael, 1968).
+    is A* with the intact-mesh distance as the lower bound (Hart, Nilsson and Raphael, 1968).
 
     Raises:
         ValueError: There is no route.
@@ -148,7 +148,7 @@ def _distance(start: Place, end: Place) -> int:
 
 
 def _traced_back(previous_place: dict[Place, Place | None], end: Place) -> list[Place]:
-    """Return the path to ``end``, given the predecessor of each PE on its path."""
+    """Return the path to ``end``, given the predecessor of each visited PE."""
     route, place = [end], previous_place[end]
     while place is not None:
         route.append(place)

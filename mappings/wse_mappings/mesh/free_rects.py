@@ -16,7 +16,7 @@ def free_rects(mesh_rows: int, mesh_cols: int, occupied: Sequence[Rect]) -> list
 
     Args:
         mesh_rows, mesh_cols: Size of the mesh.
-        occupied: Rectangles that are in use. Parts outside of the mesh are ignored.
+        occupied: Rectangles in use. Parts outside the mesh are ignored.
 
     >>> free_rects(4, 4, [Rect(0, 0, 3, 3)])
     [Rect(row=0, col=3, rows=4, cols=1), Rect(row=3, col=0, rows=1, cols=4)]
@@ -35,7 +35,7 @@ def free_rects(mesh_rows: int, mesh_cols: int, occupied: Sequence[Rect]) -> list
 
 
 def _gaps(mesh_cols: int, occupied: Sequence[Rect]) -> Iterator[tuple[int, int]]:
-    """Yield each run of columns that no rectangle covers, as (first column, end column)."""
+    """Yield each run of columns not covered by any rectangle, as (first column, end column)."""
     begin = 0
     for rect in sorted(occupied, key=lambda rect: rect.col):
         if min(rect.col, mesh_cols) > begin:
@@ -46,7 +46,7 @@ def _gaps(mesh_cols: int, occupied: Sequence[Rect]) -> Iterator[tuple[int, int]]
 
 
 def _contains(outer_rect: Rect, inner_rect: Rect) -> bool:
-    """Return whether the first rectangle contains the second one."""
+    """Return whether the first rectangle contains the second."""
     return (
         outer_rect.row <= inner_rect.row
         and outer_rect.col <= inner_rect.col

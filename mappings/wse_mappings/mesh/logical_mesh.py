@@ -2,14 +2,14 @@
 
 Each row of the fabric skips its dead PEs, and some live ones so that all rows skip the same number
 (``wse_mappings.mesh.skips``). The logical PE in column c of a row is the (c + 1)-th PE that is not
-skipped. Rows with more dead PEs than that are left out. The result is a mesh with fewer columns,
-and possibly fewer rows, whose neighbours are still close to each other. This is sparing by columns
-with shifting, as reviewed by Koren and Singh (Computer 23(7), 1990).
+skipped. Rows with more dead PEs than that are omitted. The result is a mesh with fewer columns, and
+possibly fewer rows, whose neighbours are still close to each other. This is sparing by columns with
+shifting, as reviewed by Koren and Singh (Computer 23(7), 1990).
 
 A link between logical neighbours is a route over physical links:
 
-- It is straight if possible.
-- To the next row, it goes down, and sideways by the difference of both rows' skips. It goes
+- The route is straight if possible.
+- To the next row, it goes down, and sideways by the difference between the two rows' skips. It goes
   sideways first if those links work.
 - If these links are broken, it is a shortest route around the faults.
 """
@@ -37,10 +37,10 @@ _SIDEWAYS_FIRST, _DOWN_FIRST, _SEARCHED = range(3)
 
 
 def usable_shape(fabrics: Sequence[FabricFaults]) -> tuple[int, int]:
-    """Return the size of the largest logical mesh that is possible on each of several fabrics.
+    """Return the size of the largest logical mesh that fits on every one of several fabrics.
 
     A logical mesh is a complete grid of live PEs. All fabrics must have the same size. The result
-    is (rows, columns), or (0, 0) if one of the fabrics has no usable PEs.
+    is (rows, columns), or (0, 0) if any fabric has no usable PEs.
     """
     cols = fabrics[0].shape[1]
     spare = np.arange(cols + 1)
@@ -51,9 +51,9 @@ def usable_shape(fabrics: Sequence[FabricFaults]) -> tuple[int, int]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LogicalMesh:
-    """A complete grid of the live PEs of a fabric, as programs see it.
+    """A complete grid of a fabric's live PEs, as seen by programs.
 
-    Rows with too many dead PEs are left out. Each remaining row leaves out the same number of PEs.
+    Rows with too many dead PEs are omitted. Each remaining row omits the same number of PEs.
 
     Attributes:
         fabric: Dead PEs and links.
@@ -67,7 +67,7 @@ class LogicalMesh:
 
     @classmethod
     def on(cls, fabric: FabricFaults, rows: int, cols: int) -> LogicalMesh:
-        """Return a mesh of ``rows`` x ``cols`` PEs on the first fabric rows with enough usable PEs.
+        """Return a ``rows`` x ``cols`` mesh on the first fabric rows with enough usable PEs.
 
         Raises:
             ValueError: The fabric has too few such rows.
@@ -110,7 +110,7 @@ class LogicalMesh:
 
         Args:
             axis: ALONG_ROWS or ALONG_COLUMNS.
-            rect: Rectangle whose links are returned, or None for all links.
+            rect: Rectangle whose links are returned; None for all links.
         """
         straight, detours = self._straight(axis, rect or Rect(0, 0, *self.shape)), self._detours[axis]
         if rect is not None:
@@ -138,7 +138,7 @@ class LogicalMesh:
 
     @cached_property
     def hops_before(self) -> tuple[I32, I32]:
-        """Two-dimensional prefix sums of `hops`, to add up hops over rectangles quickly.
+        """Two-dimensional prefix sums of `hops`, for fast summation over rectangles.
 
         The first row and the first column are zeros.
         """
@@ -161,7 +161,7 @@ class LogicalMesh:
         return loads.total()
 
     def streams(self, axis: int, rect: Rect) -> int:
-        """Return the maximum number of paths that use the same physical link in the same direction.
+        """Return the maximum number of paths that share a physical link in the same direction.
 
         Only the paths of logical links along ``axis`` within a rectangle are considered. The result
         is at least 1.
@@ -212,7 +212,7 @@ class LogicalMesh:
 
     @cached_property
     def _kinds(self) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-        """Codes (int8) that say how the path of each logical link is found.
+        """Codes (int8) that indicate how the path of each logical link is found.
 
         The path goes sideways first, goes down first, or is found by a search. The arrays have the
         shapes of `hops`: ``[rows, cols - 1]`` along rows, ``[rows - 1, cols]`` along columns.
@@ -242,7 +242,7 @@ class LogicalMesh:
         return self._search_routes(ALONG_ROWS), self._search_routes(ALONG_COLUMNS)
 
     def _search_routes(self, axis: int) -> PathSegments:
-        """Return shortest paths for the logical links along an axis that have no simple path."""
+        """Return shortest paths for the logical links along an axis that lack a simple path."""
         segments: list[tuple[int, int, int, int, int]] = []
         for row, col in np.argwhere(self._kinds[axis] == _SEARCHED).tolist():
             ends = ((row, col), (row, col + 1) if axis == ALONG_ROWS else (row + 1, col))
@@ -253,9 +253,9 @@ class LogicalMesh:
 
 
 class TransposedMesh:
-    """A transposed `LogicalMesh`, for programs whose rows are the columns of the fabric.
+    """A transposed `LogicalMesh`, for programs whose rows are fabric columns.
 
-    Words on physical links are transposed, too: north and west are exchanged, and south and east.
+    Words on physical links are also transposed: north and west are swapped, as are south and east.
     """
 
     def __init__(self, mesh: LogicalMesh) -> None:
@@ -269,20 +269,20 @@ class TransposedMesh:
 
     @cached_property
     def hops(self) -> tuple[I32, I32]:
-        """Number of physical links of each logical link: `LogicalMesh.hops` with exchanged axes."""
+        """Number of physical links per logical link: `LogicalMesh.hops` with swapped axes."""
         along_rows, along_columns = self.mesh.hops
         return along_columns.T, along_rows.T
 
     @cached_property
     def hops_before(self) -> tuple[I32, I32]:
-        """Two-dimensional prefix sums of `hops`: `LogicalMesh.hops_before` with exchanged axes."""
+        """Two-dimensional prefix sums of `hops`: `LogicalMesh.hops_before` with swapped axes."""
         along_rows, along_columns = self.mesh.hops_before
         return along_columns.T, along_rows.T
 
     def streams(self, axis: int, rect: Rect) -> int:
-        """Return the maximum number of paths that use the same physical link in the same direction.
+        """Return the maximum number of paths that share a physical link in the same direction.
 
-        The result is that of `LogicalMesh.streams` for the other axis and the transposed rectangle.
+        This is `LogicalMesh.streams` for the other axis and the transposed rectangle.
         """
         return self.mesh.streams(1 - axis, Rect(rect.col, rect.row, rect.cols, rect.rows))
 
@@ -294,6 +294,6 @@ class TransposedMesh:
 def transposed_words(words: I64) -> I64:
     """Transpose an array of words per direction ``[4, rows, cols]`` (north, east, south, west).
 
-    North and west are exchanged, and so are south and east.
+    North and west are swapped, as are south and east.
     """
     return words[::-1].transpose(0, 2, 1)

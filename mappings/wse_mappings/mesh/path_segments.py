@@ -1,4 +1,4 @@
-"""Paths over physical links as straight segments, and the words that they carry on these links."""
+"""Paths over physical links as straight segments, and the number of words on these links."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ I64 = npt.NDArray[np.int64]
 
 
 class PathSegments(NamedTuple):
-    """Straight segments of the paths of logical links over the fabric, as arrays int64 ``[n]``.
+    """Straight segments of the fabric paths of logical links, as int64 arrays ``[n]``.
 
     A logical link connects two neighbours of the mesh of live PEs.
 
     Attributes:
         link: Index of the logical link, row-major by its west or north PE.
-        row, col: Physical PE at which the segment begins.
-        down, right: Hops of the segment southward and eastward, negative for north and west. One of
-            the two is 0.
+        row, col: Physical PE where the segment begins.
+        down, right: Number of southward and eastward hops of the segment, negative for north and
+            west. One of the two is 0.
     """
 
     link: I64
@@ -41,10 +41,10 @@ def concatenate(*several: PathSegments) -> PathSegments:
 
 
 class LinkLoads:
-    """Number of words on the links of a rectangle of a fabric, in each of the four directions.
+    """Number of words on the links in a rectangle of a fabric, for each of the four directions.
 
-    The numbers are stored as differences between neighbouring links. Adding words to a long segment
-    therefore changes only two numbers.
+    The numbers are stored as differences between neighbouring links, so adding words to a long
+    segment changes only two numbers.
 
     Args:
         top, left: First row and column of the rectangle.
@@ -57,7 +57,7 @@ class LinkLoads:
 
     @classmethod
     def empty_over(cls, segments: PathSegments) -> LinkLoads:
-        """Return loads of zero for the smallest rectangle that contains all segments."""
+        """Return zero loads for the smallest rectangle that contains all segments."""
         if not len(segments.link):
             return cls(0, 0, 0, 0)
         row, col = (
@@ -95,8 +95,8 @@ class LinkLoads:
             direction: NORTH, EAST, SOUTH or WEST.
             segments: All segments.
             indices: Indices of the segments to add.
-            low, high: First and end row or column of each segment to add.
-            words: Words of each logical link.
+            low, high: First and end row or column of each segment to add, end exclusive.
+            words: Number of words on each logical link.
         """
         segment_words = words[segments.link[indices]]
         nonzero = np.flatnonzero(segment_words)
@@ -107,7 +107,7 @@ class LinkLoads:
             np.add.at(flat, (row - self._corner[0]) * row_length + col - self._corner[1], change)
 
     def total(self) -> I64:
-        """Return the words on each link, int64 ``[4, rows, cols]``, by direction and sender."""
+        """Return the words on each link, by direction and sender, int64 ``[4, rows, cols]``."""
         rows, cols = self._shape
         total = self._change[:, :rows, :cols].copy()
         for direction in range(4):

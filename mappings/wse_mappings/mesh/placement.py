@@ -1,4 +1,4 @@
-"""Rectangles for the stages of a mesh: bands of regions in snake order, whose neighbours touch."""
+"""Rectangles for the stages on a mesh: bands of regions in snake order, whose neighbours touch."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Rect(NamedTuple):
 
 
 def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequence[int]]) -> list[Rect]:
-    """Place regions (rectangles of PEs) side by side in bands, one band below the other.
+    """Place regions (rectangles of PEs) side by side in bands that are stacked vertically.
 
-    A band is a strip of rows. It begins below the last region of the preceding band, and goes back
-    from there, or on in the same direction if there is more room. If neither direction has room,
-    the band is placed at a side of the mesh. The direction is chosen so that the first region of
-    the band has the most columns in common with the last region of the preceding band.
+    A band is a strip of rows. It begins below the last region of the preceding band and runs back
+    from there, or onward in the same direction if there is more room. If neither direction has
+    enough room, the band is placed at a side of the mesh. The direction is chosen so that the first
+    region of the band has the most columns in common with the last region of the preceding band.
 
     Args:
         mesh_cols: Columns of the mesh.
@@ -35,7 +35,7 @@ def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequenc
             columns in total.
 
     Returns:
-        The rectangles of all regions, band after band.
+        The rectangles of all regions, band by band.
 
     >>> [(r.row, r.col, r.cols) for r in snake_bands(4, [2, 3], [[3, 1], [2, 2]])]
     [(0, 0, 3), (0, 3, 1), (2, 2, 2), (2, 0, 2)]
@@ -65,7 +65,7 @@ def even_bands(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
     """Return the number of bands, and of regions per band, for ``count`` equal regions.
 
     A region is a rectangle of PEs, and a band is a strip of rows with regions side by side. The
-    division with the largest regions is chosen; if there are several, the one whose regions are
+    division with the largest regions is chosen; ties are broken in favour of regions that are
     closest to squares.
 
     Raises:

@@ -12,7 +12,7 @@ from wse_mappings.cuts.split import I32
 
 
 def ring_place(pe: int, length: int) -> int:
-    """Return the position on the interleaved ring of the PE at index ``pe`` of a line.
+    """Return the interleaved-ring position of the PE at index ``pe`` of a line.
 
     The ring visits every second PE of the line on the way out and the remaining PEs on the way
     back, so neighbours on the ring are at most two hops apart.
@@ -38,8 +38,8 @@ def ring_pe(place: int, length: int) -> int:
 def skew(line: int, length: int) -> I32:
     """Return the block that each PE of a line stores when MeshGEMM starts, int32 ``[length]``.
 
-    Blocks divide the dimension over which the product contracts. The ring position of a PE's block
-    is the sum of the ring positions of the line and of the PE, modulo the length.
+    Blocks divide the contraction dimension of the product. The ring position of a PE's block is the
+    sum of the ring positions of the line and the PE, modulo the length.
 
     >>> skew(2, 5).tolist()
     [2, 0, 4, 1, 3]

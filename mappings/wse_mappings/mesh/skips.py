@@ -1,10 +1,10 @@
 """PEs that each row skips, chosen so that logical columns stay as straight as possible.
 
-A row skips its dead PEs, and live ones until it has the same number of skips as every other row. A
-skip stays in its column from row to row until it is needed for a dead PE elsewhere. Then it moves,
-and the logical columns between its old and its new place shift by one PE. This is the k-server
-problem on a line (Manasse, McGeoch and Sleator, 1990), with skips as servers and dead PEs as
-requests. Each row is served from the one before with the minimum total distance.
+A row skips its dead PEs, plus enough live PEs to have as many skips as every other row. A skip
+stays in its column from row to row until it is needed for a dead PE elsewhere. Then it moves, and
+the logical columns between its old and its new place shift by one PE. This is the k-server problem
+on a line (Manasse, McGeoch and Sleator, 1990), with skips as servers and dead PEs as requests. For
+each row, the skips move from the previous row by the minimum total distance.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ I64 = npt.NDArray[np.int64]
 
 
 def skipped_columns(unreachable: Bools, count: int) -> I64:
-    """Return the columns that each row leaves out, in ascending order, int64 ``[rows, count]``.
+    """Return the columns that each row omits, in ascending order, int64 ``[rows, count]``.
 
-    Each row leaves out its unreachable PEs and, if there are fewer than ``count``, some usable
-    ones. The columns change as little as possible from row to row.
+    Each row omits its unreachable PEs and, if there are fewer than ``count``, some usable ones. The
+    columns change as little as possible from row to row.
 
     Args:
-        unreachable: bool ``[rows, cols]``: PEs that must be left out, at most ``count`` in a row.
-        count: Number of PEs that each row leaves out.
+        unreachable: bool ``[rows, cols]``: PEs that must be omitted, at most ``count`` per row.
+        count: Number of PEs that each row omits.
     """
     rows = unreachable.shape[0]
     places = _first_places(unreachable, count)
@@ -38,7 +38,7 @@ def skipped_columns(unreachable: Bools, count: int) -> I64:
 
 
 def move_skips(places: I64, targets: I64) -> I64:
-    """Move some skips (columns that a row leaves out) to ``targets``, as little as possible.
+    """Move some skips (columns that a row omits) to ``targets``, by the smallest total distance.
 
     Returns:
         The columns of all skips after the moves, in ascending order.
@@ -63,7 +63,7 @@ def move_skips(places: I64, targets: I64) -> I64:
 
 
 def _first_places(unreachable: Bools, count: int) -> I64:
-    """Return the columns of the skips (PEs that a row leaves out) before the first row.
+    """Return the columns of the skips (PEs that a row omits) before the first row.
 
     These are the columns of the first unreachable PEs from the north. If there are fewer than
     ``count``, the other skips are at the east end.

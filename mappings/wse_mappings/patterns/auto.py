@@ -1,11 +1,11 @@
-"""Search for the cheapest pattern of a line, timed by a cost function that the caller passes.
+"""Search for the cheapest pattern for a line, timed with a cost function passed by the caller.
 
 A family is a set of patterns that differ in an integer parameter: the group size of a two-phase
 reduce, the groups or levels of a K-tree, or the depth of an auto-gen tree. A family is tried at
-powers of two and at the number that its authors choose. The best family's number is then changed by
-half of itself, a quarter, and so on, as long as that reduces the cost. A pattern is not timed if
+powers of two and at the number chosen by its authors. The best family's number is then changed by
+half its value, a quarter, and so on, as long as this reduces the cost. A pattern is not timed if
 its lower bound is not below the best cost so far. The bound follows from its longest path and from
-the words that a PE receives.
+the number of words that a PE receives.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Operation = Literal["reduce", "all_reduce", "broadcast"]
 Cost = Callable[[LineSchedule], float]
 """Function that returns the cycles of a pattern on its lines.
 
-The words, the machine and the software are the caller's. The cycles must satisfy three bounds: a
-hop takes at least one cycle, a relay takes at least one level, and a PE receives at most one word
-per cycle.
+The caller determines the number of words, the machine and the software. The cycles must satisfy
+three bounds: a hop takes at least one cycle, a relay takes at least one level, and a PE receives at
+most one word per cycle.
 """
 RootedPattern = tuple[LineSchedule, int]
 """A pattern and its root."""
@@ -41,11 +41,11 @@ class PatternFamily:
     """Patterns that differ only in an integer parameter, such as the number of groups.
 
     Attributes:
-        label: Name, with ``{}`` in place of the parameter, if there is one.
-        make: Function from the parameter to the pattern and its root.
+        label: Name, with ``{}`` as a placeholder for the parameter, if any.
+        make: Function that maps the parameter to the pattern and its root.
         starts: Parameters to try first.
         max_number: Maximum parameter.
-        bound_cycles: Lower bound of the cycles of all patterns of the family; 0 if unknown.
+        bound_cycles: Lower bound on the cycles of all patterns in the family; 0 if unknown.
     """
 
     label: str
@@ -62,8 +62,8 @@ class PatternChoice:
     Attributes:
         label: Name and parameter.
         schedule: Messages of the pattern.
-        root: PE that has the sum of a reduce or sends the words of a broadcast; 0 for a ring, which
-            has no root.
+        root: PE that has the sum of a reduce or sends the words of a broadcast; 0 for rings, which
+            have no root.
         cost: Result of the caller's cost function.
     """
 
@@ -89,7 +89,7 @@ def cheapest_pattern(
     A family consists of patterns that differ in an integer parameter.
 
     1. Try the starting parameters of all families, in ascending order of their lower bounds.
-    2. Vary the parameter of the best family by smaller and smaller steps.
+    2. Vary the parameter of the best family in ever smaller steps.
 
     Args:
         operation, length, lines, arrival, words, level_cycles, reduces: As in `pattern_families`.
@@ -118,7 +118,7 @@ def cheapest_pattern(
 
 
 class _Search:
-    """A search for the cheapest pattern, with the patterns created so far and the best one."""
+    """A search for the cheapest pattern, with the patterns created so far and the best pattern."""
 
     best: PatternChoice
 
@@ -129,7 +129,7 @@ class _Search:
         self._bounds: dict[tuple[int, int], int] = {}
 
     def bound(self, key: tuple[int, int]) -> int:
-        """Return a lower bound of the cycles of a pattern, given by (family, parameter)."""
+        """Return a lower bound on the cycles of the pattern with a given (family, parameter)."""
         if key not in self._bounds:
             family = self.families[key[0]]
             bound = family.bound_cycles
@@ -137,7 +137,7 @@ class _Search:
         return self._bounds[key]
 
     def try_number(self, family: int, number: int) -> bool:
-        """Compute the cost of one pattern of a family, and return whether it is the new best.
+        """Compute the cost of one pattern in a family, and return whether it is the new best.
 
         The cost is not computed if the pattern's lower bound is not below the best cost.
         """
@@ -155,7 +155,7 @@ class _Search:
         return True
 
     def _make(self, key: tuple[int, int]) -> RootedPattern:
-        """Return a pattern, given by (family, parameter), which is created at the first call."""
+        """Return the pattern with a given (family, parameter), creating it on the first call."""
         if key not in self._made:
             self._made[key] = self.families[key[0]].make(key[1])
         return self._made[key]
@@ -179,14 +179,14 @@ def pattern_families(
         operation: ``reduce`` into any PE, ``all_reduce``, or ``broadcast`` from PE 0.
         length, lines: Number of PEs in a line; number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
-        words: Number of 32-bit words of each PE.
-        level_cycles: Cycles of a level of depth: two ramps and one cycle. The search for trees
-            weighs them against words.
-        reduces: Reduces of a line into its end. They are used alone, from both ends into the
+        words: Number of 32-bit words per PE.
+        level_cycles: Cycles per level of depth: two ramps and one cycle. The tree search weighs
+            them against words.
+        reduces: Reduces of a line into its end. They are used on their own, from both ends into the
             middle, and before a multicast.
 
     Raises:
-        ValueError: The operation is unknown, or there is no PE or no word.
+        ValueError: The operation is unknown, or the number of PEs or words is zero.
     """
     if operation not in get_args(Operation) or min(length, words) < 1:
         msg = (
@@ -222,7 +222,7 @@ def pattern_families(
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Creator of reduces and all-reduces along lines of PEs, from reduces into the end of a line.
+    """Builder of reduces and all-reduces along lines of PEs, from reduces into the end of a line.
 
     Attributes:
         length, lines: Number of PEs in a line; number of lines.
@@ -236,10 +236,10 @@ class _Sums:
     is_all_reduce: bool
 
     def into_end(self, reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
-        """Return a reduce or all-reduce whose root, the PE with the sum, is the first of the line.
+        """Return a reduce or all-reduce whose root, the PE with the sum, is first in the line.
 
         Args:
-            reduce: Function from a parameter to a reduce into the end of a line.
+            reduce: Function that maps a parameter to a reduce into the end of a line.
             number: The parameter.
         """
         return self._with_multicast(reduce(number)(self.length, self.lines, self.arrival), 0)
@@ -248,7 +248,7 @@ class _Sums:
         """Return a reduce or all-reduce from both ends, whose root is in the middle of the line.
 
         Args:
-            reduce: Function from a parameter to a reduce into the end of a line.
+            reduce: Function that maps a parameter to a reduce into the end of a line.
             number: The parameter.
         """
         pattern = both_sides(self.length, self.lines, self.arrival, reduce(number))
@@ -260,25 +260,25 @@ class _Sums:
         A K-tree reduces within groups of PEs, then among the groups, level by level.
 
         Args:
-            groups: Number of groups in each level but the last.
+            groups: Number of groups in each level except the last.
         """
         tree = k_tree(self.length, self.lines, self.arrival, broadcast=self.is_all_reduce, groups=groups)
         return tree, root_of(self.length, groups)
 
     def _with_multicast(self, reduce: LineSchedule, root: int) -> RootedPattern:
-        """Return a reduce and its root, followed by a multicast if all PEs must get the sum."""
+        """Return a reduce and its root, adding a multicast if all PEs must get the sum."""
         return (reduce_multicast(reduce, root) if self.is_all_reduce else reduce), root
 
 
 def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int) -> int:
-    """Return a lower bound of the cycles of a pattern.
+    """Return a lower bound on the cycles of a pattern.
 
-    It is the larger of two numbers: the latency of the longest path plus the words of a message,
-    and the number of words that one PE combines.
+    It is the larger of two numbers: the latency of the longest path plus the number of words per
+    message, and the maximum number of words that a PE combines.
 
     Args:
         schedule: Messages of the pattern.
-        words: Number of words of a message.
+        words: Number of words per message.
         level_cycles: Minimum cycles of a relay.
     """
     ready = [0] * schedule.length
@@ -291,25 +291,25 @@ def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int)
 
 
 def _starts(limit: int, *authors_numbers: int) -> tuple[int, ...]:
-    """Return the parameters to try first: powers of two, and the values that authors recommend.
+    """Return the parameters to try first: powers of two, and the values recommended by authors.
 
     Args:
         limit: Maximum power of two.
-        authors_numbers: Parameters that the authors of a pattern choose.
+        authors_numbers: Parameters chosen by the authors of a pattern.
     """
     powers = {1 << i for i in range(limit.bit_length())}
     return tuple(sorted(powers | {max(1, number) for number in authors_numbers}))
 
 
 def _even_groups(length: int, levels: int) -> tuple[int, ...]:
-    """Return the numbers of groups with which all groups of a K-tree have about the same size.
+    """Return the numbers of groups for which all groups of a K-tree have about the same size.
 
     Args:
         length: Number of PEs on the line.
         levels: Number of levels.
 
     Returns:
-        One number for each level but the last.
+        One number for each level except the last.
 
     >>> _even_groups(64, 3), _even_groups(64, 1)
     ((16, 4), ())

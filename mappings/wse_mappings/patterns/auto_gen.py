@@ -1,10 +1,10 @@
-"""Auto-gen reduce: the tree over a line with the fewest hops of all trees of a given depth.
+"""Auto-gen reduce: the tree over a line with the fewest hops among all trees of a given depth.
 
-The last s of n PEs reduce into their first PE, which is n - s places from the root. The root
-reduces the others before it receives this sum. Two colours alternate by the sender's level. The
-words of a farther subtree wait while the last PE of a nearer subtree has not sent its own on the
-same colour. Depth 1 is the star and depth P - 1 the chain. Source: Luczynski et al., Near-Optimal
-Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
+The last s of n PEs reduce into the first PE among them, which is n - s places from the root. The
+root reduces the other PEs before it receives this sum. Two colours alternate by the sender's level.
+The words of a farther subtree wait until the last PE of a nearer subtree has sent its own words on
+the same colour. Depth 1 is the star and depth P - 1 the chain. Source: Luczynski et al.,
+Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNREACHED = np.int32(2**29)  # the sum of two such values and a distance still f
 
 
 def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSchedule:
-    """Return the reduce along lines into PE 0 whose tree needs the fewest hops for its depth.
+    """Return a reduce along lines into PE 0 whose tree uses the fewest hops for its depth.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
@@ -57,7 +57,7 @@ def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSched
 
 @lru_cache(maxsize=4)
 def least_energy(length: int) -> I32:
-    """Return the minimum number of hops to reduce n neighbouring PEs into the first, at depth d.
+    """Return the minimum number of hops to reduce n neighbouring PEs into the first one at depth d.
 
     This is E*(n, d) of Luczynski et al., for all n up to ``length`` and all d. E*(1, d) = 0, and
     E*(n, d) is the minimum of E*(n, d - 1) and, over s, of E*(s, d - 1) + E*(n - s, d) + (n - s).
@@ -80,12 +80,12 @@ def least_energy(length: int) -> I32:
 def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
     """Return the cycles of the best reduction trees of depth 1, 2, ... in the published cost model.
 
-    They are the mean load of a link, ``words E* / (length - 1)``, plus ``level_cycles`` per level.
-    The hops of the path are not included.
+    The cycles are the mean load per link, ``words E* / (length - 1)``, plus ``level_cycles`` per
+    level. Path hops are not included.
 
     Args:
         length, words: Number of PEs in the line; number of words.
-        level_cycles: Cycles of a level of depth.
+        level_cycles: Cycles per level of depth.
     """
     depths = np.arange(1, length)
     return words * least_energy(length)[length, 1:] / max(length - 1, 1) + level_cycles * depths
@@ -94,11 +94,11 @@ def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
 def best_depth(length: int, words: int, level_cycles: int) -> int:
     """Return the depth of the auto-gen tree with the fewest cycles in the published cost model.
 
-    Of equally good depths, the smallest is returned. It is 0 for a single PE.
+    If several depths are equally good, the smallest is returned. The depth is 0 for a single PE.
 
     Args:
         length, words: Number of PEs in the line; number of words.
-        level_cycles: Cycles of a level of depth.
+        level_cycles: Cycles per level of depth.
 
     >>> best_depth(16, 16, 5), best_depth(256, 4096, 5)
     (4, 255)
@@ -109,7 +109,7 @@ def best_depth(length: int, words: int, level_cycles: int) -> int:
 def _last_subtree(count: int, depth: int, energy: I32) -> int:
     """Return the number of PEs at the end of a line that form the last subtree of the best tree.
 
-    Of equally good numbers, the smallest is returned.
+    If several numbers are equally good, the smallest is returned.
 
     Args:
         count, depth: Number of PEs; depth of the tree.
@@ -126,7 +126,7 @@ def terms(length: int, words: int, level_cycles: int) -> Terms:
 
     Args:
         length, words: Number of PEs in the line; number of words.
-        level_cycles: Cycles of a level of depth, which determine the best depth.
+        level_cycles: Cycles per level of depth, which determine the best depth.
     """
     depth = best_depth(length, words, level_cycles)
     return line_terms(length, contention=0, energy=words * int(least_energy(length)[length, depth]), depth=depth)

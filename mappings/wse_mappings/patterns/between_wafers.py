@@ -1,16 +1,16 @@
-"""Patterns between wafers that have regions of the same rectangle.
+"""Patterns between wafers whose regions cover the same rectangle.
 
-The columns of the regions are counted through all wafers. One column of each wafer, at the same
-place, sends and receives over the links between wafers. In an all-reduce, every wafer adds the
-words of all wafers in the order of the wafers, so all end with the same bits. There are two ways to
-do so:
+The columns of the regions are numbered consecutively over all wafers. One column of each wafer, at
+the same position, sends and receives over the links between wafers. In an all-reduce, every wafer
+adds the words of all wafers in wafer order, so all results are bit-identical. There are two ways to
+do this:
 
-- Each wafer sends all its words to each of the others.
-- The words are cut into one part per wafer. Each wafer sums one part (a reduce-scatter) and sends
-  the result to the others (an all-gather).
+- Each wafer sends all its words to every other wafer.
+- The words are divided into one part per wafer. Each wafer sums one part (a reduce-scatter) and
+  sends the result to the other wafers (an all-gather).
 
-The order of sums is the same in both, and so are the messages here. The second way moves the
-minimum number of bytes, but adds one latency of the link. Source: Chan et al., Collective
+The summation order and the messages listed here are the same in both cases. The second way moves
+the minimum number of bytes but adds one link latency. Source: Chan et al., Collective
 communication: theory, practice, and experience, Concurrency and Computation 19, 2007.
 """
 
@@ -21,15 +21,15 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def wafer_all_reduce(cols: int, lines: int, wafers: int, place: int, arrival: Arrival, teams: int = 1) -> LineSchedule:
-    """Return the all-reduce between wafers, in which one column of each wafer takes part.
+    """Return the all-reduce between wafers in which one column per wafer participates.
 
     Args:
-        cols: Columns of all wafers together.
+        cols: Total number of columns on all wafers.
         lines: Number of lines (rows).
         wafers: Number of wafers.
         place: Column of each wafer that sends and receives.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
-        teams: Number of groups of neighbouring wafers, each with an all-reduce of its own.
+        teams: Number of groups of neighbouring wafers, each with its own all-reduce.
     """
     cols_of_wafer, messages = cols // wafers, list[tuple[int, int, Arrival]]()
     for first, count in balanced_segments(wafers, teams):
@@ -45,9 +45,10 @@ def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: 
     """Return the multicast from one wafer to all other wafers.
 
     Args:
-        cols, lines, wafers: Columns of all wafers together; number of lines; number of wafers.
+        cols, lines, wafers: Total number of columns on all wafers; number of lines; number of
+            wafers.
         root_wafer: Wafer that sends.
-        leave, enter: Column of the root wafer that sends; column of each other wafer that receives.
+        leave, enter: Sending column of the root wafer; receiving column of each other wafer.
     """
     cols_of_wafer = cols // wafers
     targets = [wafer for wafer in range(wafers) if wafer != root_wafer]
@@ -58,10 +59,11 @@ def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: 
 
 
 def wafer_reduce(cols: int, lines: int, wafers: int, root_wafer: int, place: int) -> LineSchedule:
-    """Return the sum over all wafers into one wafer, in the order of the wafers.
+    """Return the reduce from all wafers into one wafer, which adds up in the order of the wafers.
 
     Args:
-        cols, lines, wafers: Columns of all wafers together; number of lines; number of wafers.
+        cols, lines, wafers: Total number of columns on all wafers; number of lines; number of
+            wafers.
         root_wafer: Wafer that receives the sum.
         place: Column of each wafer that sends or receives.
     """

@@ -1,9 +1,9 @@
 """Binary tree reduce: at each level, every second remaining PE receives its neighbour's sum.
 
-At level i, the PE at a multiple of 2^(i+1) receives from the PE 2^i places east of it. The two
-colours depend on the parity of the number of ones in the sender's index. A PE that has sent its
-words then passes those of other PEs. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce,
-HPDC 2024, arXiv 2404.15888.
+At level i, the PE at a multiple of 2^(i+1) receives from the PE 2^i places east of it. The parity
+of the number of one bits in the sender's index selects one of two colours. After sending its own
+words, a PE passes on the words of other PEs. Source: Luczynski et al., Near-Optimal Wafer-Scale
+Reduce, HPDC 2024, arXiv 2404.15888.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reduce from both sides: each half of a line reduces toward the middle, by any reduce into an end.
+"""Reduce from both sides: each half of a line reduces toward the middle by any reduce into an end.
 
-The middle PE adds the sums of its western half, then those of its eastern half. Both halves have
-colours of their own.
+The middle PE adds the sums of the western half, then the sums of the eastern half. The two halves
+use different colours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Cache shift: the last rows of a region move their oldest KV-cache entry one row up, all at once.
+"""Cache shift: the last rows of a region concurrently move their oldest KV-cache entry one row up.
 
-Two colours alternate by parity of the row. Source: He et al., WaferLLM, OSDI 2025, section on the
-KV cache.
+Two colours alternate by row parity. Source: He et al., WaferLLM, OSDI 2025, section on the KV
+cache.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ COLOURS = 2  # neighbours alternate by parity
 def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
     """Return the cache shift, in which the last ``passing`` PEs of each column send an entry up.
 
-    It moves KV-cache entries to the row above to make room on the last row.
+    It moves KV-cache entries to the row above to free a slot on the last row.
 
     Args:
         length, lines: Number of PEs in a column; number of columns.
-        passing: Number of PEs that send: the last ones of the column.
+        passing: Number of sending PEs, which are the last PEs of the column.
     """
     senders = range(length - passing, length)
     messages = [(row, row - 1, Arrival.REPLACE) for row in senders]

@@ -1,6 +1,6 @@
 """Catalogue of the bundled patterns: the ``PATTERN`` of each file in this folder.
 
-A file is included by being in the folder.
+Files in the folder are included automatically.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FIRST: Final = (
     *("reduce_multicast", "gather", "point_to_point", "cache_shift", "edge_stream", "transpose", "multicast"),
     *("ring_shift", "ring_reduce", "snake", "x_y", "rings_at_once"),
 )
-"""Files whose patterns come first, in this order.
+"""Files whose patterns come first, in the given order.
 
 A search keeps the first of equally fast patterns, so the order affects its results. All other files
 follow in alphabetical order.
@@ -26,17 +26,17 @@ follow in alphabetical order.
 
 
 def _patterns_by_file() -> dict[str, Pattern]:
-    """Return the bundled patterns, keyed by the name of their file: ``chain`` for ``chain.py``."""
+    """Return the bundled patterns keyed by file name, without ``.py``."""
     files = sorted(module.name for module in pkgutil.iter_modules(patterns.__path__) if module.name != "catalogue")
     modules = {file: importlib.import_module(f"{patterns.__name__}.{file}") for file in files}
     return {file: module.PATTERN for file, module in modules.items() if hasattr(module, "PATTERN")}
 
 
 def _in_order(patterns_by_file: dict[str, Pattern]) -> dict[str, Pattern]:
-    """Return the bundled patterns keyed by name, in the order of searches and reports.
+    """Return the bundled patterns keyed by name, in the order used in searches and reports.
 
     Args:
-        patterns_by_file: Patterns keyed by the name of their file without ``.py``.
+        patterns_by_file: Patterns keyed by file name without ``.py``.
     """
     files = [
         *(file for file in _FIRST if file in patterns_by_file),
@@ -46,4 +46,4 @@ def _in_order(patterns_by_file: dict[str, Pattern]) -> dict[str, Pattern]:
 
 
 BUNDLED_PATTERNS: Final = MappingProxyType(_in_order(_patterns_by_file()))
-"""The patterns that come with wse, by name."""
+"""The patterns bundled with wse, by name."""

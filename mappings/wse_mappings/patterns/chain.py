@@ -1,6 +1,6 @@
 """Chain reduce: every PE adds its words to the stream from the east and sends the sum west.
 
-A PE needs one fused operation. Two colours alternate by parity of the PE. Source: Luczynski et al.,
+A PE needs one fused operation. Two colours alternate by PE parity. Source: Luczynski et al.,
 Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """
 
@@ -14,7 +14,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
     """Return the chain reduce along each line into PE 0.
 
-    Every PE adds its words to the partial sum from its neighbour, and sends the result on.
+    Every PE adds its words to the partial sum from its neighbour and forwards the result.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
@@ -28,7 +28,7 @@ def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 def terms(length: int, words: int) -> Terms:
     """Return the cost terms of a chain reduce in the model of Luczynski et al., HPDC 2024.
 
-    Every PE adds its words to those of its neighbour, so the depth is P - 1 for P PEs.
+    Every PE adds its words to its neighbour's words, so the depth is P - 1 for P PEs.
 
     Args:
         length, words: Number of PEs in the line; number of words.

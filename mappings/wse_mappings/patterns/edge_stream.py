@@ -1,8 +1,8 @@
 """Edge stream: all PEs of a line send words to the edge of the mesh, or receive words from there.
 
-One colour is used. The PE next to the end sends first, and its router then passes the words of the
-PEs behind it, as in a star reduce. In the opposite direction, the words for the farthest PE come
-first.
+One colour is used. The PE closest to the edge sends first, and its router then passes on the words
+of the PEs behind it, as in a star reduce. In the opposite direction, the words for the farthest PE
+come first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def edge_stream(senders: int, lines: int) -> LineSchedule:
     """Return the streams from all PEs of a line to the edge of the mesh, where words leave it.
 
-    The edge is represented by the last place of each line, after the PEs. It stores nothing.
+    The edge is represented by an extra position at the end of each line, which stores nothing.
 
     Args:
         senders, lines: Number of PEs in a line; number of lines.
@@ -27,7 +27,7 @@ def edge_stream(senders: int, lines: int) -> LineSchedule:
 def entry_stream(receivers: int, lines: int) -> LineSchedule:
     """Return the streams from the edge of the mesh, where words enter it, to all PEs of a line.
 
-    The edge is represented by the first place of each line, before the PEs.
+    The edge is represented by an extra position at the start of each line.
 
     Args:
         receivers, lines: Number of PEs in a line; number of lines.

@@ -1,9 +1,9 @@
-"""Gather along a line: some PEs have parts of the words, and one PE of the line receives all parts.
+"""Gather along a line: some PEs have parts of the words, and one PE receives all parts.
 
-All parts travel on one colour. A router passes the parts of its own PE first, and then those from
-farther away. The router of the root passes the parts of one side before those of the other. Parts
-follow each other without a gap, because none waits for a sum. The root is therefore busy for the
-number of words plus one path.
+All parts travel on one colour. A router first passes the parts of its own PE, and then the parts
+from farther away. The root's router passes the parts of one side before the parts of the other
+side. Parts follow each other without gaps because none waits for a sum. The root is therefore busy
+for as many cycles as there are words, plus the latency of one path.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def gather(length: int, lines: int, owners: Sequence[int], root: int, segment_count: int = 1) -> LineSchedule:
     """Return the gather of part i of the words from PE ``owners[i]`` of each line to PE ``root``.
 
-    The side of the root whose farthest owner is nearer sends first. A PE may have several parts of
-    one or two words. All except the last then wait in router queues while other parts pass.
+    The side of the root whose farthest owner is closer sends first. A PE may have several parts of
+    one or two words. In that case, all but the last part wait in router queues while other parts
+    pass.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
-        owners: PE that has each part, counted within a segment. Words are divided into parts as in
-            `LineSchedule.parts`, and no part may be empty.
-        root: PE that receives all parts, counted within a segment.
-        segment_count: Number of equal segments of a line, each with a gather of its own. Messages
-            that all segments send at the same time are adjacent.
+        owners: PE that has each part, as an index within a segment. Words are divided into parts as
+            in `LineSchedule.parts`, and no part may be empty.
+        root: PE that receives all parts, as an index within a segment.
+        segment_count: Number of equal segments of a line, each with its own gather. Messages that
+            all segments send concurrently are adjacent.
     """
     places = np.array(owners)
     sources_before, sources_after = np.flatnonzero(places < root), np.flatnonzero(places > root)

@@ -1,12 +1,12 @@
 """K-tree reduce and all-reduce with any number of levels, over whole lines or segments of lines.
 
-In each level, the remaining places are cut into groups. In each group, two chains run toward its
-middle, the local root. The local roots are the places of the next level, and routers between them
-pass the words through. In the last level, all places are one group. In an all-reduce, the global
-root then multicasts in both directions.
+In each level, the remaining places are divided into groups. In each group, two chains run toward
+the middle, the local root. The local roots are the places of the next level, and the routers
+between them pass the words through. In the last level, all places form one group. In an all-reduce,
+the global root then multicasts in both directions.
 
-One level is the two-way chain to the centre, two levels are MeshGEMV's tree. Source: He et al.,
-WaferLLM, OSDI 2025, MeshGEMV.
+With one level, this is the two-way chain to the centre; with two levels, it is MeshGEMV's tree.
+Source: He et al., WaferLLM, OSDI 2025, MeshGEMV.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from wse_mappings.schedule import Arrival, LineSchedule, outward_multicasts, uni
 
 Message = tuple[int, int, Arrival]
 Groups = tuple[int, ...] | None
-"""Number of groups in each level but the last; None for two levels with ``group_count`` groups."""
+"""Number of groups per level, except the last; None for two levels with ``group_count`` groups."""
 
 FEWEST_RELAYS, EQUAL_GROUPS = 0, -1
-"""Rules for the number of groups if it is not given: `group_count` and `equal_group_count`."""
+"""Rules for the number of groups if it is not specified: `group_count` and `equal_group_count`."""
 
 COLOURS_PER_LEVEL = 4  # two directions, each alternating between two colours
 COLOURS_OF_BROADCAST = 2
@@ -35,8 +35,8 @@ SHARED_COLOURS_PER_LEVEL, SHARED_COLOURS_OF_BROADCAST = 2, 1
 def group_count(length: int) -> int:
     """Return the number of groups of a two-level K-tree with the fewest relays on the longest path.
 
-    A K-tree reduces within groups of PEs, then among the groups. The number of relays is
-    floor(g / 2) + floor(G / 2) for G groups of g PEs. Of equally good numbers of groups, the
+    A K-tree reduces within groups of PEs, then among the groups. The number of relays is floor(g /
+    2) + floor(G / 2) for G groups of g PEs. If several numbers of groups are equally good, the
     smallest is returned.
 
     >>> group_count(16), group_count(1)
@@ -49,11 +49,11 @@ def group_count(length: int) -> int:
 def relays_of(count: int, groups: Groups = None) -> int:
     """Return the number of relays on the longest path to the root of a K-tree.
 
-    Each message of the path waits for the one before it, and counts as one relay.
+    Each message on the path waits for the previous one and counts as one relay.
 
     Args:
         count: Number of PEs.
-        groups: Number of groups in each level but the last, or None for two levels with
+        groups: Number of groups per level, except the last; None for two levels with
             ``group_count`` groups.
 
     >>> relays_of(64, ()), relays_of(64, (8,)), relays_of(64, (16, 4))
@@ -68,12 +68,12 @@ def relays_of(count: int, groups: Groups = None) -> int:
 
 
 def equal_group_count(length: int) -> int:
-    """Return the number of equal groups of a line that is nearest to the square root of ``length``.
+    """Return the number of equal groups of a line nearest to the square root of ``length``.
 
-    Of two equally near numbers, the smaller is chosen. The released WaferLLM configurations follow
-    this rule for 10 of their 11 lengths; for 512 they use 32 groups. If no divisor of the length is
-    between half and twice the root, the number of groups is the rounded root, and group sizes
-    differ by one.
+    If two numbers are equally close, the smaller is chosen. The released WaferLLM configurations
+    follow this rule for 10 of their 11 lengths; for 512 they use 32 groups. If no divisor of the
+    length is between half and twice the root, the number of groups is the rounded root, and group
+    sizes differ by one.
 
     >>> [equal_group_count(length) for length in (240, 256, 300, 360, 420, 480, 540, 600, 660, 720)]
     [15, 16, 15, 18, 20, 20, 20, 24, 22, 24]
@@ -100,7 +100,7 @@ def k_tree(
 
     For each segment:
 
-    1. In each level, cut the remaining places into groups; in the last level, into one group.
+    1. In each level, divide the remaining places into groups; in the last level, into one group.
     2. In each group, two chains run toward the place in its middle. The middles are the places of
        the next level.
     3. With ``broadcast``, multicast in both directions from the root, which is left after the last
@@ -108,9 +108,9 @@ def k_tree(
 
     The root of a segment is ``root_of(segment length, groups)`` PEs from its start. A level has
     four colours: two directions, each alternating between two colours. A broadcast has two, so the
-    total is 4 K + 2: the published 10 for K = 2. With ``shared_colours`` it is 2 K + 1. This is
-    possible because no PE sends in both directions in a level, and because a router can send one
-    colour in both directions.
+    total is 4 K + 2, which gives the published 10 for K = 2. With ``shared_colours``, the total is
+    2 K + 1. This is possible because no PE sends in both directions in a level, and because a
+    router can forward one colour in both directions.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
@@ -118,16 +118,16 @@ def k_tree(
         broadcast: Whether every PE gets the result (all-reduce) or only the root (reduce).
         segments: (start, length) of independent segments; the whole line if empty. A segment has at
             most as many groups as places.
-        groups: Number of groups in each level but the last: K - 1 numbers for K levels. None for
+        groups: Number of groups in each level except the last: K - 1 numbers for K levels. None for
             two levels with the fewest relays.
-        shared_colours: Whether both directions of a level share its colours, and both directions of
-            the multicast.
+        shared_colours: Whether both directions of a level share its colours, as do both directions
+            of the multicast.
         to_all: With ``broadcast``, whether the result of the only segment goes to all PEs of the
             line.
 
     Raises:
         ValueError: A number of groups is below 1 or, on the whole line, above the number of places
-            of its level.
+            in its level.
     """
     _check(length, groups, is_whole_line=not segments)
     line_segments = segments or ((0, length),)
@@ -157,27 +157,27 @@ def _messages(count: int, arrival: Arrival, groups: Groups) -> list[Message]:
 
 @lru_cache(maxsize=1024)
 def root_of(count: int, groups: Groups = None) -> int:
-    """Return the index of the PE of a line into which a K-tree reduces.
+    """Return the index of the PE in a line that a K-tree reduces into.
 
     Args:
         count: Number of PEs.
-        groups: Number of groups in each level but the last; None for two levels with the fewest
+        groups: Number of groups in each level except the last; None for two levels with the fewest
             relays.
     """
     return _middle(_levels(count, groups)[-1][0])
 
 
 def _middle(group: list[int]) -> int:
-    """Return the middle PE of a group, into which the group reduces."""
+    """Return the middle PE of a group, which the group reduces into."""
     return group[len(group) // 2]
 
 
 def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
-    """Return the numbers of groups of a K-tree: the requested ones, or the default if None.
+    """Return the numbers of groups of a K-tree: as requested, or the default if None.
 
     Args:
         count: Number of PEs.
-        groups: Number of groups in each level but the last; None for two levels with the fewest
+        groups: Number of groups in each level except the last; None for two levels with the fewest
             relays.
     """
     return (group_count(count),) if groups is None else groups
@@ -187,7 +187,7 @@ def _check(length: int, groups: Groups, *, is_whole_line: bool) -> None:
     """Check the numbers of groups of a K-tree.
 
     Raises:
-        ValueError: A level has no group, or (on whole lines only) more groups than PEs to divide.
+        ValueError: A level has no groups or, on whole lines only, more groups than PEs to divide.
     """
     for level, (places, group_count) in enumerate(pairwise((length, *(groups or ()))), start=1):
         if group_count < 1 or (is_whole_line and group_count > places):

@@ -15,11 +15,11 @@ _PATTERNS: Final = (chain.PATTERN, star.PATTERN, binary_tree.PATTERN, two_phase.
 LINE_REDUCES: Final = MappingProxyType(
     {pattern.name: pattern.reduce for pattern in _PATTERNS if pattern.reduce is not None}
 )
-"""Reduces of a line by the names of their patterns, in the order in which searches try them."""
+"""Reduces of a line, keyed by pattern name, in the order in which searches try them."""
 
 
 def sample_reduce(sizes: Sizes) -> tuple[str, Reduce]:
-    """Return a random kind of reduce with its usual parameters: its name, and the function."""
+    """Return the name and function of a random kind of reduce with its usual parameters."""
     depth = auto_gen.best_depth(sizes.length, sizes.words, LEVEL_CYCLES)
     reduces: dict[str, Reduce] = {
         "chain": chain.chain,

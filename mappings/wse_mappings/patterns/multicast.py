@@ -17,9 +17,9 @@ from wse_mappings.schedule import (
 
 
 def _segment_multicast(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
-    """Return the messages from a root to both ends of its segment of a line, [start, end).
+    """Return the messages from a root to both ends of its line segment, [start, end).
 
-    The root also copies its own words, so that they are at the target address on every PE.
+    The root also copies its own words so that every PE has them at the target address.
     """
     return [(root, root, Arrival.COPY), *outward_multicasts(root, start, end)]
 
@@ -35,8 +35,8 @@ def multicast(
     Args:
         length, lines: Number of PEs in a line; number of lines.
         root: Index of the sending PE in each line or segment.
-        segment_count: Number of equal segments of a line, each with a multicast of its own.
-        shared_colours: Whether both directions use one colour, which the router of the root sends
+        segment_count: Number of equal segments of a line, each with its own multicast.
+        shared_colours: Whether both directions share one colour, which the root's router forwards
             both ways.
     """
     segment_length = length // segment_count
@@ -51,7 +51,7 @@ def multicast(
 def diagonal_multicast(length: int) -> LineSchedule:
     """Return the multicast on a square of PEs in which PE i of line i sends to its whole line.
 
-    A vector that is divided along one axis is then divided along the other axis.
+    This converts a vector divided along one axis to a vector divided along the other axis.
     """
     groups = [_segment_multicast(root, 0, length) for root in range(length)]
     variants = np.arange(length, dtype=np.int32)[None, :]
@@ -73,8 +73,8 @@ def shared_multicast(
     Args:
         length, lines: Number of PEs in a line; number of lines.
         first, count: First PE that has words; number of PEs that have words.
-        stride: Distance between two roots of a line.
-        shared_colours: Whether both directions use one colour, which the router of a root sends
+        stride: Distance between neighbouring roots of a line.
+        shared_colours: Whether both directions share one colour, which a root's router forwards
             both ways.
     """
     variants, farthest = [], []
@@ -116,7 +116,7 @@ def terms(pes: int, words: int, distance: int) -> Terms:
 
     Args:
         pes, words: Number of receiving PEs; number of words.
-        distance: Hops to the farthest receiver.
+        distance: Number of hops to the farthest receiver.
     """
     return Terms(contention_words=words, energy_hops=words * pes, links=pes, distance_hops=distance, depth=1)
 

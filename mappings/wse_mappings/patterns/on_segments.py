@@ -1,7 +1,8 @@
 """All-reduce over segments of a line, built from any reduce or all-reduce of a whole line.
 
-Each segment is treated as a line by itself, whose pattern is moved to its place. A reduce is
-followed by a multicast. The result goes to the PEs of the segment, or to all PEs of the line.
+Each segment is treated as a separate line, and its pattern is moved to the segment's position. A
+reduce is followed by a multicast. The result goes to the PEs of the segment, or to all PEs of the
+line.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ def all_reduce_on_segments(
     segments: Sequence[tuple[int, int]] = (),
     to_all: bool = False,
 ) -> LineSchedule:
-    """Return an all-reduce over each of some segments of every line.
+    """Return an all-reduce over each of one or more segments of every line.
 
     Args:
-        make: Function from a number of PEs to a reduce or an all-reduce of one line.
+        make: Function that maps a number of PEs to a reduce or an all-reduce of one line.
         length, lines: Number of PEs in a line; number of lines.
-        arrival: How two operands are combined: ADD, MAX or ARGMAX. It replaces the arrival of
-            ``make``'s sums.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX. This replaces the arrival of the
+            sums in ``make``'s pattern.
         segments: (start, PEs) of independent segments; the whole line if empty.
         to_all: Whether all PEs of the line receive the result of the only segment.
 
@@ -67,8 +68,8 @@ def _segment_pattern(
     """Return the pattern of a segment, and the PE that has the result (None if every PE has it).
 
     Args:
-        make: Function from a number of PEs to a reduce or an all-reduce of one line.
-        count: Number of PEs of the segment.
+        make: Function that maps a number of PEs to a reduce or an all-reduce of one line.
+        count: Number of PEs in the segment.
         arrival: How two operands are combined.
 
     Raises:

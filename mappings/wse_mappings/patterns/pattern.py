@@ -1,11 +1,11 @@
-"""Description of a pattern besides its messages, as searches, closed forms and checks need it.
+"""Description of a pattern, apart from its messages, for searches, closed forms and checks.
 
-Each file of this folder that makes messages has a ``PATTERN``, which
-`wse_mappings.patterns.catalogue` finds. Other packages add patterns by entry points of the group
-``wse.patterns``.
+Each file in this folder that creates messages has a ``PATTERN``, which
+`wse_mappings.patterns.catalogue` finds. Other packages add patterns through entry points in the
+group ``wse.patterns``.
 
-`Terms` are the quantities that the published cost model of collectives counts, before
-``wse.backends.fabric.line.closed_forms`` turns them into cycles of a machine. Source: Luczynski,
+`Terms` are the quantities of the published cost model of collectives, before
+``wse.backends.fabric.line.closed_forms`` converts them to cycles of a machine. Source: Luczynski,
 Gianinazzi, Iff, Wilson, De Sensi, Hoefler, Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv
 2404.15888.
 """
@@ -22,16 +22,16 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The quantities on which the cost of a collective depends in the published cost model.
+    """The quantities that determine the cost of a collective in the published cost model.
 
-    The model is that of Luczynski et al., HPDC 2024.
+    The model is described in Luczynski et al., HPDC 2024.
 
     Attributes:
         contention_words: Maximum number of words that one PE sends or receives.
-        energy_hops: Number of hops of all words.
+        energy_hops: Total number of hops of all words.
         links: Number of directed links in use.
-        distance_hops: Number of hops of the longest path.
-        depth: Length of the longest sequence of operations on PEs that wait for each other.
+        distance_hops: Number of hops on the longest path.
+        depth: Length of the longest chain of dependent operations on PEs.
     """
 
     contention_words: float
@@ -47,8 +47,8 @@ def line_terms(length: int, *, contention: float, energy: float, depth: float) -
     Args:
         length: Number of PEs in the line.
         contention: Maximum number of words that one PE sends or receives.
-        energy: Number of hops of all words.
-        depth: Length of the longest sequence of operations on PEs that wait for each other.
+        energy: Total number of hops of all words.
+        depth: Length of the longest chain of dependent operations on PEs.
     """
     return Terms(
         contention_words=contention, energy_hops=energy, links=length - 1, distance_hops=length - 1, depth=depth
@@ -61,17 +61,17 @@ Reduce = Callable[[int, int, Arrival], LineSchedule]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineReduce:
-    """A reduce of a line into its PE 0, or a family of reduces that differ in an integer parameter.
+    """A reduce of a line into PE 0, or a family of reduces that differ in an integer parameter.
 
     Attributes:
-        label: Text for reports, with ``{}`` in place of the parameter, if there is one.
-        make: Function from the parameter to the reduce.
-        authors_number: Function from (PEs, words, cycles per level of depth) to the parameter that
-            the authors of the reduce choose; None if there is no parameter.
-        terms: Function from (PEs, words, cycles per level of depth) to the terms of the published
-            cost model.
-        published_cycles: Function from (PEs, words, cycles per level) to the published cycles, if
-            the published formula does not follow from the terms.
+        label: Text for reports, with ``{}`` as a placeholder for the parameter, if any.
+        make: Function that maps the parameter to the reduce.
+        authors_number: Function that maps (PEs, words, cycles per level of depth) to the parameter
+            chosen by the authors of the reduce; None if there is no parameter.
+        terms: Function that maps (PEs, words, cycles per level of depth) to the terms of the
+            published cost model.
+        published_cycles: Function that maps (PEs, words, cycles per level) to the published cycles,
+            if the published formula does not follow from the terms.
     """
 
     label: str
@@ -83,11 +83,11 @@ class LineReduce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCollective:
-    """A collective of a whole line, other than a reduce into an end, that `wse pattern` compares.
+    """A whole-line collective, other than a reduce into an end, that `wse pattern` compares.
 
     Attributes:
-        make: Function from the number of PEs and a parameter to the pattern of one line. None as
-            the parameter stands for the authors' choice.
+        make: Function that maps the number of PEs and a parameter to the pattern of one line. If
+            the parameter is None, the authors' choice is used.
         takes_number: Whether there is a parameter to choose.
         form: Names of the collective and algorithm under which
             ``wse.backends.fabric.line.closed_forms`` has its published formula; None if there is
@@ -105,12 +105,12 @@ class Pattern:
 
     Attributes:
         name: Name in the catalogue.
-        samples: Named functions that create cases of random sizes, for `wse validate --against
+        samples: Named functions that create randomly sized cases, for `wse validate --against
             wavelet`.
-        reduce: The pattern as a reduce of a line into its end, if it is one. It is then included in
-            searches for the cheapest pattern, also from both ends into the middle and before a
-            multicast, and has closed forms.
-        collectives: Other collectives of a whole line, by name.
+        reduce: The pattern as a reduce of a line into its end, if it is one. If so, it has closed
+            forms and is included in searches for the cheapest pattern, including from both ends
+            into the middle and before a multicast.
+        collectives: Other whole-line collectives, by name.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Point-to-point streams: each carries the words of one PE to another, over its own route.
+"""Point-to-point streams: each carries the words of one PE to another over its own route.
 
-There are no relays. Streams that have no PE in common share a colour, so no switches are needed.
-The number of colours is the maximum number of streams at one PE.
+There are no relays. Streams that have no PE in common can share a colour, so no switches are
+needed. The number of colours is the maximum number of streams at one PE.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ Stream = tuple[int, int]
 
 
 def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> LineSchedule:
-    """Return point-to-point streams on lines: the words of each source replace those of its target.
+    """Return point-to-point streams on lines: each source's words replace its target's words.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
         streams: (source, target) of each stream.
 
     Raises:
-        ValueError: A stream begins or ends outside of the line, ends where it begins, or ends at
-            the same PE as another stream.
+        ValueError: A stream begins or ends outside the line, ends where it begins, or ends at the
+            same PE as another stream.
     """
     for source, target in streams:
         if not (0 <= source < length and 0 <= target < length) or source == target:
@@ -43,7 +43,7 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
 
 
 def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
-    """Return for each stream the lowest colour that no overlapping stream uses."""
+    """For each stream, return the lowest colour that no overlapping stream uses."""
     free_from: list[int] = []  # by colour: first PE east of its streams so far
     message_colours = [0] * len(streams)
     for i in sorted(range(len(streams)), key=lambda i: min(streams[i])):

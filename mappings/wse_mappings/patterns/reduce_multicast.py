@@ -1,4 +1,4 @@
-"""All-reduce by a reduce, followed by a multicast of the sum from its root in both directions.
+"""All-reduce as a reduce followed by a multicast of the sum from its root in both directions.
 
 Broadcasts are nearly free on a mesh. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce,
 HPDC 2024, arXiv 2404.15888.
@@ -14,7 +14,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, outward_multicasts, uni
 
 
 def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
-    """Return an all-reduce: a reduce, followed by a multicast from ``root`` on one more colour.
+    """Return an all-reduce: a reduce followed by a multicast from ``root`` on an additional colour.
 
     Args:
         reduce: Reduce into ``root``, which must be the same on all lines.
@@ -37,7 +37,7 @@ def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with a random all-reduce that consists of a reduce and a multicast."""
+    """Return a test case with a random all-reduce consisting of a reduce and a multicast."""
     name, reduce = sample_reduce(sizes)
     if sizes.number_below(2):
         into_end = reduce_multicast(reduce(sizes.length, 1, Arrival.ADD), 0)

@@ -1,9 +1,9 @@
-"""Ring all-reduce over the interleaved ring: a reduce-scatter round the ring, then an all-gather.
+"""Ring all-reduce over the interleaved ring: a reduce-scatter around the ring, then an all-gather.
 
 Neighbours on the ring are at most two hops apart. In step t, place k sends part k - t of the words.
-In the first P - 1 steps the receiver adds it, in the second P - 1 steps the receiver stores it.
-Each half uses three colours. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024,
-arXiv 2404.15888, which also gives the cost.
+In the first P - 1 steps, the receiver adds the part; in the next P - 1 steps, the receiver stores
+it. Each half uses three colours. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC
+2024, arXiv 2404.15888, which also gives the cost.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the ring all-reduce along each line, whose words are divided into ``length`` parts.
+    """Return the ring all-reduce along each line, which divides the words into ``length`` parts.
 
-    Each part moves once around the ring to be added up, and once more to be copied to all PEs.
+    Each part travels once around the ring to be added up and once more to be copied to all PEs.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
@@ -42,7 +42,7 @@ def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 def terms(length: int, words: int) -> Terms:
     """Return the cost terms of a ring all-reduce in the model of Luczynski et al., HPDC 2024.
 
-    There are 2 (P - 1) rounds for P PEs, each of which moves 1 / P of the words.
+    There are 2 (P - 1) rounds for P PEs, each moving 1 / P of the words.
 
     Args:
         length, words: Number of PEs in the line; number of words.

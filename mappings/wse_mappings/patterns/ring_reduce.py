@@ -1,7 +1,7 @@
 """Row sums of dist-GEMM-T: in round t, line i sums into the PE ``t`` places back on the ring.
 
-Two opposite chains converge on the root, which adds the stream from the low side and then that from
-the high side. Source: He et al., WaferLLM, OSDI 2025, dist-GEMM-T.
+Two opposite chains converge on the root, which adds the stream from the low side first and then the
+stream from the high side. Source: He et al., WaferLLM, OSDI 2025, dist-GEMM-T.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wse_mappings.schedule import I32, Arrival, LineSchedule, even_schedule
 
 
 def _roots(length: int) -> I32:
-    """Return the PE into which each line adds up in each round, int32 ``[rounds, lines]``.
+    """Return the PE that receives the sum of each line in each round, int32 ``[rounds, lines]``.
 
     Both axes have ``length`` elements.
     """
@@ -27,14 +27,14 @@ def _roots(length: int) -> I32:
 
 
 def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule:
-    """Return the sums over each line of a square of PEs, in each round into another PE.
+    """Return the reduces along each line of a square of PEs, into a different PE in each round.
 
-    In round t, line i adds up into the PE that is t places before PE i on the ring.
+    In round t, line i reduces into the PE that is t places before PE i on the ring.
 
     Args:
-        length: Number of PEs in a line, and of lines.
-        store_and_forward: Whether a PE receives a whole message before it sends, as in the released
-            implementation. Otherwise words are streamed.
+        length: Number of PEs per line, and number of lines.
+        store_and_forward: Whether a PE receives a whole message before it starts sending, as in the
+            released implementation. Otherwise words are streamed.
     """
     root, step = np.arange(length)[:, None], np.arange(length - 1)[None, :]
     rises = step < root
@@ -47,7 +47,7 @@ def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule
 
 
 def ring_keep(length: int) -> LineSchedule:
-    """Return the copy of each sum to its final address, on the PE that adds up in the round.
+    """Return the local copy of each sum to its final address, on the PE that has the round's sum.
 
     No words travel.
     """

@@ -1,7 +1,7 @@
 """Shifts along the interleaved ring: one step for all lines, and the alignment of MeshGEMM.
 
-A ring uses three colours, by position modulo 3. The alignment adds a colour for its opposite
-direction. Source: He et al., WaferLLM, OSDI 2025, MeshGEMM.
+A ring uses three colours, selected by position modulo 3. The alignment needs one more colour for
+the opposite direction. Source: He et al., WaferLLM, OSDI 2025, MeshGEMM.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varie
 
 
 def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arrival]]:
-    """Return the messages in which every PE sends to the PE ``by`` places further along the ring.
+    """Return the messages with which every PE sends to the PE ``by`` places further on the ring.
 
     Args:
         length: Number of PEs on the line.
         by: Distance along the ring; negative for the opposite direction.
-        arrival: Effect of the messages at their targets.
+        arrival: Effect of the messages at the target.
 
     Returns:
         (source, target, Arrival) of each message.
@@ -44,9 +44,9 @@ def ring_shift(length: int, lines: int) -> LineSchedule:
 def ring_align(length: int) -> LineSchedule:
     """Return the initial rotation of MeshGEMM on a square of PEs, in ``length // 2`` rounds.
 
-    Each line rotates its tiles by a different number of places along its ring. Even line i moves
-    them backward i / 2 times, odd line i forward (i + 1) / 2 times. A line that is done continues
-    to send words, which are not stored, so that every round takes the same time.
+    Each line rotates its tiles by a different number of places along its ring. Even lines i move
+    tiles backward i / 2 times; odd lines i move tiles forward (i + 1) / 2 times. Finished lines
+    keep sending words, which are not stored, so that every round takes the same time.
     """
     keep = [(pe, pe, Arrival.COPY) for pe in range(length)]
     groups = [

@@ -1,4 +1,4 @@
-"""Ring patterns that run at once: keys and values along one axis, and both axes of MeshGEMM."""
+"""Concurrent ring patterns: keys and values along one axis, and both axes of MeshGEMM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wse_mappings.schedule import LineSchedule
 
 
 def _two_shifts(sizes: Sizes) -> Case:
-    """Return a test case with two ring shifts along one axis at once, as for keys and values."""
+    """Return a test case with two concurrent ring shifts along one axis, as for keys and values."""
     schedule, words = ring_shift(sizes.length, 1), sizes.words
     placed_pattern = PlacedPattern(schedule=schedule, lines=rows_of(1, sizes.length), words=words)
     return Case(
@@ -25,7 +25,7 @@ def _two_shifts(sizes: Sizes) -> Case:
 def _rows_and_columns(schedule: LineSchedule, sizes: Sizes) -> Case:
     """Return a test case with a pattern on all rows and columns of a square, as in MeshGEMM.
 
-    Rows and columns work at the same time, with different numbers of words.
+    Rows and columns run concurrently, with different numbers of words.
     """
     side, words, round_ = schedule.length, sizes.words, sizes.number_below(len(schedule.variants))
     column_words = min(MAX_WORDS, max(1, round(words * 2 ** sizes.rng.uniform(-2, 2))))

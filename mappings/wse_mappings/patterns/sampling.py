@@ -1,4 +1,4 @@
-"""Cases of random sizes, on which the two timing models of a pattern are compared."""
+"""Randomly sized cases for comparing the two timing models of a pattern."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlacedPattern:
-    """One round of a pattern on given lines (rows, columns or paths) of PEs of a mesh.
+    """One round of a pattern on given lines (rows, columns or paths) of PEs on a mesh.
 
     Attributes:
         schedule: Messages of the pattern.
         lines: Index of each line in the schedule, and its PEs (row, col) in order.
-        words: Number of words of a message.
+        words: Number of words per message.
         round_: Index of the round.
     """
 
@@ -42,15 +42,15 @@ class PlacedPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
-    """A test case: patterns on a mesh of PEs, some at the same time and some one after another.
+    """A test case: patterns on a mesh of PEs, some running concurrently and some sequentially.
 
     Attributes:
         pattern: Name of the sampled pattern.
         rows, cols: Size of the mesh.
-        words: Number of words of a message.
+        words: Number of words per message.
         detail: Other random choices, such as a group size or a root, as text.
-        groups: Groups of patterns. The patterns of a group run at the same time, the groups one
-            after another.
+        groups: Groups of patterns. The patterns of a group run concurrently; the groups run
+            sequentially.
     """
 
     pattern: str
@@ -62,7 +62,7 @@ class Case:
 
 
 class Sizes:
-    """Random sizes for a test case: number of words, PEs of a line, and sides of a rectangle."""
+    """Random sizes for a test case: number of words, PEs per line, and sides of a rectangle."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -77,12 +77,12 @@ class Sizes:
 
 
 def rows_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
-    """Return the rows of a mesh as lines: the index of each row, and (row, col) of its PEs."""
+    """Return the rows of a mesh as lines: index and (row, col) of the PEs of each row."""
     return tuple((row, tuple((row, col) for col in range(cols))) for row in range(rows))
 
 
 def columns_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
-    """Return the columns of a mesh as lines: index of each column, and (row, col) of its PEs."""
+    """Return the columns of a mesh as lines: index and (row, col) of the PEs of each column."""
     return tuple((col, tuple((row, col) for row in range(rows))) for col in range(cols))
 
 
@@ -92,7 +92,7 @@ def line_case(name: str, schedule: LineSchedule, sizes: Sizes, detail: str = "")
     Args:
         name: Name of the sampled pattern.
         schedule: Messages of the pattern.
-        sizes: Random sizes, of which the number of words is used.
+        sizes: Random sizes, which determine the number of words.
         detail: Other random choices, as text.
     """
     words = min(sizes.words, MAX_STREAMED // schedule.length)

@@ -2,7 +2,7 @@
 
 The root is the north-west corner.
 
-Even rows flow west and odd rows east, and the ends of rows turn north. Source: Luczynski et al.,
+Even rows flow west, odd rows flow east, and row ends turn north. Source: Luczynski et al.,
 Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """
 
@@ -20,7 +20,7 @@ def snake(rows: int, cols: int, arrival: Arrival) -> LineSchedule:
 
 
 def snake_path(rows: int, cols: int) -> list[tuple[int, int]]:
-    """Return (row, col) of the PEs of a rectangle, row by row in alternating directions.
+    """Return the (row, col) of a rectangle's PEs, row by row in alternating directions.
 
     The first PE is the root of the snake reduce.
 

@@ -1,8 +1,8 @@
-"""Star reduce: PE 0 adds the words of one PE after another, beginning with the nearest.
+"""Star reduce: PE 0 adds the words of all PEs sequentially, starting with the nearest.
 
-A PE that has sent its words then passes those of the PEs behind it. One colour with two switch
-positions is used. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv
-2404.15888.
+After sending its own words, a PE passes on the words of the PEs behind it. One colour with two
+switch positions is used. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024,
+arXiv 2404.15888.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the star reduce along each line: PE 0 adds the words of one PE after another.
+    """Return the star reduce along each line: PE 0 adds the words of all other PEs in order.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
@@ -26,7 +26,7 @@ def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 def terms(length: int, words: int) -> Terms:
     """Return the cost terms of a star reduce in the model of Luczynski et al., HPDC 2024.
 
-    All PEs send to the root one after another.
+    All PEs send to the root sequentially.
 
     Args:
         length, words: Number of PEs in the line; number of words.
@@ -38,11 +38,11 @@ def terms(length: int, words: int) -> Terms:
 def _published_cycles(length: int, words: int, level_cycles: int) -> float:
     """Return the published cycles of a star reduce, without terms for link load and distance.
 
-    The words of the nearest PE arrive first, and those of the other PEs follow without a pause.
+    The words of the nearest PE arrive first, and the words of the other PEs follow without a pause.
 
     Args:
         length, words: Number of PEs in the line; number of words.
-        level_cycles: Cycles of a level of depth.
+        level_cycles: Cycles per level of depth.
     """
     return words * (length - 1) + level_cycles
 

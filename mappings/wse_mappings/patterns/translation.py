@@ -1,9 +1,9 @@
 """Translation: PEs of one rectangle send pieces of their words to the PEs of another rectangle.
 
 Streams travel along their row first, then along the column, all on one colour. On each link, the
-stream whose source is nearest leaves first and ends farthest. A PE sends its own words, and then
-its router passes those of the PEs behind it. A receiver lets the words for PEs beyond it pass
-before it takes its own.
+stream with the nearest source leaves first and ends farthest. A PE sends its own words first, and
+then its router passes on the words of the PEs behind it. A receiver lets the words for PEs beyond
+it pass before it takes its own.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from wse_mappings.plane import PlaneSchedule, PlaneStream, row_then_column
 def translation(
     rows: int, cols: int, source: Rect, target: Rect, pieces: Sequence[tuple[int, int, int]], stride: int = 1
 ) -> PlaneSchedule:
-    """Return the streams that move rows from one rectangle of PEs to a disjoint one of equal width.
+    """Return streams that move rows from one rectangle of PEs to a disjoint one of equal width.
 
     Args:
         rows, cols: Size of the mesh.
         source, target: Rectangles that send and receive.
         pieces: (sending row, receiving row, words) of each piece, with rows counted from 0 in each
             rectangle.
-        stride: In receiving row r, only columns r % stride, r % stride + stride and so on take
-            part.
+        stride: In receiving row r, only columns r % stride, r % stride + stride and so on
+            participate.
     """
     row_offset, col_offset = target.row - source.row, target.col - source.col
     streams = []

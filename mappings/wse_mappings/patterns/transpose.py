@@ -5,14 +5,13 @@ Hook k consists of row k from column k on and column k from row k on: one line o
 exchange places on a hook. Both are at the same distance from its bend, on hook min(i, j) and on
 mirrored hook max(i, j).
 
-Every PE is on one hook of either kind, and no link on two, so all hooks work at once and only the
-words over a hook's bend limit the time. The pairs are divided over both kinds of hooks such that no
-bend passes more than ``(1 - 1 / sqrt(2)) side`` tiles in a direction. Half of the tiles have to
-cross the middle of the mesh in any case, ``side / 4`` per link.
+Every PE is on one hook of each kind, and no link is on two hooks, so all hooks work concurrently
+and only the words that cross a hook's bend limit the time. The pairs are divided between the two
+kinds of hooks so that no bend passes more than ``(1 - 1 / sqrt(2)) side`` tiles per direction. In
+any scheme, half of the tiles have to cross the middle of the mesh, ``side / 4`` per link.
 
-On a hook, the innermost pair goes first. A PE sends or receives its own tile, and afterwards its
-router passes the others through. Each direction therefore needs one colour with two switch
-positions.
+On a hook, the innermost pair goes first. A PE sends or receives its own tile, and then its router
+lets the other tiles pass. Each direction therefore needs one colour with two switch positions.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ COLOURS = 4  # two directions on hooks and on mirrored hooks
 
 
 def transpose(side: int) -> LineSchedule:
-    """Return the transpose of a square of PEs, on the lines of ``transpose_paths(side)``.
+    """Return the transpose pattern of a square of PEs, on the lines of ``transpose_paths(side)``.
 
     Each line is a hook: part of a row and part of a column that meet on the diagonal. Line k is
-    hook k, and line ``side + k`` is mirrored hook k. PEs of a line are counted along its path,
-    which has at most ``2 side - 1`` PEs. Words are stored at another address than they are sent
-    from, so the PEs on the diagonal copy their own words.
+    hook k, and line ``side + k`` is mirrored hook k. The PEs of a line are numbered along its path,
+    which has at most ``2 side - 1`` PEs. Words are stored at a different address from where they
+    are sent, so the PEs on the diagonal copy their own words.
     """
     on_hook = _hooks(side)
     arms = [(side - 1 - k, np.flatnonzero(on_hook[k, k + 1 :]) + 1) for k in range(side)]
@@ -63,10 +62,10 @@ def transpose(side: int) -> LineSchedule:
 
 
 def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
-    """Return the PEs of each line on which the transpose of a square moves tiles.
+    """Return the PEs of each line along which the transpose of a square moves tiles.
 
     Each line is a hook: part of a row and part of a column that meet on the diagonal. Hooks run
-    from the east end to the south end, mirrored hooks from the north end to the west end.
+    from the east end to the south end; mirrored hooks run from the north end to the west end.
 
     Returns:
         For each line, the (row, col) of its PEs in order.
@@ -80,14 +79,14 @@ def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
 
 
 def _slowest_lines(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[int, ...]:
-    """Return lines (hooks) of which one takes at least as long as any other line.
+    """Return a set of lines (hooks) that includes a slowest line.
 
     A line dominates another line if it has at least as many pairs of PEs, each at least as far
     apart. Only lines that no other line dominates are returned.
 
     Args:
-        distances: For each line, the distance of its pairs from the bend, in ascending order.
-        side: Side of the square.
+        distances: For each line, the distances of its pairs from the bend, in ascending order.
+        side: Side length of the square.
     """
     inward = np.zeros((len(distances), side), np.int64)
     for line, line_distances in enumerate(distances):
@@ -104,10 +103,10 @@ def _hooks(side: int) -> Bool:
 
     The result is bool ``[side, side]``. The limit on pairs per hook, ``max_pairs``, is increased
     until a division is found. Mirrored hook j serves at most ``max_pairs`` of the j pairs of column
-    j, so at least j - ``max_pairs`` of the row hooks must serve one each. Row i serves pairs of
-    those columns that have been served the fewest times so far. These have the least slack: the
-    slack of a column (rows left minus rows needed) is ``max_pairs`` - i plus the number of times
-    that it was served.
+    j, so at least j - ``max_pairs`` of the row hooks must serve one pair each. Row i serves pairs
+    of the columns that have been served the fewest times so far. These columns have the least
+    slack: a column's slack (rows left minus rows needed) is ``max_pairs`` - i plus the number of
+    times that it has been served.
     """
     pairs = side * (side - 1) // 2
     column = np.arange(side)

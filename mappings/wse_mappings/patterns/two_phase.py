@@ -1,9 +1,9 @@
-"""Two-phase reduce: chains inside groups of neighbours, then a chain of the groups' heads, to PE 0.
+"""Two-phase reduce: chains inside groups of neighbours, then a chain of the group heads to PE 0.
 
-Groups are counted from the east end, and the western one may be smaller. Two colours alternate by
-parity inside a group and are exchanged between groups. A PE that has sent its words then passes the
-words of the second phase on the colour that it used. Source: Luczynski et al., Near-Optimal
-Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
+Groups are numbered from the east end, and the westernmost group may be smaller. Two colours
+alternate by parity inside a group and are swapped from group to group. After sending its own words,
+a PE passes on the words of the second phase on the same colour. Source: Luczynski et al.,
+Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = None) -> LineSchedule:
     """Return the two-phase reduce along each line into PE 0.
 
-    Chains add up the words inside groups of neighbouring PEs. A chain then adds up the sums of all
-    groups.
+    Chains add up the words inside groups of neighbouring PEs. Another chain then adds up the group
+    sums.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
-        group: Number of PEs in a group; None for the rounded square root of ``length``.
+        group: Number of PEs per group; None for the rounded square root of ``length``.
     """
     group = group or max(1, round(math.sqrt(length)))
     messages: list[tuple[int, int, Arrival]] = []
@@ -45,9 +45,9 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
 
 
 def _head_colour(number: int, group: int) -> int:
-    """Return the colour on which the first PE of group ``number`` sends the sum of its group.
+    """Return the colour on which the first PE of group ``number`` sends the group's sum.
 
-    Groups are counted from the end of the line, and colours alternate.
+    Groups are numbered from the end of the line, and colours alternate.
     """
     return (group - 1 + number) % 2
 
@@ -57,7 +57,7 @@ def terms(length: int, words: int, group: float | None = None) -> Terms:
 
     Args:
         length, words: Number of PEs in the line; number of words.
-        group: Number of PEs in a group; None for the square root of ``length``, not rounded.
+        group: Number of PEs per group; None for the unrounded square root of ``length``.
     """
     size = group or math.sqrt(length)
     groups = length / size
@@ -71,7 +71,7 @@ def _in_groups(size: int) -> Reduce:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with a two-phase reduce whose groups have a random size."""
+    """Return a test case with a two-phase reduce with a random group size."""
     group = 1 + sizes.number_below(sizes.length)
     schedule = two_phase(sizes.length, 1, Arrival.ADD, group)
     return line_case("two_phase", schedule, sizes, f"groups of {group}")

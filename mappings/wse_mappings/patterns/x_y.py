@@ -1,4 +1,4 @@
-"""X-Y reduce: a reduce along every row, then one along the first column, to the north-west corner.
+"""X-Y reduce: a reduce along every row, then along the first column, into the north-west corner.
 
 Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """
@@ -17,13 +17,13 @@ def x_y(rows: int, cols: int, arrival: Arrival, reduce: Reduce) -> tuple[LineSch
     Args:
         rows, cols: Size of the rectangle of PEs.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
-        reduce: Reduce of a line into its end, used for both.
+        reduce: Reduce of a line into its end, used for both patterns.
     """
     return reduce(cols, rows, arrival), reduce(rows, 1, arrival)
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with an X-Y reduce on a rectangle of random size."""
+    """Return a test case with an X-Y reduce on a randomly sized rectangle."""
     rows, cols, words = sizes.side, sizes.cols, sizes.words
     name, reduce = sample_reduce(sizes)
     along_rows, column_pattern = x_y(rows, cols, Arrival.ADD, reduce)

@@ -1,4 +1,4 @@
-"""Rows and columns of the regions of a layout, chosen by the bytes that their PEs store."""
+"""Rows and columns of the regions of a layout, chosen according to the bytes that PEs store."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from wse_mappings.regions.demand import Demand
 from wse_mappings.regions.layout import Layout, RegionLayers
 
 _Bands = tuple[tuple[tuple[ColumnBytes, bool], ...], ...]
-"""Regions of each band of a wafer: the bytes of a column, and whether the region has layers."""
+"""Regions of each band of a wafer: the bytes per column, and whether the region has layers."""
 
 
 def region_shapes(demand: Demand, layout: Layout, region_layers: Sequence[RegionLayers]) -> list[tuple[int, int]]:
-    """Return the rows and columns of every region, so that all PEs store about the same bytes.
+    """Return the rows and columns of every region so that all PEs store about the same bytes.
 
     A region is a rectangle of PEs that stores some layers. A band is a strip of mesh rows with
     regions side by side.
@@ -25,12 +25,12 @@ def region_shapes(demand: Demand, layout: Layout, region_layers: Sequence[Region
     1. The regions of a band divide its columns so that the fullest PE stores the fewest bytes
        (`region_widths`).
     2. The bands of a wafer divide its rows in proportion to the needs of their fullest regions
-       (`band_heights`). Attention scores count in addition to stored bytes, because a row has the
-       scores for the entries of its cache.
+       (`band_heights`). Attention scores are counted in addition to stored bytes, because a row has
+       the scores for its own cache entries.
 
     A single band has all rows, and a single region of a band has all columns. With ``as_released``,
     all bands have the same number of rows, and widths are proportional to bytes. Listed regions
-    have the shapes that the request states.
+    have the shapes specified in the request.
 
     Args:
         demand: Layers to place, and the mesh.
@@ -46,10 +46,10 @@ def region_shapes(demand: Demand, layout: Layout, region_layers: Sequence[Region
 def _shapes(
     demand: Demand, band_count: int, rows: int, cols: int, region_layers: tuple[RegionLayers, ...]
 ) -> list[tuple[int, int]]:
-    """Return the rows and columns of regions that divide the whole mesh of each wafer.
+    """Return the rows and columns of the regions that divide the whole mesh of each wafer.
 
-    A band is a strip of rows with regions side by side. The steps are those of `region_shapes`:
-    widths of regions first, then heights of bands.
+    A band is a strip of rows with regions side by side. The steps are the same as in
+    `region_shapes`: region widths first, then band heights.
 
     Args:
         demand: Layers to place.
@@ -97,7 +97,7 @@ def _shapes(
 
 
 def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ...]:
-    """Return the fraction of a column's bytes that its fullest PE stores, by the number of rows.
+    """Return the fraction of a column's bytes on its fullest PE, for each number of rows.
 
     Returns:
         One fraction for 1 row, 2 rows, and so on up to ``rows`` rows.
@@ -106,10 +106,10 @@ def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ..
 
 
 def fullest_bytes(demand: Demand, layout: Layout, region_layers: tuple[RegionLayers, ...]) -> float:
-    """Return the bytes on the fullest PE of a layout.
+    """Return the number of bytes on the fullest PE of a layout.
 
-    Weights, KV cache and the feed-forward activations of one token are counted. The regions have
-    the rows and columns of `region_shapes`.
+    The bytes include weights, KV cache and the feed-forward activations of one token. The rows and
+    columns of the regions are computed by `region_shapes`.
 
     Args:
         demand: Layers to place, and the mesh.
@@ -127,13 +127,13 @@ def fullest_bytes(demand: Demand, layout: Layout, region_layers: tuple[RegionLay
 
 
 def _sizes(demand: Demand, region_layers: Sequence[RegionLayers]) -> list[ColumnBytes]:
-    """Return a function for every region that computes the bytes of its fullest column.
+    """Return, for every region, a function that computes the bytes on its fullest column.
 
-    The first region has the embedding table. The last one has the head, if that has a table of its
-    own.
+    The first region has the embedding table. The last region has the head if the head has its own
+    table.
 
     Returns:
-        Functions from the number of columns of a region to the bytes of the fullest column.
+        Functions that map a region's column count to the bytes on its fullest column.
     """
     assert demand.column_bytes is not None
     last = len(region_layers) - 1

@@ -1,4 +1,4 @@
-"""The auto strategy: the best of all other strategies, on all of each wafer or on a part of it."""
+"""The auto strategy: the best of all other strategies, on all or part of each wafer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wse_mappings.strategies.strategy import Demand, Layout, Strategy
 
 
 class Auto(Strategy):
-    """Mapping strategy that searches the layouts of all other strategies for the fastest one."""
+    """Mapping strategy that searches the layouts of all other strategies for the fastest layout."""
 
     name = "auto"
     summary = "The fastest of all mappings for the request, on all of each wafer or on a part of it."
@@ -24,8 +24,8 @@ class Auto(Strategy):
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
         """Return the layouts of all other strategies, without duplicates.
 
-        Strategies that are pointless for the request, such as those over several wafers on a single
-        wafer, are left out.
+        Strategies that make no sense for the request are omitted, such as multi-wafer strategies on
+        a single wafer.
         """
         layouts: dict[Layout, Layout] = {}
         for strategy in other_strategies:
@@ -35,11 +35,11 @@ class Auto(Strategy):
         return list(layouts.values())
 
     def smaller(self, demand: Demand, layout: Layout, steps: int) -> Iterable[Layout]:
-        """Yield layouts with fewer rows or columns per region that still have room for their bytes.
+        """Yield layouts with fewer rows or columns per region that can still hold their bytes.
 
-        Numbers of rows and columns are those of the layout, and smaller integers nearest to powers
-        of the ``steps``-th root of two. For a transposed layout, only sizes that do not fit on the
-        mesh without transposition are yielded.
+        The numbers of rows and columns are taken from the layout and from the smaller integers
+        nearest to powers of the ``steps``-th root of two. For a transposed layout, only sizes that
+        do not fit on the mesh without transposition are yielded.
         """
         if demand.region is not None or demand.as_released:
             return
@@ -57,7 +57,7 @@ class Auto(Strategy):
 
 
 def _wafer_bytes(demand: Demand) -> float:
-    """Return the bytes per wafer if weights and cache are divided equally over all wafers."""
+    """Return the bytes per wafer when weights and cache are divided equally over all wafers."""
     tables = (demand.embedding_bytes or 0.0) + (demand.head_bytes or 0.0)
     return (sum(demand.whole_layer_bytes) + tables) / demand.wafers
 

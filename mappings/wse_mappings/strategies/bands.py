@@ -8,7 +8,7 @@ from wse_mappings.cuts.split import ceil_div
 from wse_mappings.strategies.strategy import Demand, Layout, Strategy
 
 MAX_BANDS = 12
-"""Maximum number of bands that are tried.
+"""Maximum number of bands to try.
 
 The number of regions is limited by the number of layers and tables per wafer.
 """
@@ -17,7 +17,8 @@ The number of regions is limited by the number of layers and tables per wafer.
 class Bands(Strategy):
     """Mapping strategy with consecutive layers on consecutive regions of a wafer.
 
-    The number of regions, and of the bands in which they are side by side, is searched.
+    A search determines the number of regions and the number of bands in which they are placed side
+    by side.
     """
 
     name = "bands"
@@ -26,7 +27,7 @@ class Bands(Strategy):
     regions = "several"
 
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
-        """Yield layouts for every number of bands and every number of regions per band.
+        """Yield layouts for every combination of band count and regions per band.
 
         A band is a strip of rows with regions side by side. The mesh is used as it is, and also
         transposed unless it is square.

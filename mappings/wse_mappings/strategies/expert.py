@@ -25,7 +25,7 @@ class Expert(Strategy):
     def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
         """Return the layers of each region without their experts, then one region with all experts.
 
-        On a single wafer, layers are placed together with their experts.
+        On a single wafer, layers are placed with their experts.
         """
         if demand.wafers == 1:
             return super().partition(demand, layout)

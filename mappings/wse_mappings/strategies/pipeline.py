@@ -9,7 +9,7 @@ from wse_mappings.mesh.placement import even_bands
 from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strategy
 
 MAX_STAGES = 16
-"""Maximum number of regions per wafer that are tried if their shape is not stated."""
+"""Maximum number of regions per wafer to try if their shape is not specified."""
 
 
 class Pipeline(Strategy):
@@ -24,7 +24,7 @@ class Pipeline(Strategy):
     regions = "several"
 
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
-        """Return layouts with two or more regions per wafer, in the bands that use the most PEs.
+        """Return layouts with two or more regions per wafer, in bands that use the most PEs.
 
         A band is a strip of rows with regions side by side. A wafer has at most as many regions as
         layers. If the request lists regions, there is exactly one layout.
@@ -46,7 +46,7 @@ class Pipeline(Strategy):
         return [Layout(self.name, bands, per_band) for bands, per_band in cuts]
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
-        """Return the layers of the listed regions, or of regions with nearly equal bytes."""
+        """Return the layers of the listed regions, or of regions that are nearly equal in bytes."""
         if not demand.listed:
             return super().partition(demand, layout)
         return [

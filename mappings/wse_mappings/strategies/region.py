@@ -1,4 +1,4 @@
-"""The region strategy: one region per wafer, whose layers use all of its PEs one after another."""
+"""The region strategy: one region per wafer, whose layers use all of its PEs in turn."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_verdict_has_the_figures_of_the_machines() -> None:
         "A token is cheapest on 1 h200, vllm, 0.0448 USD per million with 31 users of 20 tokens/s, "
         "against 2.78 USD (1.39 to 5.56) per million on 1 wse3, bands.",
         "With the users that each machine serves at a speed, wafers have the cheaper token only where GPUs are too "
-        "slow, at all prices. Above 50 tokens/s per user only wafers are fast enough.",
+        "slow, at all prices within the ranges. Above 50 tokens/s per user only wafers are fast enough.",
     )
 
 

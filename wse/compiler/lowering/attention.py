@@ -1,11 +1,11 @@
 """Attention with grouped keys: projections, rotation, KV cache, scores, softmax, values and output.
 
-Heads are divided over the columns of the region, the entries of the KV cache over its rows. In
-decode and in prefill with thin-gemm, every PE has all tokens of the phase. Sums over the rows and
-columns are all-reduces, ten per layer as in WaferLLM's decode; those of scores run inside each head
-group. In prefill with MeshGEMM, tokens are divided over rows. Blocks of the cache travel along the
-ring of each column, and each PE keeps running maxima and sums. Sources: He et al., WaferLLM, OSDI
-2025, for the placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring.
+Heads are divided over the columns of the region, and KV-cache entries over its rows. In decode and
+in prefill with thin-gemm, every PE has all tokens of the phase. Sums over rows and columns are
+all-reduces, ten per layer as in WaferLLM's decode; score sums run inside each head group. In
+prefill with MeshGEMM, tokens are divided over rows. Blocks of the cache travel along the ring of
+each column, and each PE keeps running maxima and sums. Sources: He et al., WaferLLM, OSDI 2025, for
+the placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from wse_mappings.schedule import Arrival
 
 
 def qkv(c: Context, op: Op) -> None:
-    """Lower the query, key and value projections, with the normalisation and rotation of heads.
+    """Lower the query, key and value projections, including normalisation and rotation of heads.
 
     The input is the normalised hidden vector; the outputs are queries, new keys and new values.
 
     1. Project to queries, keys and values side by side.
     2. Split the result into heads. Rotate queries and keys unless an RMS norm comes first.
-    3. Normalise the heads of queries and keys if the model does. After an RMS norm, rotate them.
+    3. Normalise the query and key heads if the model does so. After an RMS norm, rotate them.
     4. Scale queries by their position if the model does so in layers without rotation.
     """
     H, Hk, _, F = c.heads
@@ -73,12 +73,12 @@ def qkv(c: Context, op: Op) -> None:
 
 
 def rotation(c: Context) -> dict[str, Any]:
-    """Return the operands with which kernels rotate the features of a head (rotary embedding).
+    """Return the operands that kernels need to rotate a head's features (rotary embedding).
 
-    The kernels rotate the first ``c.rotated_size`` features that a column stores of each head.
+    The kernels rotate the first ``c.rotated_size`` features of each head on a column.
 
     Returns:
-        Keyword arguments for `PhaseBuilder.compute`: operands of the kernel by name.
+        Keyword arguments for `PhaseBuilder.compute`: kernel operands by name.
     """
     assert c.spec.rope is not None
     multiplier_pico = round(PICO * c.spec.rope.multiplier)
@@ -87,10 +87,10 @@ def rotation(c: Context) -> dict[str, Any]:
 
 
 def attention(c: Context, op: Op) -> None:
-    """Lower attention, from queries and KV cache to the attended features of each query head.
+    """Lower attention, from queries and the KV cache to the attended features of each query head.
 
-    The new keys and values are appended to the cache first. The result is divided over PEs like the
-    queries.
+    The new keys and values are appended to the cache first. The result is divided over PEs in the
+    same way as the queries.
     """
     _, Hk, _, F = c.heads
     capacity = ceil_div(c.options.context, c.cut.rows)
@@ -115,15 +115,15 @@ def append(
 ) -> None:
     """Append the new keys and values to the KV cache.
 
-    In decode, cache entries are first shifted from row to row to make room on the last row. If the
-    request compiles only layers or a single product, nothing is appended.
+    In decode, cache entries are first shifted from row to row to free space on the last row.
+    Nothing is appended if the request compiles only layers or a single product.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         caches: Addresses of the key cache and the value cache.
         new: New keys and new values.
-        entries: Elements of a key entry and of a value entry.
-        capacity: Maximum entries per row.
+        entries: Number of elements in a key entry and in a value entry.
+        capacity: Maximum number of entries per row.
     """
     b = c.builder
     if c.options.scope != MODEL:
@@ -156,8 +156,8 @@ def output(c: Context, op: Op) -> None:
 def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
     """Lower attention for decode and for prefill by thin GEMM.
 
-    Every row of PEs has the queries of all tokens, and computes their scores with the part of the
-    KV cache that it stores.
+    Every row of PEs has the queries of all tokens, and computes their scores against its own part
+    of the KV cache.
     """
     H, Hk, queries_per_kv, F = c.heads
     M, row = c.tokens, SymNumber(per_slot=H)
@@ -185,10 +185,10 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
 
     The tokens of the chunk are divided over P rows. In each of P rounds:
 
-    1. Compute partial scores with the current block of keys, while keys and values are sent to the
+    1. Compute partial scores with the current block of keys, while sending keys and values to the
        next PE on the ring.
     2. Add up the scores over the columns that store features of the same head.
-    3. Update the running maxima and sums of the softmax and the weighted values.
+    3. Update the running softmax maxima and sums, and the weighted values.
 
     After the last round, divide by the sums.
     """
@@ -227,9 +227,9 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
 
 
 def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower attention with one KV head, for prefill by MeshGEMM with its own copy of the weights.
+    """Lower single-KV-head attention for prefill by MeshGEMM with its own copy of the weights.
 
-    Queries, keys and values are then matrices that are divided over the rows and columns of PEs.
+    In this case, queries, keys and values are matrices divided over the rows and columns of PEs.
 
     1. Compute the scores with dist-GEMM-T.
     2. Compute the softmax; its maxima and sums are combined along rows.

@@ -1,10 +1,10 @@
 """Dispatch of tokens to experts on other wafers, and combination of the results.
 
 With mapping ``expert``, the experts of all layers form one stage over all wafers, on the PEs that
-also store the layers. On the layer's own wafer, words therefore move inside PEs. The selected ids
+also store the layers. On the layer's own wafer, words therefore stay inside PEs. The selected ids
 and weights are sent to every wafer. Hidden vectors are sent to the wafers that have selected
-experts, which send their sums back. A wafer gets the vectors of all tokens or of none. Source: the
-all-to-all of GShard (Lepikhin et al., arXiv 2006.16668), with one wafer on one side.
+experts, which send their sums back. A wafer gets the vectors of either all tokens or none. Source:
+the all-to-all of GShard (Lepikhin et al., arXiv 2006.16668), with one wafer on one side.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wse_mappings.schedule import Arrival
 
 
 def expert_stage(c: Context) -> int | None:
-    """Return the index of the stage that stores the experts of all layers; None without one."""
+    """Return the index of the stage that stores all layers' experts; None if there is none."""
     return next((stage for stage, plan in enumerate(c.plans) if plan.experts), None)
 
 
@@ -43,13 +43,14 @@ def at_experts(c: Context) -> Iterator[None]:
 
 
 def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]) -> None:
-    """Send hidden vectors and the selected experts to every PE of the stage of experts.
+    """Send hidden vectors and the expert selection to every PE of the expert stage.
 
-    The stage of experts stores the experts of all layers on the PEs of all wafers. Without such a
+    The expert stage stores the experts of all layers on the PEs of all wafers. Without such a
     stage, nothing is sent.
 
-    1. Copy everything to the stage of experts on the PEs of the layer's wafer.
-    2. Send the hidden vectors to the wafers with selected experts, and the selection to all wafers.
+    1. Copy everything to the expert stage on the PEs of the layer's wafer.
+    2. Send the hidden vectors to the wafers that store selected experts, and the selection to all
+       wafers.
     3. Multicast along the rows of each wafer: hidden vectors on every row, the selection on the
        first row only.
     4. Multicast the selection along the columns.
@@ -93,14 +94,14 @@ def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]
 
 
 def combine(c: Context, out: SymBuffer, elements: int) -> None:
-    """Add up the contributions of all columns to the output of the experts.
+    """Add up all columns' contributions to the output of the experts.
 
     If the layer's own stage stores its experts, this is an all-reduce along rows. If a separate
     stage stores the experts of all layers, the sum is sent back to the layer's stage.
 
     Args:
         c: Context, on the layer's stage.
-        out: Contributions of the columns, on the stage that stores the experts.
+        out: The columns' contributions, on the stage that stores the experts.
         elements: Elements per PE.
     """
     home = c.builder.stage
@@ -123,21 +124,21 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
 
 
 def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
-    """Return how many elements per PE of a buffer are sent to the stage of experts.
+    """Return how many elements of a buffer each PE sends to the expert stage.
 
     The stage of experts stores the experts of all layers.
 
     Args:
-        c: Context of the phase that is lowered.
-        buffer: Buffer of hidden vectors, or of ids or weights of the selected experts.
-        vectors: The buffer of hidden vectors, to tell which of these ``buffer`` is.
+        c: Context of the phase being lowered.
+        buffer: Buffer with hidden vectors, or with the ids or weights of the selected experts.
+        vectors: The buffer of hidden vectors, for telling whether ``buffer`` contains vectors.
     """
     assert c.spec.experts is not None
     return c.tokens * (c.cut.hidden_per_pe if buffer is vectors else c.spec.experts.active)
 
 
 def _expert_copy(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
-    """Copy a buffer from the layer's stage to the stage of experts on the same PEs.
+    """Copy a buffer from the layer's stage to the expert stage on the same PEs.
 
     The stage of experts stores the experts of all layers. Stages on the same PEs have separate
     buffers.
@@ -164,13 +165,13 @@ def _copy(
     """Add a step that copies a buffer from the current stage to another stage on the same PEs.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         source: Buffer on the current stage.
         target: Buffer on the other stage.
         elements: Elements per PE.
         stage: Index of the other stage.
-        leave: First copied column, counted within the current stage.
-        enter: The same column, counted within the other stage.
+        leave: First column to copy, relative to the current stage.
+        enter: The same column, relative to the other stage.
         cols: Number of columns.
     """
     c.builder.transfer(

@@ -1,7 +1,7 @@
 """Embedding: from token ids to the residual stream.
 
-The table is divided over columns by vocabulary entry. Each column looks up the ids that it stores,
-and an all-reduce along rows adds up the results. Learned positions are looked up in the same way.
+The table is divided over columns by vocabulary entry. Each column looks up the ids it stores, and
+an all-reduce along rows adds up the results. Learned positions are looked up in the same way.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ ID_BYTES = 4
 
 
 def embedding(c: Context, op: Op) -> None:
-    """Lower the lookup of the embeddings of token ids.
+    """Lower the embedding lookup for token ids.
 
-    In decode, the ids are already on the PEs. In other phases, they may first be received from the
-    host. In prefill by MeshGEMM, each row of PEs works on its own tokens, but the table is divided
-    over all rows. All rows therefore look up the tokens of one row at a time, and the results are
-    streamed from the diagonal to that row.
+    In decode, the ids are already on the PEs. In other phases, they may have to be received from
+    the host first. In prefill by MeshGEMM, each row of PEs processes its own tokens, but the table
+    is divided over all rows. All rows therefore look up the tokens of one row at a time, and the
+    results are streamed from the diagonal to that row.
     """
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     rounds = c.cut.rows if c.on_mesh else 1
@@ -54,14 +54,14 @@ def embedding(c: Context, op: Op) -> None:
 
 
 def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNumber) -> None:
-    """Lower the lookup of the embeddings of token ids, and of trained position embeddings.
+    """Lower the lookup of token embeddings and trained position embeddings.
 
     Args:
-        c: Context of the phase that is lowered.
-        op: Op of the embedding, whose weights are the tables.
+        c: Context of the phase being lowered.
+        op: Embedding op, whose weights are the tables.
         ids: Token ids.
         vectors: Buffer for the embeddings.
-        row: Row of the mesh whose tokens are looked up; 0 if every row has all tokens.
+        row: Mesh row whose tokens are looked up; 0 if every row has all tokens.
     """
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     b.compute("embedding_lookup", ids=ids, table=c.tile(op.weights[0]), out=vectors, M=M, K=d, V=c.cut.vocab_per_pe)
@@ -83,10 +83,10 @@ def take_ids(c: Context, ids: SymAddress, elements: int, payload_bytes: int, str
     """Receive token ids from the host at the north-west PE, and send them to all PEs of the region.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         ids: Address of the ids.
-        elements: Number of ids, padding included.
-        payload_bytes: Bytes from the host.
+        elements: Number of ids, including padding.
+        payload_bytes: Number of bytes received from the host.
         stream: Class of the transfer from the host.
     """
     b = c.builder
@@ -103,7 +103,7 @@ def multicast_along_rows(
     """Multicast elements along the rows, from one column of each wafer.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         at: Address of the elements.
         elements: Elements per PE.
         only_first_row: Whether only the first row multicasts; otherwise every row does.

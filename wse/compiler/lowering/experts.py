@@ -1,15 +1,15 @@
-"""Mixture of experts: the choice on every PE, then products with the selected experts only.
+"""Mixture of experts: expert selection on every PE, then products with the selected experts only.
 
 1. The outputs of the router are divided over columns. With the rewrite `router_copies`, several
-   column segments compute them all, and the segment in the middle provides them. An all-reduce
-   along rows distributes them to every PE, so that all PEs make the same choice.
-2. Hidden vectors are on every column already. Each PE lists its pairs: a token and a selected
+   column segments compute all outputs, and the segment in the middle provides them. An all-reduce
+   along rows distributes the outputs to every PE, so that all PEs make the same choice.
+2. Hidden vectors are already on every column. Each PE lists its pairs: a token and a selected
    expert that is stored on the PE's column.
-3. The PE multiplies with the tiles of the experts of its pairs.
-4. The results of all columns for a token are added up along rows.
+3. The PE multiplies by the tiles of the experts in its pairs.
+4. Each token's results from all columns are added up along rows.
 
-Sources of the choices: the routers of the models that `wse.models.spec.Experts` describes, as
-implemented in Hugging Face transformers 5.x.
+Sources of the selection rules: the routers of the models that `wse.models.spec.Experts` describes,
+as implemented in Hugging Face transformers 5.x.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SIGMOID = "sigmoid"
 
 
 def router(c: Context, op: Op) -> None:
-    """Lower a router of experts: from normalised hidden vectors to selected experts on every PE.
+    """Lower an expert router: from normalised hidden vectors to the selected experts on every PE.
 
     The results are the ids and weights of the selected experts, ``[tokens, active]``. If the
     feed-forward block is split between stages and its first stage sends the selection, the other
@@ -135,8 +135,8 @@ def _choose(c: Context, op: Op) -> None:
 def experts(c: Context, op: Op) -> None:
     """Lower the gate and up projections of the selected experts.
 
-    The input is the normalised hidden vectors. The results are the activated features of each pair
-    of a token and one of its experts.
+    The input is the normalised hidden vectors. The results are the activated features of each
+    (token, selected expert) pair.
     """
     dispatch(c, c.normed_hidden, _choice(c, _experts(c)))
     with at_experts(c):
@@ -147,7 +147,7 @@ def _inward_products(c: Context, op: Op) -> None:
     """Lower the gate and up projections of the selected experts, and the activation.
 
     1. List the (token, expert) pairs of each column: the selected experts that the column stores.
-    2. Multiply the token of each pair by the gate and up weights of its expert, and add up the
+    2. Multiply each pair's token vector by the gate and up weights of its expert, and add up the
        products over the rows.
     3. Apply the activation function.
 
@@ -230,13 +230,13 @@ def _outward_product(c: Context, op: Op) -> SymBuffer:
 
 
 def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
-    """Add the biases of experts to the products of the (token, expert) pairs.
+    """Add expert biases to the products of the (token, expert) pairs.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         x: Products.
-        vector: Name of the weight tile with the biases.
-        numbers: Further operands of the kernel.
+        vector: Name of the weight tile that contains the biases.
+        numbers: Additional kernel operands.
     """
     cut = _mixture(c)[1]
     c.builder.compute(
@@ -267,13 +267,13 @@ def _mixture(c: Context) -> tuple[Experts, ExpertGroups]:
 
 
 def _choice(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:
-    """Return the buffers for ids and weights of the selected experts, ``[tokens, active]`` each."""
+    """Return the buffers for ids and weights of the selected experts, each ``[tokens, active]``."""
     ids, weights = (c.temp(f"chosen_{name}", c.tokens * spec.active, "f32") for name in ("ids", "weights"))
     return ids, weights
 
 
 def _most_pairs(c: Context) -> int:
-    """Return the maximum number of (token, selected expert) pairs that a column can have."""
+    """Return the maximum number of (token, selected expert) pairs on a column."""
     assert c.cut.mixture is not None
     return c.cut.mixture.most_pairs(c.tokens)
 
@@ -281,7 +281,7 @@ def _most_pairs(c: Context) -> int:
 def _is_routed(c: Context) -> bool:
     """Return whether columns store different experts.
 
-    If they do, the work of a column depends on which experts are selected.
+    If they do, a column's work depends on which experts are selected.
     """
     return len(_mixture(c)[1].segments) > 1
 

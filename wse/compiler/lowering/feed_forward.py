@@ -1,4 +1,4 @@
-"""Feed-forward block: gate and up side by side or up alone, the activation, and down."""
+"""Feed-forward block: gate and up side by side (or up alone), the activation, and down."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wse.program.isa.operands import PICO
 
 
 def gate_up(c: Context, op: Op) -> None:
-    """Lower the gate and up projections, or up alone, and the activation of a feed-forward block.
+    """Lower a feed-forward block's gate and up projections (or only up) and its activation.
 
     The input is ``[tokens, d]``, with d hidden features per PE. The result is ``[tokens, f]``, with
     f of the block's features on each column.
@@ -29,7 +29,7 @@ def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: in
     """Lower the activation function of a feed-forward block.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         x: Input: ``[M, 2 n]`` for gated blocks, ``[M, n]`` for others.
         out: Output, ``[M, n]``.
         M: Number of rows.

@@ -1,7 +1,7 @@
 """The end of a token: the last hidden vector, the logits, and the next id.
 
-Decode has one next id per user. A verification pass has one next id after each token. The id is the
-arg max of the logits, computed on PEs, or selected by the host.
+Decode has one next id per user. A verification pass has one next id after each token. The id is
+either the arg max of the logits, computed on PEs, or selected by the host.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def last_token(c: Context) -> None:
     """Restrict the following steps to the last token of a chunk: only its logits are needed.
 
     In decode and verification passes, all tokens are kept. After prefill by MeshGEMM, the last
-    token is sent to all PEs, divided over them as in decode.
+    token is distributed over all PEs as in decode.
     """
     d, b = c.cut.hidden_per_pe, c.builder
     if c.on_mesh:
@@ -50,12 +50,12 @@ def last_token(c: Context) -> None:
 
 
 def head(c: Context, op: Op) -> None:
-    """Lower the head, from normalised hidden vectors to the next token ids on PEs and at the host.
+    """Lower the head, from normalised hidden vectors to the next token ids on PEs and host.
 
-    1. Compute the logits in chunks of the vocabulary entries of a column.
-    2. Send each chunk to the host if requested, and update the largest logit so far of each column.
-    3. Find the ids of the largest logits by an all-reduce along the row that has the sums. If the
-       host samples instead, receive its ids.
+    1. Compute the logits for one chunk of each column's vocabulary entries at a time.
+    2. Send each chunk to the host if requested, and update each column's largest logit so far.
+    3. Find the ids of the largest logits with an all-reduce along the row that has the sums. If the
+       host does the sampling, receive the ids from the host instead.
     4. Multicast the ids along columns, and send them to the host.
     """
     d, V, M, b = c.cut.hidden_per_pe, c.cut.vocab_per_pe, c.tokens, c.builder
@@ -115,9 +115,9 @@ def _logits_out(c: Context, source: SymAddress, elements: int, first: int, n: in
     The root row is the row on which the logits are added up.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         source: Logits.
-        elements: Logits per column, of all tokens.
+        elements: Number of logits per column, for all tokens.
         first: Index, within the column, of the first vocabulary entry to send.
         n: Number of vocabulary entries to send per column.
     """

@@ -40,7 +40,7 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def compress(c: Context, op: Op) -> None:
-    """Lower the projections to the vectors of latent attention that all heads share.
+    """Lower the projections to the vectors that all heads of latent attention share.
 
     These are the source of queries, the rotary key and the latent vector. The source is the
     compressed vector from which the queries of all heads are computed. If the model computes
@@ -62,7 +62,7 @@ def compress(c: Context, op: Op) -> None:
 
 
 def norm_latent(c: Context, op: Op) -> None:
-    """Lower the norms of query source and latent vectors, and the rotation of rotary keys.
+    """Lower the norms of the query source and latent vectors, and the rotation of rotary keys.
 
     The query source is the vector from which the queries of all heads are computed.
     """
@@ -96,7 +96,7 @@ def query(c: Context, op: Op) -> None:
        compared with latent vectors.
     3. Write both into a vector over all heads, with zeros for the heads of other rows. The rotary
        features of all heads come first.
-    4. Add up over the rows, which gives every row the queries of all heads, and rotate.
+    4. Add up over the rows, so that every row has the queries of all heads, and rotate.
     """
     S, R, C = _shared_widths(c)
     per_row, nope, rope, _ = _head_widths(c)
@@ -184,9 +184,9 @@ def attention(c: Context, op: Op) -> None:
 
 
 def output(c: Context, op: Op) -> None:
-    """Lower the output of latent attention: expand latent vectors to values, and project them.
+    """Lower the output of latent attention: expand latent vectors into values and project them.
 
-    Each row of PEs works on its own heads.
+    Each row of PEs processes its own heads.
 
     1. Select the attended latent vectors of the row's heads.
     2. Multiply them by the up-projection of values, and add up along rows.
@@ -229,11 +229,11 @@ def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[in
     ``[tokens, width]`` has one part of all tokens.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         x: Vectors ``[tokens, stride]`` in the accumulator type.
         out: Address of the first block.
-        widths: Elements of each part.
-        stride: Elements from one token to the next; 0 for the sum of the widths.
+        widths: Number of elements in each part.
+        stride: Number of elements from one token to the next; 0 for the sum of the widths.
     """
     M, first = c.tokens, 0
     if M == 1:
@@ -255,7 +255,7 @@ def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
     """Return the addresses of the three vectors per token that all heads of latent attention share.
 
     Returns:
-        Addresses of the source of queries, of the rotary keys, and of the latent vectors.
+        Addresses of the query source, the rotary keys, and the latent vectors.
     """
     S, R, C = _shared_widths(c)
     shared_buffer = c.temp("shared", c.tokens * (S + R + C), "act")
@@ -267,10 +267,10 @@ def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
 
 
 def _shared_widths(c: Context) -> tuple[int, int, int]:
-    """Return the features per column of the vectors that all heads of latent attention share.
+    """Return the number of features per column of the vectors that all heads share.
 
     Returns:
-        Features of the source of queries, of the rotary key, and of the latent vector.
+        Feature counts of the query source, the rotary key, and the latent vector.
     """
     cut = _cut(c)
     return cut.source.shape[1], c.heads[3], cut.latent.shape[1]
@@ -280,7 +280,7 @@ def _head_widths(c: Context) -> tuple[int, int, int, int]:
     """Return the number of heads that a row of PEs stores, and the features per head.
 
     Returns:
-        Heads per row; features of queries without rotation, of rotary queries, and of values.
+        Heads per row; features of unrotated queries, rotary queries, and values.
     """
     cut = _cut(c)
     per_row = cut.heads.shape[1]
@@ -294,7 +294,7 @@ def _cut(c: Context) -> LatentCut:
 
 
 def _latent(c: Context) -> Latent:
-    """Return the model's sizes of latent attention, such as the length of its latent vectors."""
+    """Return the dimensions of the model's latent attention, such as the latent-vector length."""
     assert c.spec.latent is not None
     return c.spec.latent
 

@@ -1,11 +1,11 @@
-"""Linear layers: with weights in place, with moving copies of them, or with prefill's own weights.
+"""Linear layers: with weights in place, with moving copies, or with weights stored for prefill.
 
 - In place: MeshGEMV in decode, thin GEMM in prefill.
 - On the mesh with decode's tiles, a copy of the tiles moves. Projections that contract over rows
-  are aligned at run time (MeshGEMM), the products back to hidden features use dist-GEMM-T.
+  are aligned at run time (MeshGEMM); the products back to hidden features use dist-GEMM-T.
 - On the mesh with prefill's own tiles, which are stored aligned, only activations are aligned, once
-  for all products with them. The tiles themselves move and are back in place after a full cycle of
-  the ring.
+  for all products that use them. The tiles themselves move and are back in place after a full round
+  of the ring.
 
 Source: He et al., WaferLLM, OSDI 2025 (arXiv 2502.04563).
 """
@@ -38,10 +38,10 @@ def project(
     """Lower out[tokens, N] = x @ weights, plus biases, for several weight matrices side by side.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         x: Activations, divided over PEs like the hidden vector. MeshGEMM overwrites them.
         tensors: Names of the weight matrices.
-        widths: Outputs per column of each matrix; N is their sum.
+        widths: Number of outputs per column of each matrix; N is their sum.
         out: Products.
         K: Inputs per PE.
         bias: Whether the matrices have biases.
@@ -69,12 +69,13 @@ def into_stream(
     This is the second product of attention or of a feed-forward block.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         x: Activations, divided over columns.
         tensor: Name of the weight matrix.
         K: Inputs per column.
         bias: Whether there is a bias.
-        column_range: First column and number of columns over which ``x`` is divided; None for all.
+        column_range: First column and number of the columns over which ``x`` is divided; None for
+            all.
     """
     d, M = c.cut.hidden_per_pe, c.tokens
     out = c.temp("projected_back", M * d, "acc")
@@ -96,9 +97,9 @@ def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
     `wse.compiler.lowering.norm.post_norm` normalises and adds it.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         out: The product.
-        tensor: Name of the weights, for the name of the bias.
+        tensor: Name of the weights, from which the bias name is derived.
         bias: Whether there is a bias.
     """
     d, M = c.cut.hidden_per_pe, c.tokens
@@ -117,13 +118,13 @@ def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
 def _own_products(
     c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int
 ) -> None:
-    """Lower products by MeshGEMM with the weights that are stored for prefill only.
+    """Lower MeshGEMM products with the weights that are stored only for prefill.
 
     The activations are aligned once, as MeshGEMM requires. For each weight matrix, activations and
-    weights then move once around the rings of PEs.
+    weights then make one full round of the PE rings.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         x: Activations.
         tensors: Names of the weight matrices.
         widths: Outputs per column of each matrix.
@@ -142,10 +143,10 @@ def _own_products(
 
 
 def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> MovingOperand:
-    """Return activations as an operand of MeshGEMM, which alternates between two buffers.
+    """Return activations as a MeshGEMM operand that alternates between two buffers.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         x: Buffer of the activations.
         name: Name of the second buffer.
         elements: Elements per PE.
@@ -154,9 +155,9 @@ def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> M
 
 
 def product(c: Context, op: Op) -> None:
-    """Lower a single matrix product, for a request to compile only such a product.
+    """Lower a single matrix product, for requests that compile only such a product.
 
-    The input is divided like the residual stream, and the result is divided over columns.
+    The input is divided in the same way as the residual stream; the result is divided over columns.
     """
     d, f, M = c.cut.hidden_per_pe, c.cut.ffn_per_pe, c.tokens
     project(c, c.temp("operand", M * d, "act"), op.weights, (f,), c.temp("product", M * f, "acc"), d)

@@ -18,7 +18,7 @@ from wse.program.isa.linear import gemv_cycles, matmul_cycles
 from wse.program.isa.pe_costs import PeCosts
 
 UNPACKED_CODES = 128
-"""Codes that are unpacked at a time by default, enough to amortise the cost of starting."""
+"""Number of codes to unpack at a time by default, enough to amortise the start-up cost."""
 
 
 def local_product(
@@ -35,12 +35,12 @@ def local_product(
 ) -> None:
     """Lower out[tokens, N] = x[tokens, K] @ w[K, N] on every PE, as a GEMM or a GEMV per token.
 
-    The vector instructions of a GEMM run over tokens, those of a GEMV over outputs. With few
-    tokens, a GEMV per token is faster. For a prompt chunk of several tokens, the baseline schedule
-    always uses a GEMM. Quantised weights are unpacked once for all tokens.
+    GEMM vector instructions run over tokens; GEMV vector instructions run over outputs. With few
+    tokens, a GEMV per token is faster. For multi-token prompt chunks, the baseline schedule always
+    uses a GEMM. Quantised weights are unpacked once for all tokens.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         x: Activations.
         w: Weights. Quantised weights must be a whole tile.
         out: Product.
@@ -50,7 +50,7 @@ def local_product(
         transposed: Whether w is ``[N, K]``.
 
     Raises:
-        WseBug: The weights are quantised, and they are transposed or not contiguous.
+        WseBug: The weights are quantised but transposed or not contiguous.
     """
     if isinstance(w, SymBuffer) and w.view == "raw":
         if transposed or (stride, out_stride) != (N, N):
@@ -74,15 +74,15 @@ def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
 
 
 def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **operands: Any) -> None:
-    """Lower the products of (token, expert) pairs with the weights of a column's experts.
+    """Lower the products of (token, expert) pairs and the weights of a column's experts.
 
     Args:
-        c: Context of the phase that is lowered.
-        kernel: Kernel for weights that are not quantised, ``expert_in`` (gate and up) or
-            ``expert_out`` (down). The names of the kernels for quantised weights start with it.
+        c: Context of the phase being lowered.
+        kernel: Kernel for unquantised weights, ``expert_in`` (gate and up) or ``expert_out``
+            (down). The names of the kernels for quantised weights start with this name.
         w: Address of the first expert.
         K: Rows of an expert.
-        N: Weights of an expert in each row; they are consecutive.
+        N: Number of consecutive weights of an expert in each row.
         operands: Further operands of the kernel.
     """
     if w.buffer.view == "raw":
@@ -109,10 +109,10 @@ def _coding(c: Context, w: SymBuffer) -> Coding:
 
 
 def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[str, Any]:
-    """Return the operands with which a kernel unpacks a tile of quantised weights.
+    """Return the operands that a kernel needs to unpack a tile of quantised weights.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         coding: Quantisation format of the tile.
         w: Tile of codes (quantised weights).
         K, N: Rows and columns of the tile.
@@ -133,10 +133,10 @@ def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int
 
 
 def scratch(c: Context, K: int, N: int, most_codes: int) -> tuple[int, SymBuffer]:
-    """Return how many rows of a quantised tile are unpacked at a time, and the buffer for them.
+    """Return how many rows of a quantised tile to unpack at a time, and the scratch buffer.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         K, N: Rows and columns of the tile.
         most_codes: Maximum number of weights to unpack at a time; at least one row is unpacked.
     """
@@ -147,10 +147,10 @@ def scratch(c: Context, K: int, N: int, most_codes: int) -> tuple[int, SymBuffer
 def _quantised_product(
     c: Context, x: SymAddress | SymBuffer, w: SymBuffer, out: SymAddress | SymBuffer, K: int, N: int
 ) -> None:
-    """Lower the product of activations and quantised weights, which are unpacked on the PE.
+    """Lower the product of activations and quantised weights, unpacking the weights on the PE.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         x: Activations.
         w: Tile of codes (quantised weights).
         out: Product.

@@ -1,7 +1,7 @@
 """Matrix products whose operands travel on the rings of a square region: MeshGEMM and dist-GEMM-T.
 
-Each row and each column of the region is a ring. The ring visits every second PE on its way out and
-the others on its way back, so neighbours on a ring are at most two hops apart. Source: He et al.,
+Each row and each column of the region is a ring. The ring visits every second PE on the way out and
+the remaining PEs on the way back, so ring neighbours are at most two hops apart. Source: He et al.,
 WaferLLM, OSDI 2025 (arXiv 2502.04563), sections on MeshGEMM and on prefill.
 """
 
@@ -18,10 +18,10 @@ from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovingOperand:
-    """A matrix operand of MeshGEMM, whose tiles move to the next PE on a ring in every round.
+    """A matrix operand of MeshGEMM whose tiles move to the next PE on a ring in every round.
 
-    Each PE has two buffers for it: it computes with the tile in one while the next tile arrives in
-    the other.
+    Each PE has two buffers for the operand: it computes with the tile in one buffer while the next
+    tile arrives in the other.
 
     Attributes:
         current: Address of a PE's tile at the start of a round.
@@ -34,15 +34,15 @@ class MovingOperand:
     elements: int | SymNumber
 
     def after_rounds(self, rounds: int) -> MovingOperand:
-        """Return the operand after some rounds; its two buffers are swapped after an odd number."""
+        """Return the operand after some rounds; an odd number of rounds swaps its two buffers."""
         return self if rounds % 2 == 0 else MovingOperand(current=self.next, next=self.current, elements=self.elements)
 
 
 def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumber) -> MovingOperand:
-    """Return an operand of MeshGEMM that alternates between two buffers of each PE.
+    """Return a MeshGEMM operand that alternates between two buffers on each PE.
 
     Args:
-        buffer: Buffer of a PE's first tile.
+        buffer: Buffer that contains a PE's first tile.
         spare: Second buffer, of the same size.
         elements: Elements of a tile.
     """
@@ -61,8 +61,8 @@ def moving_copy(
     The original must stay in place, because decode uses it.
 
     Args:
-        c: Context of the phase that is lowered.
-        name: Name of the operand, for the names of its buffers.
+        c: Context of the phase being lowered.
+        name: Name of the operand, used to name its buffers.
         source: Elements to copy.
         elements: Number of elements.
         max_elements: Maximum number of elements, if ``elements`` depends on KV-cache slots.
@@ -78,12 +78,12 @@ def align(c: Context, *operands: tuple[MovingOperand, int]) -> list[MovingOperan
     """Rotate tiles along their rings of PEs, so that MeshGEMM can start.
 
     Each row (or column) of tiles is rotated by a different number of places. Afterwards, matching
-    tiles of both operands are on the same PE in every round. All operands move at the same time,
-    each along its own axis. This takes floor(P / 2) ring steps on a region with P rows.
+    tiles of both operands are on the same PE in every round. All operands move concurrently, each
+    along its own axis. This takes floor(P / 2) ring steps on a region with P rows.
 
     Args:
-        c: Context of the phase that is lowered.
-        operands: Operands with the axis of each.
+        c: Context of the phase being lowered.
+        operands: Pairs of an operand and the axis along which it moves.
 
     Returns:
         The operands after the ring steps.
@@ -108,12 +108,12 @@ def mesh_gemm(
     N: int,
     out_stride: int,
 ) -> None:
-    """Lower out[M, N] = A @ B for aligned operands, in P rounds that multiply while A and B shift.
+    """Lower out[M, N] = A @ B for aligned operands, in P rounds that multiply and shift.
 
-    A and B end on the PEs where they started, but in the other buffer if P is odd.
+    The tiles of A and B end on the PEs where they started, but in the other buffer if P is odd.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         kernel: Kernel of the local product.
         a, b: Operands A and B.
         out: Product.
@@ -157,10 +157,10 @@ def dist_gemm_t(
 
     The K dimension of B is divided over columns, its N dimension over rows. In round t, each row
     multiplies by the tiles that started t places back on the ring. The products are added up along
-    the row into one column, which keeps the sum.
+    the row, and one column keeps the sum.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         kernel: Kernel of the local product.
         x: X, divided over columns along K.
         b: B.

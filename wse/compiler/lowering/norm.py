@@ -45,7 +45,7 @@ def post_norm(c: Context, op: Op) -> None:
 
 
 def rms_eps(c: Context, size: int) -> dict[str, int]:
-    """Return the operands ``size`` and ``eps_atto`` of a norm over ``size`` features.
+    """Return the operands ``size`` and ``eps_atto`` for a norm over ``size`` features.
 
     ``eps_atto`` is the epsilon of the norm in units of 1e-18.
     """
@@ -53,7 +53,7 @@ def rms_eps(c: Context, size: int) -> dict[str, int]:
 
 
 def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
-    """Add the steps of a norm over hidden features: local sums, their all-reduce, and scaling."""
+    """Add the steps of a norm over hidden features: local sums, all-reduce and scaling."""
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     gain = c.hidden_vector(op.weights[0], "gain")
     axis, operands = ROWS if c.on_mesh else COLUMNS, rms_eps(c, c.spec.hidden_size)
@@ -72,13 +72,12 @@ def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
 
 
 def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: Sequence[str]) -> None:
-    """Divide heads by their root mean square, in place, and multiply them by gains.
+    """Divide heads by their root mean square and multiply them by gains, in place.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         heads: Buffers ``[tokens, count, F]``, each with its number of heads.
-        gains: Names of the gain vectors, one per buffer. If there are none, heads are only
-            normalised.
+        gains: Names of the gain vectors, one per buffer. If empty, heads are only normalised.
     """
     F, M, b = c.heads[3], c.tokens, c.builder
     rows = [M * count for _, count in heads]

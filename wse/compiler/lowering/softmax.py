@@ -1,4 +1,4 @@
-"""Softmax of attention scores and the values that it weights, for all kinds of attention."""
+"""Softmax of attention scores, and the weighted values, for all kinds of attention."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wse_mappings.schedule import Arrival
 
 
 def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, capacity: int) -> None:
-    """Lower softmax and weighted values, from partial scores to attended features.
+    """Lower the softmax and weighted values, from partial scores to attended features.
 
     1. Add up the partial scores over the columns that store features of the same head.
     2. Compute the maximum score of each head over all rows.
@@ -23,15 +23,15 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
     4. Multiply the values by the exponentials, and add up the products over all rows.
     5. Divide by the sums.
 
-    The result is divided over PEs like the queries.
+    The result is divided over PEs in the same way as the queries.
 
     Args:
-        c: Context of the phase that is lowered.
-        op: Op of the attention.
+        c: Context of the phase being lowered.
+        op: Attention op.
         scores: Partial scores.
         values: Cached values.
-        F: Features of a head per column.
-        capacity: Maximum cache entries per row.
+        F: Number of features per head on a column.
+        capacity: Maximum number of cache entries per row.
     """
     H, Hk, queries_per_kv, _ = c.heads
     M, b = c.tokens, c.builder
@@ -58,9 +58,9 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
 
 
 def softmax_operands(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict[str, Any]:
-    """Return the operands of the softmax kernels: score scale, window and chunk size.
+    """Return the operands for the softmax kernels: score scale, window and chunk size.
 
-    A window limits attention to the last tokens, and a chunk limits it to the tokens of the same
+    A window limits attention to the most recent tokens, and a chunk limits it to tokens in the same
     chunk; 0 means no limit. If the model caps its scores, a step that scales and caps the scores is
     added first, and the returned scale is 1.
 

@@ -22,10 +22,10 @@ class _Columns(NamedTuple):
     """Columns of PEs that send hidden vectors from one region, and columns that receive them.
 
     Attributes:
-        leave: First sending column, counted within the source region.
-        enter: First receiving column, counted within the target region.
+        leave: First sending column, relative to the source region.
+        enter: First receiving column, relative to the target region.
         cols: Number of columns.
-        stride: Number of neighbouring columns that divide the rows between them.
+        stride: Number of neighbouring columns that share the rows of the region.
     """
 
     leave: int
@@ -35,10 +35,10 @@ class _Columns(NamedTuple):
 
 
 def transfer_to_stage(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
-    """Send the residual stream from the current stage to another one, and continue there.
+    """Send the residual stream from the current stage to another stage and continue lowering there.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         target: Index of the other stage.
         rects: Rectangle of each stage.
     """
@@ -51,13 +51,13 @@ def transfer_to_stage(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
 
 
 def transfer_inside_block(c: Context, target: int, rects: tuple[Rect, ...], layer: int) -> None:
-    """Send the residual stream inside a feed-forward block that is split between stages.
+    """Send the residual stream between the stages of a split feed-forward block.
 
     The input of the block is sent in the same transfer, because the next part needs it. If the
-    first stage sends its selection of experts, the selection follows in every row.
+    first stage also sends its expert selection, the selection follows in every row.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         target: Index of the stage with the next part of the block.
         rects: Rectangle of each stage.
         layer: Index of the layer that is split.
@@ -82,25 +82,25 @@ def _send_vectors(
     vectors: int,
     choice_elements: int = 0,
 ) -> None:
-    """Send hidden vectors from the current stage to another one, and continue there.
+    """Send hidden vectors from the current stage to another stage, and continue there.
 
     1. Choose the columns that send. With tokens on the mesh, every PE sends its tile to the
        corresponding PE. Otherwise all columns have the same vectors: if the regions are above each
-       other, the columns that both have divide the rows between them; if not, one column sends.
-    2. Send the vectors. If the regions divide the hidden vector differently, it is divided again on
-       the way, and the padding of the target is cleared first.
+       other, their common columns divide the rows between them; if not, one column sends.
+    2. Send the vectors. If the regions divide the hidden vector differently, it is redistributed
+       during the transfer, after clearing the padding of the target.
     3. Multicast along the rows of the target region, if not all of its columns have received the
        vectors.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         target: Index of the other stage.
         rects: Rectangle of each stage.
         at: Vectors on the current stage.
         target_address: Vectors on the other stage.
         vectors: Number of hidden vectors.
-        choice_elements: Elements after the vectors that are the same in all rows. Both regions then
-            have equal numbers of rows.
+        choice_elements: Number of elements after the vectors that are the same in all rows. If not
+            0, both regions have the same number of rows.
     """
     source, cut, target_cut = c.builder.stage, c.cut, c.cuts[target]
     elements, received_elements = (
@@ -128,7 +128,7 @@ def _send_vectors(
 
 
 def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _Columns:
-    """Return the columns that send hidden vectors to another stage and receive them there.
+    """Return the columns that send hidden vectors to another stage and those that receive them.
 
     If the regions share columns, s neighbouring columns divide the rows between them, and each row
     is sent by one of them. Each column then carries words / s words, and every row is afterwards
@@ -138,7 +138,7 @@ def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _C
         c: Context, on the source stage.
         target: Index of the target stage.
         rects: Rectangle of each stage.
-        words: Words of all rows together.
+        words: Total number of words in all rows.
     """
     if c.on_mesh:
         return _Columns(0, 0, c.cut.cols, 1)
@@ -155,9 +155,9 @@ def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _C
 
 
 def return_ids(c: Context, target: int) -> None:
-    """Send the next token ids from the stage of the output head to that of the embedding.
+    """Send the next token ids from the output head's stage to the embedding's stage.
 
-    The next pass reads the ids there. After the transfer they are multicast along all rows.
+    The next pass reads the ids there. After the transfer, the ids are multicast along all rows.
     """
     source = c.builder.stage
     at = c.next_ids()
@@ -189,11 +189,11 @@ def _move(
     """Add a transfer from one stage to another, over the mesh or between wafers.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         source, target: Indices of the stages.
         at, target_address: Addresses of the elements on the two stages.
         elements: Elements per PE.
-        payload: Bytes without padding, of all PEs together.
+        payload: Total bytes of all PEs, without padding.
         columns: Columns that send and receive.
         vectors: Number of hidden vectors to redistribute if the two regions divide them differently
             over their rows; 0 to send elements as they are.

@@ -1,7 +1,7 @@
 """All-reduces over the rows and columns of a region, and over the columns of its head groups.
 
 A head group is a set of neighbouring columns that share the features of the same heads. Along the
-rows of a region that spans several wafers, values are combined on each wafer first, then between
+rows of a region that spans several wafers, values are first combined on each wafer, then between
 wafers.
 """
 
@@ -41,19 +41,19 @@ def all_reduce(
     """Add an all-reduce along the rows or along the columns of the current region.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         axis: ROWS to combine along rows, COLUMNS to combine along columns.
         buffer: Values to combine, in place.
         elements: Number of elements per PE.
         arrival: How values are combined: sum, maximum, or arg max.
         count: Buffer from which PEs read the number of (token, expert) pairs, if ``elements``
             depends on it.
-        over_rows: Elements of all rows together, without padding, for a sum along rows whose rows
-            have different elements; 0 if all rows have the same elements. It determines the bytes
-            that are sent between wafers.
+        over_rows: Total number of elements in all rows, without padding, for a sum along rows that
+            have different elements; 0 if all rows have the same elements. It determines the number
+            of bytes sent between wafers.
         column_range: First column and number of columns that have values to combine, for a sum
             along rows; None for all.
-        to_all: Whether all columns receive the result, not only those in ``column_range``.
+        to_all: Whether all columns receive the result, not only the columns in ``column_range``.
     """
     if axis == ROWS and c.cut.span > 1:
         at = SymAddress(buffer=buffer) if isinstance(buffer, SymBuffer) else buffer
@@ -85,16 +85,16 @@ def _named_pattern(
     elements: int | SymNumber,
     **segment_options: Any,
 ) -> int:
-    """Return the index of the all-reduce pattern that the user has requested with ``--all-reduce``.
+    """Return the index of the all-reduce pattern that the user requested with ``--all-reduce``.
 
     Args:
-        c: Context of the phase that is lowered.
-        length: PEs of a line.
+        c: Context of the phase being lowered.
+        length: Number of PEs per line.
         lines: Number of lines.
         arrival: How values are combined.
         buffer: Values to combine.
-        elements: Number of elements per PE. If it grows with the KV cache, the pattern is made for
-            the constant part of it.
+        elements: Number of elements per PE. If it grows with the KV cache, only the constant part
+            determines the pattern.
         segment_options: Options for an all-reduce over segments of the line.
 
     Raises:
@@ -112,12 +112,12 @@ def _named_pattern(
 
 
 def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
-    """Add a sum over the columns of each head group, which all columns of the group receive.
+    """Add a sum over the columns of each head group, so that all columns of the group receive it.
 
     A head group is a set of neighbouring columns that divide the features of the same heads.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         buffer: Values to add up, in place.
         elements: Number of elements per PE.
     """
@@ -136,7 +136,7 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
 
 
 def _reduce_in_teams(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
-    """Add a sum over the columns of each head group, for groups that consist of whole wafers.
+    """Add a sum over the columns of each head group, for groups consisting of whole wafers.
 
     A head group is a set of neighbouring columns that divide the features of the same heads. All of
     its columns receive the sum.
@@ -159,22 +159,23 @@ def all_reduce_of_wafers(
     only_row: int | None,
     teams: int = 1,
 ) -> None:
-    """Add an all-reduce along rows of a region that spans several wafers.
+    """Add an all-reduce along the rows of a region that spans several wafers.
 
     1. On each wafer, combine the values of each row on one PE.
     2. Combine the results of the wafers over the links between wafers. Every wafer sends its whole
-       result to all others in one round. For sums, two rounds are used if they are faster: each
-       wafer adds up one part of the result, and then sends this part to all others.
+       result to all other wafers in one round. For sums, two rounds are used if that is faster:
+       each wafer adds up one part of the result and then sends this part to all other wafers.
     3. Multicast the result along the rows of each wafer.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         at: Values to combine, in place.
         elements: Number of elements per PE.
         arrival: How values are combined.
-        real: Elements that a wafer sends in all participating rows together, without padding.
-        only_row: Row that takes part; None for all rows.
-        teams: Number of equal groups of wafers that each combine their own values.
+        real: Total number of elements that a wafer sends in all participating rows, without
+            padding.
+        only_row: Participating row; None for all rows.
+        teams: Number of equally sized groups of wafers, each of which combines its own values.
     """
     cols, rows, wafers, width, view = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer, at.buffer.view
     segments, groups = tuple((wafer * width, width) for wafer in range(wafers)), c.groups(width)
@@ -201,7 +202,7 @@ def all_reduce_of_wafers(
 
 
 def _all_reduce_of_one_row(c: Context, at: SymAddress, elements: int, arrival: Arrival, teams: int = 1) -> None:
-    """Add an all-reduce along rows for values that are the same in all rows.
+    """Add an all-reduce along rows for values that are identical in all rows.
 
     To send fewer words between wafers, only one row combines the values of all wafers. It then
     multicasts the result along the columns.
@@ -215,7 +216,7 @@ def to_all_wafers(c: Context, at: SymAddress, elements: int, place: int, row: in
     """Send the values of one PE of the first wafer to the PE at the same position on every wafer.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         at: Values to send.
         elements: Number of elements.
         place: Column of the PE on its wafer.
@@ -241,17 +242,17 @@ def cross_wafers(
     """Add a transfer that runs a pattern over the links between wafers.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         source: Elements to send.
         pattern: Index of the pattern.
         elements: Number of elements.
-        columns: Column of each wafer that sends, and column that receives.
-        payload: Bytes that cross the link of a wafer.
-        only_row: Row that takes part; None for all rows.
+        columns: Sending column and receiving column of each wafer.
+        payload: Number of bytes that cross a wafer's link.
+        only_row: Participating row; None for all rows.
         by_choice: FROM_CHOSEN or TO_CHOSEN of `wse.program.transfers.patterns` if only wafers with
-            selected experts take part; 0 if all do.
+            selected experts participate; 0 if all do.
         operands: Operands of `BetweenWafers` that differ from the default. By default, elements
-            arrive at ``source``, in one message, and one link latency is waited for.
+            arrive at ``source`` in one message, and one link latency is added.
     """
     defaults: dict[str, Any] = {"target": source, "round_count": 1, "latencies": 1, "part": elements}
     numbers = {"elements": elements, "source_col": columns[0], "target_col": columns[1], "bytes": payload}
@@ -266,19 +267,19 @@ def cross_wafers(
 
 
 def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> float:
-    """Return the seconds that a wafer needs to send bytes to every other wafer.
+    """Return how long a wafer takes to send bytes to every other wafer, in seconds.
 
     Args:
         wafer: Wafer, with the latency and the bandwidth of its link.
-        rounds: Number of communication rounds, each of which costs one link latency.
-        payload_bytes: Bytes to each other wafer.
+        rounds: Number of communication rounds, each costing one link latency.
+        payload_bytes: Number of bytes sent to each other wafer.
         wafers: Number of wafers.
     """
     return rounds * wafer.wafer_link_latency_s + (wafers - 1) * payload_bytes / wafer.wafer_link_bytes_per_s
 
 
 def _times(number: int | SymNumber, factor: int) -> int | SymNumber:
-    """Multiply a number, which may depend on the number of KV-cache slots, by a factor."""
+    """Multiply a number, which may depend on the KV-cache slot count, by a factor."""
     if isinstance(number, int):
         return number * factor
     return SymNumber(fixed=number.fixed * factor, per_slot=number.per_slot * factor)

@@ -1,1 +1,1 @@
-"""The compiler passes, one per module. Each is a function from a State to a new State."""
+"""The compiler passes, one per module. Each pass is a function that maps a State to a new State."""

@@ -1,8 +1,8 @@
 """Pass 6: assign a byte address in SRAM to every buffer of every stage.
 
 All PEs of a stage have the same memory map. Two buffers share memory if their values are never
-needed in the same step. The input and the output of a kernel also share memory if the kernel
-overwrites its input while it reads it for the last time.
+needed in the same step. A kernel's input and output also share memory if the kernel overwrites its
+input while reading it for the last time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Buffer, Stage
 
 MAX_ORDERS = 12
-"""Maximum number of orders in which the temporary buffers of a stage are placed."""
+"""Maximum number of orders to try when placing the temporary buffers of a stage."""
 
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
 
@@ -30,8 +30,8 @@ ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wa
 def element_type(state: State, view: str) -> str:
     """Return the element type of a view of SRAM, such as ``float32`` for the view ``f32``.
 
-    A view (`wse.program.isa.operands.VIEWS`) says how a kernel interprets the bytes of a buffer.
-    The types behind the views ``act``, ``wgt`` and ``acc`` depend on the request.
+    A view (`wse.program.isa.operands.VIEWS`) specifies how a kernel interprets a buffer's bytes.
+    The types of the views ``act``, ``wgt`` and ``acc`` depend on the request.
     """
     return state.options.element_type(view)
 
@@ -39,7 +39,7 @@ def element_type(state: State, view: str) -> str:
 def element_bytes(state: State, view: str) -> int:
     """Return the number of bytes per element of a view.
 
-    A view (`wse.program.isa.operands.VIEWS`) says how a kernel interprets the bytes of a buffer.
+    A view (`wse.program.isa.operands.VIEWS`) specifies how a kernel interprets a buffer's bytes.
     """
     return ELEMENT_BYTES[element_type(state, view)]
 
@@ -47,20 +47,19 @@ def element_bytes(state: State, view: str) -> int:
 def allocate(state: State) -> State:
     """Assign SRAM addresses to all buffers.
 
-    The pass fills in ``buffers``, ``addresses`` and the SRAM range of every stage. For each stage:
+    The pass sets ``buffers``, ``addresses`` and the SRAM range of every stage. For each stage:
 
     1. Code, stack and the vendor's runtime come first, followed by the buffers of the stage. A
        stage that stores the experts of all layers shares its PEs with all other stages. Its buffers
        start after the end of the stage that uses the most memory.
-    2. Permanent buffers (weights, KV cache, token ids) follow one another.
-    3. Temporary buffers follow, the largest first. Each gets the lowest address at which it
-       overlaps no buffer that is live in one of the same steps (`_pack`). A buffer that may
-       overwrite another buffer gets the same address (`_places`). A buffer that no step uses gets
-       no address.
+    2. Permanent buffers (weights, KV cache, token ids) are stored consecutively.
+    3. Temporary buffers follow, largest first. Each gets the lowest address at which it overlaps no
+       buffer that is live in any of the same steps (`_pack`). A buffer that may overwrite another
+       buffer gets the same address (`_places`). A buffer that no step uses gets no address.
     4. The stage ends after the last of its buffers.
 
     Raises:
-        SramOverflow: A stage ends after the end of SRAM, and ``Options.capacity`` is ``refuse``.
+        SramOverflow: A stage extends past the end of SRAM, and ``Options.capacity`` is ``refuse``.
     """
     spans, begins = lifetimes(state), steps_before(state.phases)
     replacements = replacing_steps(state)
@@ -111,12 +110,12 @@ def allocate(state: State) -> State:
 
 
 def free_bytes_per_pe(wafer: WaferSpec, software: SoftwareProfile) -> int:
-    """Return the bytes of SRAM per PE that remain for a model after code, stack and runtime."""
+    """Return how many bytes of SRAM per PE remain for a model after code, stack and runtime."""
     return wafer.sram_bytes_per_pe - reserved_bytes(wafer, software)
 
 
 def reserved_bytes(wafer: WaferSpec, software: SoftwareProfile) -> int:
-    """Return the bytes per PE that buffers cannot use: code, stack, runtime and task table."""
+    """Return how many bytes per PE buffers cannot use: code, stack, runtime and task table."""
     total = software.code_bytes_per_pe + software.stack_bytes_per_pe
     return aligned_bytes(total + wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe)
 
@@ -129,11 +128,11 @@ def _code_buffer(stage: int, size: int) -> Buffer:
 
 
 def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...]) -> Buffer:
-    """Return the description of a buffer in the Program, with its address and its element type.
+    """Return the Program's description of a buffer, with its address and element type.
 
     Args:
-        state: State of the compilation, for the element types.
-        buffer: The buffer as lowering created it.
+        state: Compilation state, from which element types are read.
+        buffer: The buffer as created by lowering.
         address: Byte address on the PE.
         live: Intervals of steps in which the buffer is in use; empty for buffers that are always in
             use.
@@ -162,7 +161,7 @@ class _Need(NamedTuple):
 
 
 class _Interval(NamedTuple):
-    """A range of SRAM that is assigned to a buffer.
+    """An SRAM range that is assigned to a buffer.
 
     Attributes:
         address: First byte.
@@ -194,7 +193,7 @@ def _pack(
         places: Groups of buffers that share an address, in the order in which they are placed.
         needs: Size and live steps of each buffer.
         start: First address.
-        available: Address at which the memory ends.
+        available: End address of the memory.
 
     Returns:
         The address of each buffer. Addresses may exceed the available memory.
@@ -224,9 +223,9 @@ def _pack(
 
 
 def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) -> int:
-    """Return the lowest address at which a group of buffers overlaps no memory that is in use.
+    """Return the lowest address at which a group of buffers overlaps no memory in use.
 
-    Memory is in use for a buffer if it is assigned to another buffer that is live in one of the
+    Memory is in use for a buffer if it is assigned to another buffer that is live in any of the
     same steps. A buffer of ``size`` bytes would overlap an interval from ``begin`` to ``end`` at
     all addresses between ``begin - size`` and ``end``. These blocked ranges are visited in
     ascending order. The search ends at the first range that starts after the current address,
@@ -234,7 +233,7 @@ def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) 
 
     Args:
         intervals: Memory that is already assigned.
-        needs: Buffers of the group, which all get the same address.
+        needs: Buffers of the group, all of which get the same address.
         start: First address.
     """
     blocked_ranges = [

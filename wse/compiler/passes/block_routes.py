@@ -1,6 +1,6 @@
-"""Routes that the steps of a block need. A route is the use of some colours by a transfer.
+"""Routes needed by the steps of a block. A route is the use of some colours by a transfer.
 
-A route belongs to all PEs of the lines of its transfer. Patterns that differ only in what a PE does
+A route covers all PEs on the lines of its transfer. Patterns that differ only in what a PE does
 with arriving words have the same routes.
 """
 
@@ -21,7 +21,7 @@ NO_PATTERN = -1
 
 
 class BlockRoutes:
-    """The routes that the steps of each block need, computed once per block.
+    """The routes needed by the steps of each block, computed once per block.
 
     A route is the use of some colours by a transfer on all PEs of its lines. Patterns with the same
     routes (`same_routes`) count as one.
@@ -33,7 +33,7 @@ class BlockRoutes:
         self._visits: dict[Block, list[tuple[int, Key, int]]] = {}
 
     def of(self, block: Block) -> list[tuple[Key, int] | None]:
-        """Return the route of each step of a block and its number of colours; None without a route.
+        """Return the route of each step of a block and its colour count; None if there is no route.
 
         A route is a tuple of indices: kind of transfer, pattern, and axis.
         """
@@ -55,7 +55,7 @@ class BlockRoutes:
         return self._visits[block]
 
     def _route_of_step(self, step: SymStep) -> tuple[Key, int] | None:
-        """Return the route of a step and its number of colours; None if the step needs no route.
+        """Return the route of a step and its colour count; None if the step needs no route.
 
         A route is a tuple of indices: kind of transfer, pattern, and axis.
         """
@@ -68,7 +68,7 @@ class BlockRoutes:
 
 
 def _visits(block: Block) -> Iterator[tuple[int, int]]:
-    """Yield (index of a step, number of times) for the steps of a block, in execution order.
+    """Yield (step index, repetition count) for the steps of a block, in execution order.
 
     The steps of a loop of several iterations are yielded twice: with count 1 for the first
     iteration, and with the number of remaining iterations, which are all equal.
@@ -84,9 +84,9 @@ def _visits(block: Block) -> Iterator[tuple[int, int]]:
 
 
 def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
-    """Return for each pattern the index of the first pattern that uses the same routes.
+    """For each pattern, return the index of the first pattern that uses the same routes.
 
-    Such patterns differ only in what a PE does with arriving words, for example add them or take
+    Such patterns differ only in what a PE does with arriving words, such as adding them or taking
     their maximum. They can use the same colours.
     """
     first: dict[tuple[object, ...], int] = {}

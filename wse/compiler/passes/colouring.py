@@ -1,14 +1,14 @@
-"""Colouring: choose colours for the routes of one stage, and which routes share colours.
+"""Colouring: the choice of colours for the routes of one stage, and of routes that share colours.
 
 A route is the use of some colours by a transfer on all PEs of its lines. A wafer has few colours,
 and setting up a colour for another route at run time (a route rewrite) costs cycles. Routes that
-run at the same time must not share a colour.
+run concurrently must not share a colour.
 
 Routes of *token phases* (decode and verification) have priority, because they run once per
-generated token. As many of them as possible get colours that no other route uses; the rest share a
-pool of colours, the smallest that suffices. Then single routes are moved as long as this reduces
-the number of route rewrites per token. Routes that only prompts need may share any colours,
-preferably those that are used least. Sets of routes are integers whose bit i stands for route i.
+generated token. As many of them as possible get colours that no other route uses; the rest share
+the smallest sufficient pool of colours. Then single routes are moved as long as this reduces the
+number of route rewrites per token. Routes that only prompts need may share any colours, preferably
+the least used ones. Sets of routes are integers whose bit i represents route i.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from wse.compiler.passes.route_demand import RouteDemand, Visits, bit_set
 class Colouring(NamedTuple):
     """An assignment of colours to the routes of a stage.
 
-    Each route needs some consecutive colours. Routes that share a colour must be rewritten at run
-    time whenever the other one was used in between.
+    Each route needs one or more consecutive colours. If two routes share a colour, one must be
+    rewritten at run time whenever the other was used in between.
 
     Attributes:
         first: First colour of each route.
@@ -47,18 +47,17 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
        pool. Then move routes to other colours while this reduces the number of route rewrites
        (`_move_routes`).
     2. Assign the least used colours to the routes that only prompts need (`_with_prompts`). If this
-       fails, repeat it without the moves of the first step.
+       fails, try again without the moves of the first step.
 
-    If no pool leads to a result, repeat both steps with all routes treated as routes of token
-    phases.
+    If no pool size succeeds, repeat both steps, treating all routes as routes of token phases.
 
     Args:
         demand: The routes.
         available: Number of colours.
 
     Returns:
-        The colours, or None if routes that are used at the same time need more colours than there
-        are.
+        The colours, or None if routes that are used concurrently need more colours than are
+        available.
     """
     for routes, max_width in demand.routes_by_phase():
         widths = sum(demand.widths[route] for route in routes)
@@ -80,10 +79,10 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
 
 
 def rewrite_count(visits: Visits, set_routes: int, conflicts: Sequence[int]) -> tuple[int, int]:
-    """Count the route rewrites that a sequence of route uses causes.
+    """Count the route rewrites caused by a sequence of route uses.
 
     A route must be rewritten when it is used, unless it is still set up from an earlier use.
-    Setting up a route removes the routes that share a colour with it.
+    Setting up a route removes any routes that share a colour with it.
 
     Args:
         visits: (route, number of times) pairs, in the order in which steps use the routes.
@@ -116,21 +115,20 @@ def _own_routes(routes: Sequence[int], conflicts: Sequence[int]) -> int:
 
 
 def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, pool: int) -> dict[int, int] | None:
-    """Assign colours to routes: some get colours of their own, the others share a pool of colours.
+    """Assign colours to routes: some get dedicated colours, and the others share a pool.
 
-    1. The most used routes get colours of their own, from the colours outside the pool.
-    2. Each remaining route, most used first, gets colours of the pool that no route in use at the
-       same time has. Among these, it gets the colours whose other routes are used least.
+    1. The most frequently used routes get dedicated colours from outside the pool.
+    2. Each remaining route, most used first, gets pool colours that no concurrently used route has.
+       Among these, the colours whose other routes are used least are preferred.
 
     Args:
         demand: The routes of the stage.
         routes: Indices of the routes to colour, most used first.
         available: Number of colours.
-        pool: Number of shared colours; they are the last of the available colours.
+        pool: Number of shared colours, which are the last of the available colours.
 
     Returns:
-        The first colour of each route, keyed by the index of the route; None if the pool is too
-        small.
+        The first colour of each route, keyed by route index; None if the pool is too small.
     """
     first: dict[int, int] = {}
     start = 0
@@ -148,19 +146,19 @@ def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, poo
 
 
 def _with_prompts(demand: RouteDemand, available: int, placed_routes: dict[int, int]) -> dict[int, int] | None:
-    """Assign colours to the routes that have none yet, which only prompts need.
+    """Assign colours to the remaining routes, which only prompts need.
 
-    Each route gets colours that no route in use at the same time has. Among these, it gets the
-    colours whose other routes are used least.
+    Each route gets colours that no concurrently used route has. Among these, the colours whose
+    other routes are used least are preferred.
 
     Args:
         demand: The routes of the stage.
         available: Number of colours.
-        placed_routes: First colours of the routes that already have colours, by index of the route.
+        placed_routes: First colours of the routes that already have colours, keyed by route index.
 
     Returns:
-        The first colour of each route, keyed by the index of the route; None if no colours are free
-        for some route.
+        The first colour of each route, keyed by route index; None if no colours are free for some
+        route.
     """
     first = dict(placed_routes)
     for route in range(len(demand.widths)):
@@ -178,10 +176,10 @@ def _move_routes(
 ) -> dict[int, int]:
     """Move routes one by one to other colours while this reduces the route rewrites per token.
 
-    This is a local search that ends when no single move helps. The number of rewrites depends only
-    on which routes share colours. If a route would share colours with the same routes at several
-    positions, only the first position is tried. A position is also skipped if another one leads to
-    a proper subset of these routes.
+    This local search ends when no single move helps. The number of rewrites depends only on which
+    routes share colours. If a route would share colours with the same routes at several positions,
+    only the first position is tried. A position is also skipped if another one leads to a proper
+    subset of these routes.
 
     Args:
         demand: The routes of the stage.

@@ -1,7 +1,7 @@
 """Pass 7: turn symbolic steps and buffers into the frozen arrays of a Program.
 
-Lowering created one list of symbolic steps per block. Here the addresses and colours are known, so
-every run of a block becomes rows of integer arrays, with byte addresses as operands.
+Lowering creates one list of symbolic steps per block. At this point, addresses and colours are
+known, so every run of a block becomes rows of integer arrays, with byte addresses as operands.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wse_mappings.patterns.k_tree import root_of
 
 
 def emit(state: State) -> State:
-    """Create the Program: the frozen arrays of steps and addresses that are executed and timed."""
+    """Create the Program: the frozen arrays of steps and addresses to be executed and timed."""
     assert state.addresses is not None
     ops = ops_in_order(state.graph)
     op_index = {op.name: i for i, op in enumerate(ops)}
@@ -72,7 +72,7 @@ def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -
 
     Args:
         state: State after sharding, whose tiles have no addresses yet.
-        stages: Stages with their SRAM range.
+        stages: Stages with their SRAM ranges.
         buffers: Buffers with their addresses, including the buffers of all tiles.
 
     Returns:
@@ -88,12 +88,12 @@ def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -
 
 
 def _root_row(state: State) -> int:
-    """Return the row of the head's region on which logits are added up; 0 if there is no head."""
+    """Return the row of the head's region that adds up the logits; 0 if there is no head."""
     return next((root_of(plan.rows) for plan in state.plans if plan.has_head), 0)
 
 
 def _element(state: State, buffer: SymBuffer) -> int:
-    """Return the address of a buffer, counted in its elements from the first byte of its stage."""
+    """Return the address of a buffer, in elements from the first byte of its stage."""
     assert state.addresses is not None
     offset = state.addresses[buffer] - state.stages[buffer.stage].sram_base_byte
     return offset // element_bytes(state, buffer.view)
@@ -123,7 +123,7 @@ def _phases(state: State) -> tuple[Phase, ...]:
 
 
 def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
-    """Return the arrays of a phase's steps, with addresses.
+    """Return the step arrays of a phase, with addresses.
 
     A phase is a sequence of block runs; the arrays of all runs are concatenated.
 

@@ -1,6 +1,6 @@
-"""Lifetimes of buffers: in which steps the value of each buffer is needed.
+"""Buffer lifetimes: the steps in which the value of each buffer is needed.
 
-The memory allocation uses them: buffers that are never live in the same step may share memory.
+Memory allocation uses them: buffers that are never live in the same step may share memory.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Span = tuple[int, int, int]
 
 
 def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
-    """Return how many steps precede each distinct phase if these phases follow one another.
+    """Return how many steps precede each distinct phase when these phases are concatenated.
 
     Adding the index of a step in its phase gives the position of the step in a bit set over all
-    phases. Of several phases with the same steps, only the first counts.
+    phases. If several phases have the same steps, only the first counts.
 
     Args:
         phases: All phases, in order.
 
     Returns:
-        Keys are indices of phases; values are numbers of steps.
+        Number of preceding steps, keyed by phase index.
     """
     begins: dict[int, int] = {}
     step_count = 0
@@ -56,7 +56,7 @@ def lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
 
     Returns:
         The intervals of each buffer as (phase, first step, last step), for all distinct phases.
-        Buffers that no step uses are missing.
+        Buffers that no step uses are omitted.
     """
     spans: dict[SymBuffer, list[Span]] = {}
     for number in distinct_phases(state.phases):
@@ -66,17 +66,17 @@ def lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
 
 
 def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
-    """Return the intervals of steps of one phase in which each buffer is live.
+    """Return, for one phase, the intervals of steps in which each buffer is live.
 
-    A phase is a sequence of runs of blocks. Each block is analysed once (`_spans_within`), and its
-    intervals are shifted to every run of the block. If a run reads a buffer before it writes it,
-    the value comes from an earlier run, so the preceding interval is extended to this run.
+    A phase is a sequence of block runs. Each block is analysed once (`_spans_within`), and its
+    intervals are shifted to each of its runs. If a run reads a buffer before it writes it, the
+    value comes from an earlier run, so the preceding interval is extended to this run.
 
     Args:
         steps: Steps of the phase.
 
     Returns:
-        The intervals of each buffer as (first step, last step), counted within the phase.
+        The intervals of each buffer as (first step, last step), relative to the phase.
     """
     block_spans = {block: _spans_within(block) for block in steps.blocks}
     spans: dict[SymBuffer, list[tuple[int, int]]] = {}
@@ -95,8 +95,8 @@ def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, i
     """Return the intervals of a block's steps in which each buffer is live.
 
     A new interval begins with a step that writes to the start of a buffer without reading it. There
-    is an exception: if the preceding step that uses the buffer wrote to the middle of it, the two
-    steps fill one value together. A use in a loop counts for all steps of the loop, except in a
+    is one exception: if the preceding step that uses the buffer wrote to the middle of it, the two
+    steps together fill one value. A use in a loop counts for all steps of the loop, except in a
     chain (`_runs_once`).
 
     Args:
@@ -128,11 +128,11 @@ def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, i
 
 @dataclass(slots=True)
 class _Life:
-    """State of the lifetime analysis of one buffer, after some steps of a block were visited.
+    """State of the lifetime analysis of one buffer after visiting some steps of a block.
 
     Attributes:
         intervals: First and last step of each interval in which the buffer is live.
-        is_made: Whether nothing was read before the block wrote the start of the buffer.
+        is_made: Whether the block wrote the start of the buffer before reading it.
         has_beginning: Whether the block has written the start of the buffer.
         has_unread_part: Whether the last step that used the buffer wrote to the middle of it.
     """
@@ -144,18 +144,17 @@ class _Life:
 
 
 def _runs_once(step: SymStep, block: Block) -> bool:
-    """Return whether a step of a loop runs once, in order with the kernels of its overlap group.
+    """Return whether a loop step runs once, in sequence with the kernels of its overlap group.
 
-    An overlap group is a loop of one iteration whose steps run at the same time. Within it, kernels
-    and transfers with ``in_chain`` run one after another. The other transfers run in parallel with
-    them.
+    An overlap group is a one-iteration loop whose steps run concurrently. Within it, kernels and
+    transfers with ``in_chain`` run sequentially, in parallel with the other transfers.
     """
     iterations = block.loops[step.loop][2]
     return iterations == 1 and (step.kind == StepKind.COMPUTE or step.in_chain)
 
 
 def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
-    """Return the buffers that a step uses: first those that it reads, then those that it writes.
+    """Return the buffers that a step uses: first the ones it reads, then the ones it writes.
 
     A step may read the old value of a buffer and write a new value. If an operand alternates
     between two buffers in a loop, the buffer of odd iterations counts as overwritten, because the

@@ -36,9 +36,9 @@ from wse_mappings.cuts.layer_parts import ATTENTION, BLOCK, Parts
 
 
 def _lowerings() -> dict[str, Callable[[Context, Op], None]]:
-    """Return the function that lowers each kind of op to steps, keyed by the kind.
+    """Return the functions that lower ops to steps, keyed by op kind.
 
-    Every module of `wse.compiler.lowering` may define ``OPS``, a dictionary from kinds of op to
+    Every module of `wse.compiler.lowering` may define ``OPS``, a dictionary that maps op kinds to
     functions.
     """
     names = sorted(module.name for module in pkgutil.iter_modules(lowering.__path__))
@@ -54,8 +54,8 @@ def lower_ops(state: State) -> State:
     """Lower the op graph to the steps of all phases, with their patterns and buffers.
 
     The pass fills in ``phases``, ``patterns``, ``pattern_calls``, ``sym_buffers`` and, for a whole
-    model, ``ids``. Phases that need the same steps are lowered once; they differ only in the user
-    and in the number of tokens in the KV cache.
+    model, ``ids``. Phases that need the same steps, and differ only in the user and the number of
+    tokens in the KV cache, are lowered only once.
     """
     buffers, patterns = Buffers(state.weights), Patterns(state.options.cache)
     types = state.options.element_type("act"), state.options.element_type("acc")
@@ -107,9 +107,9 @@ class _Demand(NamedTuple):
 
     Attributes:
         name: Name of the phase: ``prefill``, ``decode`` or ``verify``.
-        tokens: Tokens that the phase processes.
-        last: Whether the phase also computes the next token, which requires the head. Only prompt
-            chunks before the last one do not.
+        tokens: Number of tokens that the phase processes.
+        last: Whether the phase also computes the next token, which requires the head. This is false
+            only for prompt chunks before the last one.
     """
 
     name: str
@@ -120,8 +120,8 @@ class _Demand(NamedTuple):
 def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
     """Yield (user, tokens in the KV cache, demand) for each phase to lower.
 
-    The order is: the prompt chunks of one user after another; one decode phase for all users
-    together, with -1 as the user; the verification phase of each user.
+    The order is: the prompt chunks of each user, user by user; one decode phase for all users, with
+    -1 as the user; the verification phase of each user.
     """
     options, size = state.options, state.choice.prefill_chunk
     if PREFILL in options.phases:
@@ -136,27 +136,28 @@ def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
 
 
 _Layers = dict[tuple[Layer, int, int, Parts], tuple[Block, dict[SymBuffer, int]]]
-"""Lowered layers, so that equivalent layers are lowered once.
+"""Lowered layers, kept so that equivalent layers are lowered only once.
 
-Keys are the kind of layer, rows and columns of its region, and the parts of the layer there. Values
-are the block of steps and the number of elements that the steps request of each buffer.
+Keys are the kind of layer, the rows and columns of its region, and the parts of the layer in the
+region. Values are the block of steps and the number of elements that the steps request from each
+buffer.
 """
 
 
 def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
     """Lower one phase.
 
-    1. Lower the consecutive ops of each layer on a stage together, and ops outside of layers
-       (embedding, final norm, head) one by one.
+    1. Lower the consecutive ops of each layer on a stage as a group, and ops outside layers
+       (embedding, final norm, head) individually.
     2. Before the first op on another stage, add the steps that send the residual stream to that
        stage.
-    3. If the phase computes the next token, send its id from the stage of the head to that of the
-       embedding.
+    3. If the phase computes the next token, send its id from the head's stage to the embedding's
+       stage.
 
     Args:
         state: State after placement.
-        c: Context of the phase, whose builder collects the steps.
-        lowered_layers: Layers that have been lowered already; new ones are added.
+        c: Context of the phase. Its builder collects the steps.
+        lowered_layers: Layers that have already been lowered; new ones are added.
     """
     rects = tuple(stage.rect for stage in state.stages)
     ops = ops_in_order(state.graph)
@@ -192,8 +193,8 @@ def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
 def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
     """Lower the ops of a layer on one stage, or reuse the steps of an equivalent layer.
 
-    1. If the experts of all layers are on a stage of their own, lower the layer without reuse,
-       because its steps are on two stages.
+    1. If the experts of all layers are on a separate stage, lower the layer without reuse, because
+       its steps are on two stages.
     2. If an equivalent layer was lowered before, add a run of its block (its list of steps) with
        the buffers of this layer.
     3. Otherwise lower the ops and apply the rewrites of the schedule. Store the block with the
@@ -202,7 +203,7 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
     Args:
         c: Context of the phase, on the stage of the layer.
         ops: Ops of the layer on this stage, in order.
-        lowered_layers: Layers that have been lowered already; a new one is added.
+        lowered_layers: Layers that have already been lowered; a new one is added.
     """
     builder, first, layer = c.builder, c.builder.op, ops[0].layer
     layer_key = (c.spec.layers[layer], c.cut.rows, c.cut.cols, Parts(ops[0].parts.first, ops[-1].parts.last))
@@ -230,9 +231,9 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
 
 
 def _group_key(item: tuple[int, Op]) -> tuple[int, ...]:
-    """Return the key by which consecutive ops are grouped: all ops of a layer have the same key.
+    """Return the key for grouping consecutive ops: all ops of a layer have the same key.
 
-    Ops outside of layers have different keys, so each of them is lowered alone.
+    Ops outside layers have different keys, so each is lowered separately.
 
     Args:
         item: Index of the op, and the op.

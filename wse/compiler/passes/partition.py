@@ -1,13 +1,13 @@
-"""Pass 1: divide the layers into stages, and choose a wafer, a band and a size for each region.
+"""Pass 1: divide the layers into stages, and choose the wafer, band and size of each region.
 
-A stage consists of some consecutive layers on one region, a rectangle of PEs. Regions are side by
-side in bands, strips over the whole width of the mesh. The mapping strategy of the request decides
-which layers form a stage. Unless the request lists regions, the rows of a band and the columns of a
-region depend on the bytes that they store.
+A stage consists of consecutive layers on one region, a rectangle of PEs. Regions are placed side by
+side in bands, which are strips over the whole width of the mesh. The mapping strategy of the
+request decides which layers form a stage. Unless the request lists regions, the heights of bands
+and the widths of regions depend on the bytes that they store.
 
-The embedding is part of the first stage. The head is part of the last stage, or of the first one if
-both share a table, which is then stored once. Experts that are distributed over all wafers form a
-separate stage, which comes last.
+The embedding is part of the first stage. The head is part of the last stage, or of the first stage
+if the two share a table, which is then stored only once. Experts that are distributed over all
+wafers form a separate stage, which comes last.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ def plan_stages(state: State) -> State:
     """Divide the model into stages: the first part of the partition pass.
 
     The function fills in ``plans``. A search calls it without the rest of the pass, and then
-    replaces the model by a reduced one with fewer stages.
+    replaces the model with a reduced one that has fewer stages.
 
     1. Let the mapping strategy divide the layers into regions.
     2. Compute the size of every region.
     3. Add the embedding to the first stage, and the head to the last stage. If both share a table,
        add the head to the first stage.
-    4. If the strategy has a stage for the experts of all layers, add it with the size of the first
-       region.
+    4. If the strategy has a stage for the experts of all layers, add the stage with the size of the
+       first region.
 
     Raises:
         BadMesh: The requested regions do not fit on the mesh.
-        BadInput: The strategy omits a layer, or places one twice.
+        BadInput: The strategy omits a layer or places one twice.
     """
     options, spec, choice = state.options, state.spec, state.choice
     layout = choice.layout(options.mapping)
@@ -117,7 +117,7 @@ def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
 
 
 def _check_layers(state: State, regions: Sequence[RegionLayers]) -> None:
-    """Check that the regions contain every layer once and in order, on existing wafers.
+    """Check that the regions contain every layer exactly once, in order and on existing wafers.
 
     Raises:
         BadInput: A layer is missing, duplicated or out of order, or a wafer does not exist.
@@ -137,8 +137,8 @@ def _check_layers(state: State, regions: Sequence[RegionLayers]) -> None:
 def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[RegionLayers]) -> list[tuple[int, int]]:
     """Return the rows and columns of every region.
 
-    1. Regions that a mapping file lists have the listed size.
-    2. If a size is requested (``--region``), all regions have it.
+    1. Regions listed in a mapping file have the listed size.
+    2. If a size is requested (``--region``), all regions have this size.
     3. For prefill by MeshGEMM, all regions are squares as high as a band (a strip of the mesh that
        contains regions side by side).
     4. Otherwise the number of columns of a region and the rows of its band depend on the bytes of
@@ -173,7 +173,7 @@ def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[Regi
 
 
 def _rows(state: State) -> int:
-    """Return the rows of a region: as requested, or the rows of the mesh divided by the bands.
+    """Return the number of rows per region: as requested, or the mesh rows divided by the bands.
 
     A band is a strip of the mesh that contains regions side by side.
 

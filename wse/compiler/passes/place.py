@@ -11,11 +11,11 @@ from wse_mappings.mesh.placement import Rect, snake_bands
 
 
 def place(state: State) -> State:
-    """Choose the rectangle of PEs of every stage.
+    """Choose the rectangle of PEs for every stage.
 
-    The pass fills in ``stages``; the allocation pass adds their SRAM addresses.
+    The pass fills in ``stages``; the allocation pass later adds their SRAM addresses.
 
-    1. Regions that a mapping file lists are placed where it says.
+    1. Regions listed in a mapping file are placed as specified there.
     2. Other regions are placed side by side in bands (strips of the mesh). The direction usually
        alternates from band to band, so that consecutive regions are neighbours (`snake_bands`).
     3. The stage that stores the experts of all layers gets the rectangle of the first stage.

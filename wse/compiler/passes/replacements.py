@@ -1,6 +1,6 @@
 """Buffers that may share an address because a kernel overwrites an input that is not read again.
 
-An elementwise kernel, for example, may write each output over the input from which it is computed.
+For example, an elementwise kernel may write each output over the input that it is computed from.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Replacements = Mapping[tuple[SymBuffer, SymBuffer], int]
 def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mapping[tuple[Name, Name], int]) -> bool:
     """Return whether two buffers may have the same address.
 
-    They may if no step needs both values. There is one exception: a step may read the value of one
-    buffer for the last time and write the other buffer over it in place. The overwritten value must
-    then not be needed in the next step.
+    Normally, this is allowed only if no step needs both values. There is one exception: a step may
+    read the value of one buffer for the last time and overwrite it in place with the other buffer.
+    The overwritten value must then not be needed in the next step.
 
     Args:
         a, b: The two buffers, or their names.
@@ -44,7 +44,7 @@ def replacing_steps(state: State) -> Replacements:
     """Return the steps in which a kernel may write an output buffer over one of its input buffers.
 
     Returns:
-        Keys are (input buffer, output buffer); values are the steps as bit sets. Steps are counted
+        Keys are (input buffer, output buffer); values are the steps as bit sets. Steps are numbered
         over all distinct phases, as in `steps_before`.
     """
     replacements: dict[tuple[SymBuffer, SymBuffer], int] = {}

@@ -1,15 +1,15 @@
 """Pass 5: assign colours to the routes of all transfers.
 
-A colour is one of the few routes (24 on current wafers) for which a router can be set up at a time.
-A pattern, such as an all-reduce along rows, needs its colours on every PE of its lines. If all
-patterns of a stage together need more colours than the wafer has, some of them share colours.
-Before such a pattern runs, its routes are rewritten unless they are set up already, which costs
+A colour is one of the few routes (24 on current wafers) that a router can be set up for at a time.
+A pattern, such as an all-reduce along rows, needs its colours on every PE of its lines. If the
+patterns of a stage need more colours in total than the wafer has, some patterns share colours.
+Before such a pattern runs, its routes are rewritten unless they are already set up, which costs
 cycles. Published kernels do the same: working notes of a CS-3 language-model project (EPCC 2026)
 use 8 of 24 colours and rewrite routes 6 times per layer.
 
-Routes of generated tokens keep colours of their own as far as possible
-(`wse.compiler.passes.colouring`). A change between prompts and tokens is rare compared with a
-change between steps. Patterns of prompts may therefore take the colours of tokens, whose routes are
+Routes of generated tokens keep dedicated colours as far as possible
+(`wse.compiler.passes.colouring`). Switching between prompts and tokens is rare compared with
+switching between steps. Prompt patterns may therefore take over token colours; the token routes are
 restored at the end of a chunk.
 
 In the baseline schedule, the most frequently used routes keep their colours, whether prompts or
@@ -38,22 +38,22 @@ from wse.program.transfers.transfer_types import TRANSFERS
 from wse_mappings.result_cache import ResultCache
 
 DECODE_WEIGHT = 1000
-"""Weight of a use in a decoded token or a verification pass, relative to a use in a prompt."""
+"""Weight of a use in decode or a verification pass, relative to a use in a prompt."""
 
 
 @dataclass(kw_only=True)
 class _Stage:
-    """The routes of one stage: first how often they are used, then their colours.
+    """The routes of one stage: how often they are used and, once assigned, their colours.
 
     A route is the use of some colours by a transfer. Token phases are decode and verification.
 
     Attributes:
-        colours: Number of colours that each route needs.
+        colours: Number of colours needed by each route.
         uses: How often each route is used in a request. Uses in token phases count `DECODE_WEIGHT`
             times.
         prompt_uses: How often each route is used in prompts; empty for the baseline schedule.
-        groups: Sets of routes that run at the same time, and one set with each single route.
-        token_routes: Routes that token phases use; all routes for the baseline schedule.
+        groups: Sets of routes that run concurrently, plus a single-element set for each route.
+        token_routes: Routes used in token phases; all routes for the baseline schedule.
         tokens: For each token phase, the blocks in order, each with the number of consecutive runs;
             empty for the baseline schedule.
         number: Index of each route, in descending order of use.
@@ -71,17 +71,17 @@ class _Stage:
 
     @property
     def all_own(self) -> bool:
-        """True if every route of the stage keeps its colours, so that none is rewritten."""
+        """True if every route of the stage keeps its colours, so that no route is rewritten."""
         return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.number)
 
 
 def route(state: State) -> State:
-    """Assign router colours to all transfers, and count how often routes are rewritten at run time.
+    """Assign router colours to all transfers and count how often routes are rewritten at run time.
 
     The pass fills in ``colour_uses`` and ``route_rewrites``.
 
     Raises:
-        TooFewColours: Patterns that run at the same time need more colours than the wafer has.
+        TooFewColours: Patterns that run concurrently need more colours than the wafer has.
     """
     stages, route_rewrites = _colour_stages(state, same_routes(state.patterns))
     uses = []
@@ -105,9 +105,9 @@ def route(state: State) -> State:
 
 
 def count_route_rewrites(state: State, first_with_routes: list[int]) -> dict[SymSteps, I32]:
-    """Return how many routes each step rewrites, without the colours themselves.
+    """Return how many routes each step rewrites, without returning the colours.
 
-    The search for all-reduce trees compares sets of patterns by this number.
+    The search for all-reduce trees uses this number to compare sets of patterns.
 
     Args:
         state: State after lowering.
@@ -124,7 +124,7 @@ def count_route_rewrites(state: State, first_with_routes: list[int]) -> dict[Sym
 
 
 def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_Stage], dict[SymSteps, I32]]:
-    """Assign colours to the routes of all stages, and count the rewrites of routes.
+    """Assign colours to the routes of all stages and count the route rewrites.
 
     1. Count how often each stage uses each route (`_demand`).
     2. Choose colours for the routes of each stage (`_assign`). Stages do not depend on each other.
@@ -136,8 +136,8 @@ def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_St
             `same_routes`.
 
     Returns:
-        The stages with their colours; and for the steps of each phase, int32 ``[steps]``: route
-        rewrites of each step.
+        The stages with their colours; and for the steps of each phase, the number of route rewrites
+        per step, int32 ``[steps]``.
     """
     routes = BlockRoutes(state, first_with_routes)
     available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)  # 1
@@ -184,7 +184,7 @@ def _count_block(demand: _Stage, block: Block, routes: BlockRoutes, weight: int,
         block: The block.
         routes: Routes of all blocks.
         weight: How often the block runs, times the weight of its phase.
-        is_of_tokens: Whether the block belongs to decode or verification.
+        is_of_tokens: Whether the block belongs to a decode or verification phase.
     """
     groups: dict[int, list[Key]] = defaultdict(list)
     for step, need in zip(block.steps, routes.of(block), strict=True):
@@ -207,19 +207,19 @@ def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cac
     """Assign colours to all routes of a stage.
 
     1. Index the routes in descending order of use.
-    2. Collect everything on which the choice depends in a `RouteDemand`, which refers to routes by
+    2. Collect everything that affects the choice in a `RouteDemand`, which refers to routes by
        index.
     3. Choose the colours. Stages with equal demands share a cached result.
 
     Args:
         stage: Record of the stage, which receives the indices and the colours.
-        available: Number of colours of the wafer that patterns may use.
-        number: Index of the stage, for the error message.
+        available: Number of the wafer's colours that patterns may use.
+        number: Index of the stage, used in the error message.
         routes: Routes of all blocks.
-        cache: Cache of the request.
+        cache: The request's cache.
 
     Raises:
-        TooFewColours: Routes that are used at the same time need more colours than there are.
+        TooFewColours: Routes that are used concurrently need more colours than are available.
     """
     # 1. Index the routes.
     stage.number = {key: i for i, (key, _) in enumerate(stage.uses.most_common())}
@@ -258,7 +258,7 @@ def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cac
 
 
 def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: BlockRoutes, *, is_prompt: bool) -> I32:
-    """Return the route rewrites of each step in one run of a phase, all iterations included.
+    """Return the number of route rewrites per step in one run of a phase, including all iterations.
 
     Args:
         phase: Steps of the phase.

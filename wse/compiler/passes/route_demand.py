@@ -1,7 +1,7 @@
-"""Demand of a stage for colours: what its routes need, and which of them may share colours.
+"""Colour demand of a stage: what its routes need, and which routes may share colours.
 
 A route is the use of some colours by a transfer on all PEs of its lines. Sets of routes are
-integers whose bit i stands for route i.
+integers whose bit i represents route i.
 """
 
 from __future__ import annotations
@@ -14,25 +14,24 @@ Visits = tuple[tuple[int, int], ...]
 
 
 class RouteDemand(NamedTuple):
-    """The routes of a stage that need colours, and which of them run at the same time.
+    """The routes of a stage that need colours, and which of them run concurrently.
 
     A route is the use of some colours by a transfer on all PEs of its lines. Routes are indexed in
-    descending order of use. Token phases are decode and verification, or the phases of prompts if
-    no others are compiled.
+    descending order of use. Token phases are decode and verification, or the prompt phases if no
+    others are compiled.
 
     Attributes:
-        widths: Number of colours that each route needs. They are consecutive.
+        widths: Number of consecutive colours that each route needs.
         is_in_tokens: Whether each route is used in token phases.
-        uses: How often each route is used. If routes of tokens have priority, these are only the
-            uses in prompts.
-        simultaneous_routes: For each route, the routes that are used at the same time, as a bit
-            set.
-        max_widths: Maximum number of colours that are needed at the same time, by the routes of
-            token phases and by all routes.
+        uses: How often each route is used. If token routes have priority, only uses in prompts are
+            counted.
+        simultaneous_routes: For each route, the routes that are used concurrently, as a bit set.
+        max_widths: Maximum number of colours needed concurrently, by the routes of token phases and
+            by all routes.
         tokens: For each token phase and each of its blocks of steps: the routes in the order in
             which the steps need them, and the number of consecutive runs of the block. Empty for
-            the baseline schedule: routes then stay where they are placed first, and routes in the
-            pool are rewritten in every run.
+            the baseline schedule, in which routes stay where they are first placed, and routes in
+            the pool are rewritten in every run.
     """
 
     widths: tuple[int, ...]
@@ -43,15 +42,15 @@ class RouteDemand(NamedTuple):
     tokens: tuple[tuple[tuple[Visits, int], ...], ...]
 
     def routes_by_phase(self) -> Iterator[tuple[list[int], int]]:
-        """Yield the sets of routes that may be coloured first, each with the colours that it needs.
+        """Yield the sets of routes that may be coloured first, each with its minimum colour count.
 
         The sets are alternatives. The first contains the routes of token phases (decode and
         verification). The second contains all routes, and is needed if the first leaves too few
         colours for the routes of prompts.
 
         Yields:
-            Indices of the routes, and the maximum number of colours that routes used at the same
-            time need together.
+            Indices of the routes, and the maximum total number of colours that concurrently used
+            routes need.
         """
         all_routes = list(range(len(self.widths)))
         token_routes = [route for route in all_routes if self.is_in_tokens[route]]
@@ -60,7 +59,7 @@ class RouteDemand(NamedTuple):
             yield all_routes, self.max_widths[1]
 
     def free_colours(self, route: int, start: int, end: int, first: dict[int, int]) -> list[int]:
-        """Return the first colours at which a route shares no colour with simultaneous routes.
+        """Return the first colours at which a route shares no colour with concurrent routes.
 
         Args:
             route: Index of the route.
@@ -72,7 +71,7 @@ class RouteDemand(NamedTuple):
         return [at for at in range(start, end - width + 1) if not self.sharers(route, at, simultaneous)]
 
     def contention(self, route: int, first: dict[int, int], at: int) -> tuple[int, int]:
-        """Return how often the routes are used with which a route would share a colour.
+        """Return how often the routes that would share a colour with a given route are used.
 
         Args:
             route: Index of the route.
@@ -80,17 +79,17 @@ class RouteDemand(NamedTuple):
             at: First colour of the route.
 
         Returns:
-            The sum of their uses, and their number.
+            Their total number of uses, and the number of such routes.
         """
         sharers = self.sharers(route, at, first)
         return sum(self.uses[other_route] for other_route in sharers), len(sharers)
 
     def conflicts(self, first: dict[int, int]) -> list[int]:
-        """Return for each route the other routes with which it shares a colour, as a bit set.
+        """For each route, return the other routes that share a colour with it, as a bit set.
 
         Args:
-            first: First colour of each route that already has colours. The set of a route without
-                colours is empty.
+            first: First colour of each route that already has colours. The set is empty for a route
+                without colours.
         """
         return [
             bit_set(other_route for other_route in self.sharers(route, first[route], first) if other_route != route)
@@ -108,5 +107,5 @@ class RouteDemand(NamedTuple):
 
 
 def bit_set(routes: Iterable[int]) -> int:
-    """Return a set of routes as an integer whose bit i stands for route i."""
+    """Return a set of routes as an integer whose bit i represents route i."""
     return sum(1 << route for route in routes)

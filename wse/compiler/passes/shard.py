@@ -1,7 +1,7 @@
 """Pass 2: divide every tensor over the PEs of its stage, padded to tiles of equal size.
 
 The tile of a PE is the block of a tensor that the PE stores. All PEs of a region store the same
-number of elements, so that they have one memory map.
+number of elements, so that they share one memory map.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wse.program.tiles import Tile
 
 
 def with_cuts(state: State) -> State:
-    """Decide how all dimensions of the model are divided over the region of each stage.
+    """Decide how all model dimensions are divided over the region of each stage.
 
     The function fills in ``cuts`` and, for stages with only some parts of a feed-forward block,
     ``cuts_of_parts``. A search that needs only the sizes of tiles calls it without the rest of the
@@ -61,7 +61,7 @@ def shard(state: State) -> State:
 
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
-    """Return the weight tiles of an op on a stage, with the names that they have on stage 0."""
+    """Return the weight tiles of an op on a stage, with the names used on stage 0."""
     return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
 
 
@@ -110,7 +110,7 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Ite
     Args:
         state: State after the partition pass.
         tiles: Function that returns the tiles of an op on a stage. The op is renamed to layer 0
-            before the call, so that results can be cached for all layers of a kind.
+            before the call, so that results can be cached for all layers of the same kind.
 
     Yields:
         The op, the index of the stage, and the tile with the names of layer 0.
@@ -127,12 +127,12 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Ite
 
 
 def _in_first_layer(op: Op) -> Op:
-    """Return the op with the names that it would have in layer 0."""
+    """Return the op with the names it would have in layer 0."""
     return op.in_layer(0)
 
 
 def table_needs(state: State) -> list[tuple[bool, bool]]:
-    """Return for each stage whether it has attention, and whether it rotates queries and keys.
+    """For each stage, return whether it has attention and whether it rotates queries and keys.
 
     These are the arguments of `region_tables`.
     """
@@ -148,7 +148,7 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates
 
     Args:
         spec: Model.
-        cut: How the model is divided over the region.
+        cut: Division of the model over the region.
         with_layers: Whether the region contains attention. Latent attention then needs index
             tables.
         rotates: Whether the region rotates queries and keys.
@@ -176,7 +176,7 @@ def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
     """Return the stage whose residual stream each op reads or updates.
 
     This is the stage that stores the op's layer, the embedding or the head. It also executes the
-    op, unless the experts of all layers have a stage of their own.
+    op, unless the experts of all layers have a separate stage.
     """
     layers = {
         (layer, part): stage

@@ -1,4 +1,4 @@
-"""The error for a stage that needs more SRAM than its PEs have."""
+"""Error raised when a stage needs more SRAM than its PEs have."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _OTHERS: Final = "activations and buffers"
 
 
 class SramOverflow(DoesNotFit):
-    """Error for a stage whose PEs need more bytes than their SRAM has.
+    """Error raised when a stage needs more bytes per PE than the SRAM provides.
 
     Attributes:
-        needed: Bytes that the stage needs on one PE.
-        available: Bytes of SRAM of a PE.
-        largest_use: Use with the most bytes: ``code``, ``weights``, ``KV cache`` or
+        needed: Bytes that the stage needs per PE.
+        available: Bytes of SRAM per PE.
+        largest_use: The use that takes the most bytes: ``code``, ``weights``, ``KV cache`` or
             ``activations and buffers``.
     """
 
@@ -33,8 +33,8 @@ class SramOverflow(DoesNotFit):
         Args:
             state: State after placement, before addresses are known.
             stage: Index of the stage.
-            needed_bytes: Bytes that the stage needs on one PE.
-            buffers: Buffers of a PE of the stage. Buffers that are not always live may share
+            needed_bytes: Bytes that the stage needs per PE.
+            buffers: Buffers on each PE of the stage. Buffers that are not always live may share
                 addresses.
         """
         available, rect = state.wafer.sram_bytes_per_pe, state.stages[stage].rect
@@ -57,14 +57,14 @@ class SramOverflow(DoesNotFit):
 
 
 def _contents(stage: Stage) -> str:
-    """Return a text that lists what a stage stores, such as ``layers 0 to 4, embedding``."""
+    """Return a text listing what a stage stores, such as ``layers 0 to 4, embedding``."""
     first, last = stage.first_layer, stage.last_layer - 1
     layers = "no layers" if last < first else f"layer {first}" if last == first else f"layers {first} to {last}"
     return ", ".join([layers, *["embedding"] * stage.has_embedding, *["head"] * stage.has_head])
 
 
 def _largest_buffer_text(buffers: Sequence[Buffer], use: str, room: int) -> str:
-    """Return the end of the error message, which names the largest buffer of one use of SRAM.
+    """Return the end of the error message, naming the largest buffer for one use of SRAM.
 
     If layers have separate buffers for the same purpose (weights, KV cache), their sizes are added
     up.
@@ -72,8 +72,8 @@ def _largest_buffer_text(buffers: Sequence[Buffer], use: str, room: int) -> str:
     Args:
         buffers: Buffers of a PE.
         use: The use, such as ``KV cache``.
-        room: Bytes of a PE that code does not use. A larger buffer is reported as too large for any
-            PE.
+        room: Bytes per PE that are not used by code. A larger buffer is reported as too large for
+            any PE.
     """
     sizes: dict[str, list[int]] = defaultdict(list)
     for buffer in buffers:

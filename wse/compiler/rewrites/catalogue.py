@@ -1,7 +1,7 @@
-"""All rewrites by name: those of this package, and those of users' packages.
+"""All rewrites by name, from this package and from users' packages.
 
-A module of this package defines its rewrite as ``REWRITE``; other packages name theirs in an entry
-point.
+A module in this package defines its rewrite as ``REWRITE``; other packages name their rewrites in
+entry points.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def known_rewrites() -> Mapping[str, Rewrite]:
     A rewrite changes the steps of a layer to save cycles.
 
     Raises:
-        BadInput: A rewrite from a user's package cannot be used.
+        BadInput: A rewrite from a user's package is unusable.
     """
     files = [file.name for file in pkgutil.iter_modules(folder.__path__)]
     modules = [importlib.import_module(f"{folder.__name__}.{file}") for file in files]

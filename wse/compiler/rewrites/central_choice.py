@@ -1,12 +1,12 @@
-"""Rewrite: choose experts in the middle column, and send the choice instead of all outputs.
+"""Rewrite: select experts in the middle column, and send the selection instead of all outputs.
 
 With the rewrite `gathers`, the middle column has all outputs of a router and sends them to every
-column, and every PE makes the same choice. With this rewrite, the middle column chooses first. The
-ids and weights of the selected experts are a few words, while the outputs and their corrected
-values are hundreds.
+column, and every PE makes the same choice. With this rewrite, the middle column makes the choice
+first. The ids and weights of the selected experts take a few words, whereas the outputs and their
+corrected values take hundreds.
 
-All PEs run the same steps, so the other columns also choose, from whatever data they have. The
-received choice overwrites theirs.
+All PEs run the same steps, so the other columns also make a choice, from whatever data they have.
+The received choice overwrites it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ CHOOSING: Final = ("router_scores", "router_correct", "router_limit", "router_ch
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Select the experts of a single token in the middle column, and multicast only the selection.
 
-    Without this rewrite, the middle column multicasts all router outputs, and every PE selects. The
-    steps are changed in place. ``setting`` is not used.
+    Without this rewrite, the middle column multicasts all router outputs, and every PE selects the
+    experts itself. The steps are modified in place. ``setting`` is not used.
     """
     steps = block_steps.steps
     for multicast_step in [
@@ -45,16 +45,16 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _is_gathered(c: Context, step: SymStep) -> bool:
-    """Return whether a step gathers values, such as router outputs, on one PE of each line."""
+    """Return whether a step gathers values, such as router outputs, on one PE per line."""
     return is_line(step) and c.patterns.calls[step.pattern].make is gather
 
 
 def _choose_first(c: Context, block_steps: BlockSteps, index: int, end: int, choose: SymStep) -> None:
-    """Move the selection of experts before the multicast, which then sends only ids and weights.
+    """Move the expert selection before the multicast, which then sends only ids and weights.
 
     Args:
-        c: Context of the phase that is lowered.
-        block_steps: The steps of the block, changed in place.
+        c: Context of the phase being lowered.
+        block_steps: The steps of the block, modified in place.
         index: Index of the step that multicasts the router outputs.
         end: Index of the last step of the selection.
         choose: Step that selects the experts.

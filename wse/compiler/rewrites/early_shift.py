@@ -1,8 +1,8 @@
 """Rewrite: shift entries of the KV cache while queries, keys and values are all-reduced.
 
 Before a decoded token can be appended on the last row, the other rows pass their oldest entries up.
-This does not depend on the token. The shifts run in parallel with the last all-reduce before them,
-if no step in between uses the cache.
+This does not depend on the token. The shifts run in parallel with the preceding all-reduce if no
+step in between uses the cache.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Run each group of KV-cache shifts in parallel with the all-reduce before it.
+    """Run each group of KV-cache shifts in parallel with the preceding all-reduce.
 
-    A shift passes cache entries from row to row and does not depend on the result of the
-    all-reduce. The steps are changed in place. ``setting`` is not used.
+    A shift passes cache entries from row to row and does not depend on the all-reduce's result. The
+    steps are modified in place. ``setting`` is not used.
     """
     first = 0
     while (shifts := _next_shifts(block_steps.steps, first)) is not None:
@@ -35,14 +35,14 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
-    """Return the next consecutive steps outside of loops that shift KV-cache entries between rows.
+    """Return the next run of steps outside loops that shift KV-cache entries between rows.
 
     Args:
         steps: Steps of the block.
         first: Index of the step from which to search.
 
     Returns:
-        The range of their indices; None if there are no more.
+        The range of their indices; None if there are no more such steps.
     """
     start = next((i for i in range(first, len(steps)) if is_cache_shift(steps[i]) and steps[i].loop < 0), None)
     if start is None:
@@ -54,15 +54,15 @@ def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
 
 
 def _all_reduce_before(steps: Sequence[SymStep], shifts: range) -> int | None:
-    """Return the index of the last transfer along rows or columns before some KV-cache shifts.
+    """Return the index of the last transfer along rows or columns before given KV-cache shifts.
 
     Args:
         steps: Steps of the block.
         shifts: Indices of the shifts.
 
     Returns:
-        The index. None if there is no such transfer, it is in a loop, or it or a later step uses
-        the cache; the shifts can then not run in parallel with it.
+        The index. None if the shifts cannot run in parallel with such a transfer: there is none, it
+        is in a loop, or it or a later step uses the cache.
     """
     caches = [address(steps[i], "source").buffer for i in shifts]
     for index in reversed(range(shifts.start)):

@@ -1,11 +1,11 @@
-"""Rewrite: compute exponentials of attention sinks while sums and values are all-reduced.
+"""Rewrite: compute the exponentials of attention sinks while sums and values are all-reduced.
 
-A sink is a trained score of each head that takes part in the softmax but has no value. Its weight,
-exp(sink - maximum), is added to the sums of the softmax. It depends on the common maximum, but not
-on these sums.
+A sink is a trained score per head that participates in the softmax but has no value. Its weight,
+exp(sink - maximum), is added to the softmax sums. It depends on the common maximum but not on these
+sums.
 
-1. The weights of sinks are computed in parallel with the all-reduce before they are needed, if that
-   is not the one of the maxima.
+1. The sink weights are computed in parallel with the all-reduce before they are needed, unless that
+   is the all-reduce of the maxima.
 2. The weights are added to the sums after the all-reduce.
 """
 
@@ -24,7 +24,7 @@ from wse.compiler.symbolic import SymAddress, SymStep
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Compute the softmax weights of attention sinks in parallel with the preceding all-reduce.
 
-    The steps are changed in place. ``setting`` is not used.
+    The steps are modified in place. ``setting`` is not used.
     """
     steps = block_steps.steps
     for sinks in [step for step in steps if runs(step, "sink_sums") and step.loop < 0]:
@@ -44,8 +44,8 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _may_run_beside(sinks: SymStep, line: SymStep) -> bool:
     """Return whether the weights of attention sinks can be computed in parallel with a step.
 
-    The step must be a transfer along rows or columns, outside of loops and overlap groups, that
-    does not change the softmax maxima.
+    The step must be a transfer along rows or columns, outside loops and overlap groups, that does
+    not change the softmax maxima.
     """
     return (
         is_line(line) and (line.loop, line.overlap) == (-1, -1) and not touches(line, address(sinks, "maxima").buffer)

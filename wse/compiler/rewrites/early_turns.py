@@ -1,12 +1,11 @@
-"""Rewrite: compute cosines and sines of rotary positions while a product is all-reduced.
+"""Rewrite: compute the cosines and sines of rotary positions while a product is all-reduced.
 
 Without this rewrite, every rotation of queries or keys computes the cosines and sines itself. They
-depend only on the position of a token and on the rotary frequencies, not on the product that is
-rotated.
+depend only on the token position and the rotary frequencies, not on the product that is rotated.
 
 1. Cosines and sines are computed once, in parallel with the last transfer along rows or columns
    before the first rotation. They join the overlap group of that transfer if there is one.
-2. All rotations of the block read them instead of the frequencies.
+2. All rotations of the block read these values instead of the frequencies.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ ROTATIONS: Final = ("rope", "rotate")
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Compute the cosines and sines of rotary positions once, in parallel with a transfer.
 
-    All rotations of the block then read them. Nothing is changed if the rotations use different
-    angles, or if no kernel can run in parallel with the transfer before them. ``setting`` is not
-    used.
+    All rotations of the block then read these values. Nothing is changed if the rotations use
+    different angles, or if no kernel can run in parallel with the preceding transfer. ``setting``
+    is not used.
     """
     steps = block_steps.steps
     rotations = [i for i, step in enumerate(steps) if any(runs(step, name) for name in ROTATIONS)]
@@ -54,7 +53,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _is_like(first: SymStep, step: SymStep) -> bool:
     """Return whether a rotation of queries or keys uses the same angles as the first rotation.
 
-    Both must process all tokens at once, outside of loops.
+    Both must process all tokens at once, outside loops.
     """
     has_same_numbers = all(
         count(first, name) == count(step, name) >= 0 for name in ("M", "R", "multiplier_pico", "turned")

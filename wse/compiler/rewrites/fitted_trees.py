@@ -1,15 +1,15 @@
 """Rewrite: fit the number of groups of all-reduces to the length of their messages.
 
-An all-reduce is a K-tree: groups of PEs add up in their middles, and the middles add up. By default
-every tree has the number of groups with the fewest relays. The first word of a message waits for
-every relay on its path. The words after it wait for each other wherever a PE receives from two
-sides: inside a group, and again between the middles of the groups. Short messages are therefore
-fastest with the fewest relays. Long messages are fastest with few groups, where few streams of
-words meet in the same PE.
+An all-reduce is a K-tree: groups of PEs add up in their middles, and then the middles add up. By
+default, every tree has the number of groups with the fewest relays. The first word of a message
+waits for every relay on its path. The following words wait for each other wherever a PE receives
+from two sides: inside a group, and again between the middles of the groups. Short messages are
+therefore fastest with the fewest relays. Long messages are fastest with few groups, where few
+streams of words meet in the same PE.
 
-The search chooses the groups for every size (`wse.compiler.search.trees`). All-reduces for whose
-size it has chosen nothing stay unchanged. So do reduces, whose root other steps depend on, and
-all-reduces whose groups the request specifies.
+The search chooses the groups for every size (`wse.compiler.search.trees`). All-reduces of sizes for
+which it has chosen nothing stay unchanged. So do reduces, because other steps depend on their root,
+and all-reduces whose groups are specified in the request.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from wse_mappings.patterns.k_tree import Groups, k_tree
 def groups_of(count: int) -> Groups:
     """Return the argument ``groups`` of `k_tree` for a tree whose first level has ``count`` groups.
 
-    The argument has one number for each level but the last. A single group is a tree of one level,
-    which needs fewer colours than two levels.
+    The argument has one number for each level except the last. A single group gives a one-level
+    tree, which needs fewer colours than a two-level tree.
     """
     return (count,) if count > 1 else ()
 
 
 def with_groups(tree: PatternCall, count: int) -> PatternCall:
-    """Return the call that creates an all-reduce tree, with a different number of groups.
+    """Return a call that creates the same all-reduce tree with a different number of groups.
 
     Args:
         tree: Call that creates a K-tree.
-        count: Number of groups of its first level.
+        count: Number of groups in its first level.
     """
     return tree.with_options(groups=groups_of(count))
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Replace all-reduce trees by those that the search has chosen, and record their sizes.
+    """Replace all-reduce trees with the ones chosen by the search, and record their sizes.
 
     The size of an all-reduce is recorded in its step, so that the search can find out which sizes
     occur. ``setting`` is not used.

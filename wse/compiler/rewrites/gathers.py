@@ -1,10 +1,10 @@
 """Rewrite: gather the outputs of a router from the columns that compute them.
 
 A router has one output per expert. Each output is on one column, and every PE needs all outputs.
-Without this rewrite, every column writes zeros in place of the outputs of other columns, and an
-all-reduce along rows adds up the columns.
+Without this rewrite, every column writes zeros for the outputs of other columns, and an all-reduce
+along rows adds up the columns.
 
-1. A column does not write zeros for the outputs of others.
+1. Columns do not write zeros for the outputs of other columns.
 2. Instead of a reduce, each column sends its outputs to the middle column, which does not have to
    wait for sums. If the choice of experts depends on corrected scores, scores and corrected scores
    are sent together.
@@ -32,10 +32,10 @@ from wse_mappings.patterns.multicast import multicast
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Replace every all-reduce of one token's router outputs by a gather and a multicast.
+    """Replace every all-reduce of one token's router outputs with a gather and a multicast.
 
-    Each output is computed on one column, so nothing needs to be added up. The steps are changed in
-    place. ``setting`` is not used.
+    Each output is computed on one column, so nothing needs to be added up. The steps are modified
+    in place. ``setting`` is not used.
     """
     if c.cut.span > 1:
         return  # between wafers, a sum sends fewer words than a gather
@@ -50,7 +50,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _has_one_token(place: SymStep) -> bool:
-    """Return whether a step places one token's router outputs, equally many on each column."""
+    """Return whether a step places one token's router outputs, the same number on each column."""
     return count(place, "M") == 1 and not count(place, "E") % count(place, "n")
 
 
@@ -59,7 +59,7 @@ def _sums_outputs(step: SymStep, places: Sequence[SymStep]) -> bool:
 
     Args:
         step: The step.
-        places: Steps that write the outputs to their places in a buffer, next to each other.
+        places: Steps that write the outputs to adjacent places in a buffer.
     """
     is_separate, start, elements = step.loop < 0 and step.overlap < 0 and in_place(step), address(step, "source"), 0
     for place in places:
@@ -72,8 +72,8 @@ def _gather_steps(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[
     """Return the steps that gather router outputs in the middle column and multicast them.
 
     Args:
-        c: Context of the phase that is lowered.
-        line: The all-reduce that is replaced.
+        c: Context of the phase being lowered.
+        line: The all-reduce to replace.
         places: Steps that write a column's outputs to their places in a buffer.
     """
     length, lines = c.lines(ROWS)
@@ -91,9 +91,9 @@ def _gather_steps(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
+    """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
-    The model needs a router of experts, and sums must be float32.
+    The model needs an expert router, and sums must be float32.
     """
     return needs_float32_sums(spec, options) if spec.experts else f"{spec.name} has no router"
 

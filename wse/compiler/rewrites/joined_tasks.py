@@ -1,9 +1,9 @@
 """Rewrite: run a step in the task of the preceding kernel, without dispatching a new task.
 
-A task is dispatched when words arrive that a PE waits for, which costs cycles. A step after a
-kernel on the same PE does not wait for words: the next kernel, or the sends and receives of a
-pattern, can be issued by the same task. The same is true for the first kernel of a layer after the
-last kernel of the preceding layer.
+When words that a PE waits for arrive, a task is dispatched, which costs cycles. A step after a
+kernel on the same PE does not wait for words: the same task can issue the next kernel, or the sends
+and receives of a pattern. The same applies to the first kernel of a layer after the last kernel of
+the preceding layer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wse.compiler.symbolic import SymStep
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Mark the steps of a block that can run in the task of the preceding kernel.
 
-    This saves the cycles of dispatching a new task. The steps are changed in place. ``setting`` is
+    This saves the cycles of dispatching a new task. The steps are modified in place. ``setting`` is
     not used.
     """
     block_steps.steps[1:] = [
@@ -31,10 +31,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _goes_on(previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether a step can run in the same task as the step before it.
+    """Return whether a step can run in the same task as the previous step.
 
     The preceding step must run a kernel on the same rows. Both steps must be in the same loop, and
-    either outside of overlap groups or in the chain (the sequence of steps) of the same group.
+    either outside overlap groups or in the chain (the sequence of steps) of the same group.
     """
     follows = (
         step.loop == previous_step.loop
@@ -47,7 +47,7 @@ def _goes_on(previous_step: SymStep, step: SymStep) -> bool:
 
 
 def goes_on_in_next_block(previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether a block's first step can run in the same task as the step before the block."""
+    """Return whether a block's first step can run in the task of the step before the block."""
     return previous_step.loop < 0 and step.loop < 0 and _goes_on(previous_step, step)
 
 

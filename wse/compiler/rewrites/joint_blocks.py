@@ -1,14 +1,14 @@
-"""Rewrite: merge the all-reduces of the shared block with those of the experts.
+"""Rewrite: merge the all-reduces of the shared block and of the experts.
 
 A shared block is a feed-forward block that every token uses in addition to its experts. Both read
 the same normalised vectors, and both results are added to the residual stream. Their sums are taken
-along the same lines, so those of the shared block can travel in front of those of the experts. This
+along the same lines, so the shared block's sums can travel in front of the experts' sums. This
 saves two all-reduces.
 
 1. Find the two all-reduces of the experts and the step that adds to the residual stream, and then
-   the same of the shared block. Its products must be available before the first all-reduce of the
-   experts.
-2. Store the sums of the shared block in front of those of the experts, in their buffers. The number
+   the corresponding steps of the shared block. The shared block's products must be available before
+   the first all-reduce of the experts.
+2. Store the shared block's sums in front of the experts' sums, in the experts' buffers. The number
    of the experts' sums may depend on the (token, expert) pairs of a column.
 3. Reorder the steps: first products of both, their all-reduce, activation of both, second products
    of both, their all-reduce. Then both are added to the residual stream, in the same order as
@@ -44,7 +44,7 @@ from wse.compiler.symbolic import SymAddress, SymBuffer, SymStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """Indices of the main steps of a feed-forward block among the steps of a layer.
+    """Indices of the main feed-forward steps among the steps of a layer.
 
     Attributes:
         inward: All-reduce of the gate and up projections.
@@ -58,7 +58,7 @@ class _Block:
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge the all-reduces of the experts with those of the shared feed-forward block.
+    """Merge the all-reduces of the experts and of the shared feed-forward block.
 
     This saves two all-reduces per layer. Nothing is changed if the steps do not have the expected
     form. ``setting`` is not used.
@@ -106,8 +106,8 @@ def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
     This is phase 1 of the rewrite.
 
     Returns:
-        The experts and the shared block. None if there is no shared block, or if the steps do not
-        have the expected form.
+        The experts and the shared block; None if there is no shared block or the steps do not have
+        the expected form.
     """
     outwards = [i for i, step in enumerate(steps) if _kernel_name(step).startswith("expert_out")]
     lines = [i for i, step in enumerate(steps) if is_line(step)]
@@ -139,7 +139,7 @@ def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
 def _end(steps: Sequence[SymStep], outward: int) -> int:
     """Return the index after the last step of a feed-forward block.
 
-    The last step adds the output of the block to the residual stream. Copies of the stream may
+    The last step adds the block's output to the residual stream. Steps that copy the stream may
     precede it.
 
     Args:

@@ -1,10 +1,10 @@
 """Rewrite: exchange the parts of two divided activations in one message.
 
-With the rewrite `shared_activation`, neighbours in a column each activate a part of a block's
-features. They then exchange the results in an all-reduce, for which a task waits. With the rewrite
-`joint_blocks`, the products of the experts and of the shared block are complete at the same time.
+With the rewrite `shared_activation`, neighbours in a column each activate part of a block's
+features. They then exchange the results in an all-reduce, which a task waits for. With the rewrite
+`joint_blocks`, the products of the experts and of the shared block are completed at the same time.
 The second activation can therefore follow the first one directly, and both results travel in one
-message. The results whose number depends on the (token, expert) pairs of a column come last.
+message. Results whose number depends on a column's (token, expert) pairs come last.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge the exchanges of the first two divided activations for which this is possible.
+    """Merge the exchanges of the first two divided activations that allow it.
 
-    With the rewrite `shared_activation`, neighbouring PEs each compute a part of the activation
-    function, and then exchange the results. ``setting`` is not used.
+    With the rewrite `shared_activation`, neighbouring PEs each compute part of the activation
+    function and then exchange the results. ``setting`` is not used.
     """
     shares = [i for i, step in enumerate(block_steps.steps) if runs(step, "activate_share")]
     for first, second in pairwise(shares):
@@ -49,7 +49,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _may_be_merged(steps: Sequence[SymStep], first: int, second: int) -> bool:
     """Return whether the exchanges of two divided activations can be merged into one message.
 
-    Neighbouring PEs each compute a part of an activation, and then exchange the results. Both
+    Neighbouring PEs each compute part of an activation and then exchange the results. Both
     exchanges must run along the same lines, and the second activation must be able to follow the
     first one directly.
 
@@ -73,15 +73,15 @@ def _may_be_merged(steps: Sequence[SymStep], first: int, second: int) -> bool:
 
 
 def _merge(c: Context, block_steps: BlockSteps, first: int, second: int) -> None:
-    """Move the second divided activation directly after the first one, and merge their exchanges.
+    """Move the second divided activation directly after the first, and merge their exchanges.
 
     1. Find the steps that use the results of each activation.
-    2. Store both results in one buffer, those of the second activation first.
-    3. Replace the two exchanges by one, after both activations.
+    2. Store both results in one buffer, with the second activation's results first.
+    3. Replace the two exchanges with a single one after both activations.
 
     Args:
-        c: Context of the phase that is lowered.
-        block_steps: The steps of the block, changed in place.
+        c: Context of the phase being lowered.
+        block_steps: The steps of the block, modified in place.
         first, second: Indices of the activations.
     """
     steps = block_steps.steps

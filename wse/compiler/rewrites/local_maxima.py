@@ -1,17 +1,18 @@
 """Rewrite: shift softmax by the maximum of each row, and find the common maximum in parallel.
 
 To avoid overflow, softmax subtracts the maximum from the scores. The result does not depend on the
-number that is subtracted as long as nothing overflows. Cache entries are divided over rows. Each
-row of PEs subtracts the largest score of its own entries, rounded to a multiple of ln 2. Before the
-sums and values of the rows are added up, they are multiplied by exp(own maximum - common maximum).
-This factor is a power of two, so no exponential is needed and nothing is rounded.
+subtracted number as long as nothing overflows. Cache entries are divided over rows. Each row of PEs
+subtracts the largest score of its own entries, rounded to a multiple of ln 2. Before the sums and
+values of the rows are added up, they are multiplied by exp(own maximum - common maximum). This
+factor is a power of two, so no exponential is needed and nothing is rounded.
 
 1. The maxima are rounded and copied. The copies are all-reduced while weights and values are
    computed with the row's own maxima. All steps before the rescaling that do not use the common
    maxima, including transfers along the other axis, form a chain in parallel with the all-reduce.
 2. Before the sums and values are all-reduced, they are multiplied by the factor.
 
-Sums and values must travel in one message (`merged_sums`), so that there is one place to rescale.
+Sums and values must travel in one message (`merged_sums`), so that there is a single place to
+rescale.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """All-reduce the maxima of every softmax in parallel with the exponentials, where possible.
+    """All-reduce the maxima of each softmax in parallel with the exponentials, where possible.
 
-    Each row of PEs first uses the maxima of its own scores, and rescales the results when the
-    common maxima are known. The steps are changed in place. ``setting`` is not used.
+    Each row of PEs first uses the maxima of its own scores, and rescales the results once the
+    common maxima are known. The steps are modified in place. ``setting`` is not used.
     """
     steps = block_steps.steps
     for exp in [step for step in steps if _makes_weights(step) and step.loop < 0]:
@@ -63,7 +64,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _makes_weights(step: SymStep) -> bool:
-    """Return whether a step computes softmax exponentials, with the same operands each time."""
+    """Return whether a step computes softmax exponentials with operands that never vary."""
     return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not varies_by_round(step)
 
 
@@ -102,11 +103,11 @@ def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
 
 
 def _rewrite(c: Context, block_steps: BlockSteps, exp: int, sums_index: int) -> None:
-    """All-reduce the softmax maxima in parallel with the exponentials, and rescale sums and values.
+    """All-reduce the softmax maxima in parallel with the exponentials; rescale sums and values.
 
     Args:
-        c: Context of the phase that is lowered.
-        block_steps: The steps of the block, changed in place.
+        c: Context of the phase being lowered.
+        block_steps: The steps of the block, modified in place.
         exp: Index of the step that computes exponentials.
         sums_index: Index of the all-reduce of the sums and values.
     """

@@ -1,7 +1,7 @@
-"""Mergeable norms: norms whose all-reduce can be merged with that of the products after them.
+"""Mergeable norms: norms whose all-reduce can be merged with the all-reduce of the next products.
 
 The rewrite `norm_scales` merges them. The steps of a norm compute sums, combine them in an
-all-reduce, and scale the vectors. The products are those of the normalised vectors with matrices.
+all-reduce, and scale the vectors. The products are the normalised vectors multiplied by matrices.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _LINEAR: Final = frozenset(("turn_block", *(kernel.name for kernel in PRODUCTS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeableNorm:
-    """A norm and the matrix products that read the normalised vectors, as indices of their steps.
+    """A norm and the matrix products that read the normalised vectors, as step indices.
 
     Several norms may share one all-reduce of their sums.
 
     Attributes:
-        squares: Consecutive steps that compute the sums of all norms with the same all-reduce.
-        own_squares: The one of these steps that belongs to this norm.
+        squares: Consecutive steps that compute the sums of all norms that share the all-reduce.
+        own_squares: The one among these steps that belongs to this norm.
         reduce: All-reduce of all sums.
         scaling: Scaling of this norm.
         other_scalings: Scalings of the other norms before the products.
         products: All-reduce of the products.
         parts: Offset and width of each product in their buffer.
-        products_live: Steps in which the values in the buffer of the products are live.
-        sums_live: Steps in which the values in the buffer of the sums are live.
+        products_live: Steps in which the products in their buffer are live.
+        sums_live: Steps in which the sums in their buffer are live.
     """
 
     squares: range
@@ -62,15 +62,15 @@ class MergeableNorm:
 
 
 def mergeable_norm(steps: Sequence[SymStep], scaling: int) -> MergeableNorm | None:
-    """Return the norm to which a scaling step belongs, if it can be merged with the next products.
+    """Return the norm that a scaling step belongs to, if it can be merged with the next products.
 
     Args:
         steps: Steps of a block.
         scaling: Index of the scaling step, which is the last step of a norm.
 
     Returns:
-        The norm and the products that read the normalised vectors, as indices of steps; None if
-        they cannot be merged.
+        The norm and the products that read the normalised vectors, as step indices; None if they
+        cannot be merged.
     """
     scale, sums = steps[scaling], address(steps[scaling], "sums")
     reduce_index = next((i for i in reversed(range(scaling)) if is_line(steps[i])), -1)
@@ -117,8 +117,8 @@ def mergeable_norm(steps: Sequence[SymStep], scaling: int) -> MergeableNorm | No
 def _can_follow_products(steps: Sequence[SymStep], scaling: int, other_scalings: Sequence[int], products: int) -> bool:
     """Return whether the scalings of other norms may be moved after the all-reduce of the products.
 
-    They may if they scale other vectors, and if no step reads these vectors before the products are
-    complete.
+    This is possible if they scale other vectors, and no step reads these vectors before the
+    products are complete.
 
     Args:
         steps: Steps of a block.

@@ -1,12 +1,12 @@
 """Rewrite: merge two all-reduces along the same lines if the second does not depend on the first.
 
-In attention, the weights of the softmax and the weighted values are plain sums over cache entries
-once the maxima are known. Both can travel in one message, because the values are divided by the
-sums of the weights afterwards.
+In attention, both the softmax sums and the weighted values are plain sums over cache entries once
+the maxima are known. Both can travel in one message, because the values are divided by the sums of
+the weights afterwards.
 
 1. Two all-reduces with the same pattern along the same lines can be merged if no step between them
    uses the sums of the first one.
-2. The sums of the first one are stored in front of those of the second.
+2. The first one's sums are stored in front of the second one's sums.
 3. One all-reduce combines both.
 """
 
@@ -35,7 +35,7 @@ from wse.compiler.symbolic import SymStep, fixed_number
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Merge pairs of all-reduces along the same lines until no more can be merged.
 
-    The steps are changed in place. ``setting`` is not used.
+    The steps are modified in place. ``setting`` is not used.
     """
     first = 0
     while first < len(block_steps.steps):
@@ -65,12 +65,12 @@ def _partner(steps: Sequence[SymStep], first: int) -> int | None:
 def _merge(c: Context, steps: list[SymStep], first: int, second: int) -> bool:
     """Merge two all-reduces, provided that their buffers can be combined into one.
 
-    Nothing is changed if this is impossible, for example because the value of a buffer comes from
-    an earlier block.
+    If this is impossible, nothing is changed, for example because a buffer's value comes from an
+    earlier block.
 
     Args:
-        c: Context of the phase that is lowered.
-        steps: Steps of a block, changed in place.
+        c: Context of the phase being lowered.
+        steps: Steps of a block, modified in place.
         first, second: Indices of the all-reduces.
 
     Returns:

@@ -1,20 +1,20 @@
 """Rewrite: apply the scale of a norm after the product that follows, and merge their all-reduces.
 
 With y = W (g x) / rms(x), the scale is a single number per token. The sums of a norm are taken
-along the same lines as the partial sums of the product, so both can travel in one message.
-This saves the norm's own all-reduce and its pass over x. With a LayerNorm, y = (W (g x) - mean(x) W
-g) / sigma(x) + W b. The sums are those of x and of its squares, and PEs store W g and W b, which
-are computed before a run.
+along the same lines as the partial sums of the product, so both can travel in one message. This
+saves the norm's own all-reduce and its pass over x. With a LayerNorm, y = (W (g x) - mean(x) W g) /
+sigma(x) + W b. In this case, x and its squares are summed, and PEs store W g and W b, which are
+computed before a run.
 
 For every norm, consisting of sums, their all-reduce and the scaling:
 
-1. Find the products: the next all-reduce along the same lines must be of products with the
-   normalised vectors. Nothing else may read these vectors before it. If the norms of several
-   vectors share one all-reduce, the other vectors must be read after the products.
+1. Find the products: the next all-reduce along the same lines must add up products with the
+   normalised vectors. Nothing else may read these vectors before this all-reduce. If the norms of
+   several vectors share one all-reduce, the other vectors must be read after the products.
 2. Add up values and squares, and multiply x by the gain, in one kernel. The sums of all norms are
    stored in front of the products.
 3. Combine the sums and the products in one all-reduce.
-4. Scale the products. If the normalised vectors are read later, scale them, too; a LayerNorm is
+4. Scale the products. If the normalised vectors are read later, scale them as well; a LayerNorm is
    left unchanged in this case. Then apply the scalings of the other norms.
 """
 
@@ -49,10 +49,10 @@ from wse.number_formats import CODINGS
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge the all-reduce of every norm with that of the products that follow it, where possible.
+    """Merge the all-reduce of each norm with the all-reduce of the products after it, if possible.
 
-    The scale of a norm is a single number per token, so it can be applied to the products instead
-    of their input. ``setting`` is not used.
+    A norm's scale is a single number per token, so it can be applied to the products instead of
+    their inputs. ``setting`` is not used.
     """
     if expert_stage(c) is not None:  # experts in another block read the normalised vectors, too
         return
@@ -76,7 +76,7 @@ def _first_to_merge(c: Context, steps: Sequence[SymStep]) -> tuple[MergeableNorm
 
 
 class _NormSteps(NamedTuple):
-    """Steps that replace a norm if its all-reduce is merged with that of the products after it.
+    """Steps that replace a norm whose all-reduce is merged with the all-reduce of its products.
 
     Attributes:
         summing: Step that computes the sums and multiplies by the gain.
@@ -89,7 +89,7 @@ class _NormSteps(NamedTuple):
 
 
 def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps:
-    """Return the steps that replace an RMSNorm whose all-reduce is merged with that of products."""
+    """Return the steps that replace an RMSNorm whose all-reduce is merged with its products'."""
     scale, products = steps[norm.scaling], steps[norm.products]
     gain: dict[str, Operand] = {"gain": address(scale, "gain"), "offset": number(scale, "offset")}
     sums, first = _own_sums(steps, norm), count(steps[norm.reduce], "elements")
@@ -98,7 +98,7 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormStep
         """Return the step that applies the scale of the norm to one product.
 
         Args:
-            offset: Offset of the product among all products.
+            offset: Offset of the product from the first product.
             N: Width of the product.
         """
         x = replace(sums, offset=first + offset)
@@ -108,10 +108,10 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormStep
 
 
 def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps | None:
-    """Return the steps that replace a LayerNorm whose all-reduce is merged with that of products.
+    """Return the steps that replace a LayerNorm whose all-reduce is merged with its products'.
 
-    Return None if the normalised vectors are read later, or if PEs do not store the products of
-    gain and bias with the weight matrices.
+    Return None if the normalised vectors are read later, or if PEs do not store the products of the
+    weight matrices with the gain and bias.
     """
     scale, products = steps[norm.scaling], steps[norm.products]
     M, gain = count(scale, "M"), address(scale, "gain")
@@ -125,7 +125,7 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSt
         """Return the step that applies the scale of the norm to one product.
 
         Args:
-            offset: Offset of the product among all products.
+            offset: Offset of the product from the first product.
             N: Width of the product.
         """
         gain_products = SymAddress(buffer=vectors, offset=offset // M)
@@ -146,7 +146,7 @@ def _own_sums(steps: Sequence[SymStep], norm: MergeableNorm) -> SymAddress:
 
 
 def _root(scale: SymStep) -> dict[str, Operand]:
-    """Return the operands that all scaling kernels need: tokens, number of features, and epsilon.
+    """Return the operands common to all scaling kernels: tokens, number of features, and epsilon.
 
     Returns:
         Operands by name.
@@ -161,7 +161,7 @@ def _sum_step(steps: Sequence[SymStep], norm: MergeableNorm, kernel: str, **gain
         steps: Steps of a block.
         norm: The norm.
         kernel: Name of the kernel.
-        gain: Operands of the gain.
+        gain: Operands for the gain.
     """
     scale, square = steps[norm.scaling], steps[norm.own_squares]
     sizes = {"M": count(scale, "M"), "K": count(scale, "K")}
@@ -170,12 +170,12 @@ def _sum_step(steps: Sequence[SymStep], norm: MergeableNorm, kernel: str, **gain
 
 
 def _rewrite(c: Context, steps: list[SymStep], norm: MergeableNorm, new_steps: _NormSteps) -> list[SymStep]:
-    """Return the steps of a block after a norm's all-reduce is merged with that of its products.
+    """Return the steps of a block after merging a norm's all-reduce with its products'.
 
     These are phases 2 to 4 of the rewrite.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         steps: Steps of the block.
         norm: The norm.
         new_steps: Steps that replace the norm.
@@ -225,7 +225,7 @@ def _is_read(steps: Sequence[SymStep], at: SymAddress, elements: int) -> bool:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
+    """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
     It is invalid if activations may overflow before they are scaled, if sums are not float32, or if
     a LayerNorm is followed by quantised weights.

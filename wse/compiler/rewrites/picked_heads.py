@@ -1,8 +1,8 @@
-"""Rewrite: divide by the softmax sums only the heads that a row of PEs uses afterwards.
+"""Rewrite: divide only the heads that a row of PEs uses afterwards by the softmax sums.
 
 After latent attention, every PE has the weighted values of all heads, because each row stores cache
 entries that all heads read. A row continues with the heads whose output projection it stores, often
-a single one. With this rewrite it selects these heads and divides them in one kernel, instead of
+a single head. With this rewrite, it selects and divides these heads in one kernel instead of
 dividing all heads first. The quotients are the same.
 """
 
@@ -21,7 +21,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Select the heads that a row of PEs uses before dividing them by the softmax sums.
 
     The other heads need not be divided. Nothing is changed if other steps read the values of all
-    heads. The steps are changed in place. ``setting`` is not used.
+    heads. The steps are modified in place. ``setting`` is not used.
     """
     steps = block_steps.steps
     for pick in [step for step in steps if runs(step, "pick_heads")]:

@@ -1,14 +1,14 @@
 """Rewrite: gather the queries of latent attention from the rows that compute them.
 
-A row computes the queries of its heads, often a part of one head's queries, but every row needs
-those of all heads. Without this rewrite, every row writes zeros in place of the queries of other
-heads, and an all-reduce along columns adds up the rows.
+A row computes the queries of its own heads, often only part of one head's queries, but every row
+needs the queries of all heads. Without this rewrite, every row writes zeros for the queries of
+other heads, and an all-reduce along columns adds up the rows.
 
 1. The rows that share a head add up their contributions in one of these rows.
 2. That row rounds and rotates the queries of its own head. Without the rewrite, every row does so
    for all heads.
-3. The middle row gathers the queries of all heads, which does not have to wait for sums.
-4. The middle row rounds them, which changes nothing, and multicasts them to all rows in the
+3. The middle row gathers the queries of all heads without having to wait for sums.
+4. The middle row rounds the queries, which changes nothing, and multicasts them to all rows in the
    activation type.
 """
 
@@ -45,10 +45,10 @@ from wse_mappings.schedule import Arrival
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Replace the all-reduce of one token's queries by sums per head, a gather and a multicast.
+    """Replace the all-reduce of one token's queries with per-head sums, a gather and a multicast.
 
-    Each row of PEs computes the queries of one head only, so the queries of different heads need
-    not be added up. The steps are changed in place. ``setting`` is not used.
+    Each row of PEs computes the queries of only one head, so the queries of different heads need
+    not be added up. The steps are modified in place. ``setting`` is not used.
     """
     for place in [step for step in block_steps.steps if runs(step, "place_rotated")]:
         index, segments = block_steps.steps.index(place), _rows_of_heads(c)
@@ -89,7 +89,7 @@ def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence
     """Return the steps that gather the queries of all heads instead of adding up over all rows.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         query_steps: The five steps that `_are_queries` recognises.
         segments: First row and number of rows of each head.
     """
@@ -128,7 +128,7 @@ def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
+    """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
     The rewrite needs latent attention and float32 sums.
     """

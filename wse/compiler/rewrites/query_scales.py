@@ -5,10 +5,10 @@ inverse per head. Only then can it scale and rotate the queries and multiply the
 and scores are linear in the queries, and the scale of a head is a single number. The scale can
 therefore be applied to the scores instead, which are few in decode.
 
-1. Queries are multiplied by their gain when their squares are added up, and are rotated while the
-   sums travel.
-2. Scores are computed from queries without their scale. The roots and inverses are computed while
-   the scores are added up over the columns of a head group.
+1. Queries are multiplied by their gain when their squares are added up, and rotated while the sums
+   travel.
+2. Scores are computed from unscaled queries. The roots and inverses are computed while the scores
+   are added up over the columns of a head group.
 3. The scores are scaled.
 
 Keys are scaled as before, because they stay in the cache.
@@ -42,7 +42,7 @@ SCALES: Final = ("rms_scale", "l2_scale")
 
 
 class _Queries(NamedTuple):
-    """Indices of the steps that normalise query heads and compute attention scores from them.
+    """Indices of the steps that normalise query heads and compute attention scores.
 
     Attributes:
         squares: Step that computes sums of squares of the features on each PE.
@@ -60,9 +60,9 @@ class _Queries(NamedTuple):
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Apply the scale of normalised queries to their scores instead, which are fewer.
+    """Scale the attention scores, which are fewer, instead of the normalised queries.
 
-    Only queries whose steps have the expected form are changed. The steps are changed in place.
+    Only queries whose steps have the expected form are changed. The steps are modified in place.
     ``setting`` is not used.
     """
     for scale in [step for step in block_steps.steps if any(runs(step, name) for name in SCALES)]:
@@ -72,14 +72,14 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _queries(steps: Sequence[SymStep], scale: int) -> _Queries | None:
-    """Find the steps that belong to a step that scales queries in place.
+    """Find the steps associated with a step that scales queries in place.
 
     Args:
         steps: Steps of a block.
         scale: Index of the scaling step.
 
     Returns:
-        The steps; None if they do not have the form that can be rewritten.
+        The steps; None if they do not have a form that can be rewritten.
     """
     q, sums = address(steps[scale], "x"), address(steps[scale], "sums")
     earlier_steps, later_steps = range(scale - 1, -1, -1), range(scale + 1, len(steps))
@@ -111,10 +111,10 @@ def _scales(step: SymStep) -> bool:
 
 
 def _scale_scores(block_steps: BlockSteps, at: _Queries) -> None:
-    """Replace the step that scales queries by a step that scales their attention scores.
+    """Replace the step that scales queries with a step that scales their attention scores.
 
     Args:
-        block_steps: The steps of the block, changed in place.
+        block_steps: The steps of the block, modified in place.
         at: Indices of the steps around the scaling.
     """
     steps = block_steps.steps
@@ -170,7 +170,7 @@ def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
     """Return a step that uses vector instructions over heads if the scaling step does.
 
     A vector instruction over heads processes one element of every head. Other kernels process the
-    elements of one head after another.
+    heads one at a time.
 
     Args:
         scale: Step that scales the queries.
@@ -182,7 +182,7 @@ def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
+    """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
     The model must normalise heads, activations must not be float16, and sums must be float32.
     """

@@ -1,4 +1,4 @@
-"""The rewrites of a schedule, and their application to the steps of a block."""
+"""The rewrites in a schedule, and their application to the steps of a block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wse.models.spec import ModelSpec
 
 
 def rewrite(c: Context, block_steps: BlockSteps) -> None:
-    """Apply all rewrites of the phase to the steps of a block, in the order of their positions.
+    """Apply all rewrites of the phase to the steps of a block, in order of position.
 
     A rewrite changes the steps of a layer to save cycles.
     """
@@ -31,7 +31,7 @@ def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
     `joined_tasks`.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         previous_step: Last step of the preceding block.
         step: First step of the block.
     """
@@ -41,14 +41,14 @@ def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
 def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:
     """Return (name, setting) of each rewrite in the requested schedule.
 
-    A rewrite changes the steps of a layer to save cycles. It lists its possible settings, of which
-    the first is returned. Schedule ``baseline`` has no rewrites. Schedule ``optimized`` has all
-    rewrites that are valid for the model and the request. Otherwise the schedule is a
-    comma-separated list of rewrites.
+    A rewrite changes the steps of a layer to save cycles. It lists its possible settings, and the
+    first one is returned. Schedule ``baseline`` has no rewrites. Schedule ``optimized`` has all
+    rewrites that are valid for the model and request. Otherwise the schedule is a comma-separated
+    list of rewrites.
 
     Raises:
         UnknownName: A name is neither a schedule nor a rewrite.
-        BadInput: A requested rewrite is not valid.
+        BadInput: A requested rewrite is invalid.
     """
     if options.schedule == BASELINE:
         return ()

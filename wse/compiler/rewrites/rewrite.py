@@ -23,8 +23,8 @@ def needs(trait: Callable[[ModelSpec], object], fault: str) -> Invalid:
 
     Args:
         trait: Function that returns a true value if a model has the property.
-        fault: Error text for a model without the property, which follows the name of the model,
-            such as "has no router".
+        fault: Error text for a model without the property, appended to the model's name, such as
+            "has no router".
     """
     return lambda spec, options: "" if trait(spec) else f"{spec.name} {fault}"
 
@@ -38,7 +38,7 @@ class Rewrite:
         summary: What the rewrite does, in one sentence.
         source: Where the idea comes from.
         position: Position in the order in which rewrites are applied, lowest first. A rewrite sees
-            the steps that earlier ones have produced.
+            the steps produced by earlier rewrites.
         apply: Function that changes the steps of a block in place, given the context, the steps and
             a setting. It leaves blocks without the expected steps unchanged.
         invalid: Function that returns why the rewrite cannot be used for a model and a request; ""
@@ -61,10 +61,10 @@ class Rewrite:
 
 
 def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
-    """Return why statistics and sums cannot be sent in one message, as text; "" if they can.
+    """Return why statistics and sums cannot be sent in one message; "" if they can.
 
     All elements of a message have the same type. Statistics, such as maxima and sums of squares,
-    are always float32, so the sums must be float32, too (``--accumulate``).
+    are always float32, so the sums must also be float32 (``--accumulate``).
     """
     if options.accumulate != FLOAT32:
         return f"sums are {options.accumulate} but statistics float32, and a message has elements of one type"
@@ -75,4 +75,4 @@ needs_shared_block: Final = needs(
     lambda spec: spec.experts is not None and spec.experts.shared_size,
     "has no shared block in addition to its experts",
 )
-"""The check of a rewrite for models whose tokens all use a shared block in addition to experts."""
+"""Check for rewrites that need a shared block, which all tokens use in addition to experts."""

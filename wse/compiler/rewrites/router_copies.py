@@ -10,9 +10,9 @@ order as before, so all segments have the same values.
 3. The outputs are multicast to the columns of the segment.
 
 The setting is the maximum number of outputs per column. With setting 1, no PE stores more than
-without copies. There is a single segment if the region has too few columns for two, or spans
-several wafers. With several tokens, the outputs are all-reduced along whole rows, and only those of
-the segment in the middle are used.
+without copies. There is a single segment if the region has too few columns for two segments or
+spans several wafers. With several tokens, the outputs are all-reduced along whole rows, and only
+the outputs of the segment in the middle are used.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from wse_mappings.patterns.multicast import multicast
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Replace gathers of router outputs along whole rows by gathers inside column segments.
+    """Replace gathers of router outputs along whole rows with gathers inside column segments.
 
-    Each segment computes all outputs, so the paths are shorter. The steps are changed in place.
-    ``setting`` is not used here, because it has already determined how the outputs are divided over
+    Each segment computes all outputs, so the paths are shorter. The steps are modified in place.
+    ``setting`` is not used here because it has already determined how the outputs are divided over
     columns.
     """
     steps, (length, lines) = block_steps.steps, c.lines(ROWS)

@@ -1,15 +1,15 @@
-"""Rewrite: compute router scores on the columns of its outputs, or for selected experts only.
+"""Rewrite: compute router scores on the columns of the outputs, or for selected experts only.
 
 The outputs of a router are divided over columns. Without this rewrite, an all-reduce sends them to
 every PE, which computes a sigmoid or an exponential of each. This can be avoided in two cases:
 
-1. Sigmoid: each column computes it for its own outputs before they are distributed. If a correction
-   is added for the choice, the column adds it to its own scores and sends both. PEs then do not
-   store the corrections of all experts.
+1. Sigmoid: each column computes the sigmoid of its own outputs before they are distributed. If a
+   correction is added for the selection, the column adds it to its own scores and sends both. PEs
+   then do not need to store the corrections of all experts.
 2. Softmax that is normalised over the selected experts: exp preserves the order, so the experts are
-   selected by their outputs, and exp is computed for the selected ones only.
+   selected by their outputs, and exp is computed only for the selected experts.
 
-Scores are computed as before if a softmax over all experts is needed. That is the case if weights
+Scores are computed as before if a softmax over all experts is needed. This is the case if weights
 are not normalised by their sum, or if groups of experts or a bias determine the choice.
 """
 
@@ -40,13 +40,14 @@ from wse.program.isa.operands import PICO
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Compute router scores on fewer PEs or for fewer experts, where steps have the expected form.
+    """Compute router scores on fewer PEs or for fewer experts, if steps have the expected form.
 
-    A sigmoid is computed only on the column of an output. A softmax over the selected experts is
-    computed only for these. The steps are changed in place. ``setting`` is not used.
+    A sigmoid is computed only on the column that has the output. A softmax over the selected
+    experts is computed only for those experts. The steps are modified in place. ``setting`` is not
+    used.
 
     Raises:
-        WseBug: Afterwards, a PE would correct the scores of all experts, but stores only the
+        WseBug: After the rewrite, a PE would correct the scores of all experts but store only the
             corrections of its own column.
     """
     steps = block_steps.steps
@@ -72,8 +73,8 @@ def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_step
     This is case 1 of the rewrite.
 
     Args:
-        c: Context of the phase that is lowered.
-        block_steps: The steps of the block, changed in place.
+        c: Context of the phase being lowered.
+        block_steps: The steps of the block, modified in place.
         index: Index of the step that computes the scores of all experts.
         live_steps: Steps in which these scores are live.
     """
@@ -94,12 +95,12 @@ def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_step
 
 
 def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
-    """Correct the scores of a column's own outputs, and send scores and corrected scores together.
+    """Correct the scores of a column's own outputs; send original and corrected scores together.
 
     Corrected scores are used only to select experts.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         steps: Steps of the block, changed in place.
         index: Index of the step that corrects scores.
     """
@@ -127,12 +128,12 @@ def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
 
 
 def _score_selected(block_steps: BlockSteps, index: int, live_steps: range) -> None:
-    """Select experts by their outputs, and compute the softmax of the selected ones only.
+    """Select experts by their outputs, and compute the softmax over the selected experts only.
 
     This is case 2 of the rewrite.
 
     Args:
-        block_steps: The steps of the block, changed in place.
+        block_steps: The steps of the block, modified in place.
         index: Index of the step that computes the scores of all experts.
         live_steps: Steps in which these scores are live.
     """
@@ -150,7 +151,7 @@ def _score_selected(block_steps: BlockSteps, index: int, live_steps: range) -> N
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
+    """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
     It is invalid if a softmax over all experts is needed, or if sums are not float32.
     """

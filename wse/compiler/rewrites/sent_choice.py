@@ -1,12 +1,12 @@
 """Rewrite: send the choice of experts to the other parts of a split block.
 
-A stage may end inside a mixture of experts, whose block is then split into parts on consecutive
-stages. Each part contains some features of every expert, and all parts work on the same input
-vectors. Without this rewrite, each part computes the choice of experts again.
+A stage may end inside a mixture of experts. The block is then split into parts on consecutive
+stages. Each part contains some features of every expert, and all parts process the same input
+vectors. Without this rewrite, each part computes the expert selection again.
 
 1. The first part sends its normalised vectors instead of its input. Every row also sends the ids
    and weights of the selected experts, in the activation type.
-2. The other parts use these, without a norm and without a router.
+2. The other parts use this data and need neither a norm nor a router.
 
 Both are implemented in the lowering of norms, routers and transfers between stages (`sends_choice`
 in `wse.compiler.lowering.phase.split_block`), because no single block contains all these steps.
@@ -23,15 +23,15 @@ from wse.compiler.rewrites.rewrite import Rewrite
 from wse.models.spec import ModelSpec
 
 EXACT_INTEGERS: Final = {"bfloat16": 1 << 8, "float16": 1 << 11, "float32": 1 << 24}
-"""For each type, the number up to which all integers can be represented."""
+"""For each type, the number up to which all integers can be represented exactly."""
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Leave the steps of the block unchanged, because lowering has already applied the rewrite."""
+    """Leave the steps of the block unchanged because lowering has already applied the rewrite."""
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a model and a request, as text; "" if it is valid.
+    """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
     The model needs experts, and the activation type must be able to represent all their ids.
     """

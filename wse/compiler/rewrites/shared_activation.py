@@ -1,14 +1,14 @@
 """Rewrite: divide the computation of activation functions between neighbouring PEs of a column.
 
 The products with gate and up are complete on all PEs of a column after their all-reduce. Without
-this rewrite, each of these PEs activates the same n features. With it, each of g neighbours
-activates n / g features and fills in zeros for the others. A sum over the g PEs, which is exact,
+this rewrite, each of these PEs activates the same n features. With this rewrite, each of g
+neighbours activates n / g features and fills in zeros for the others. An exact sum over the g PEs
 gives all n features to each of them.
 
 1. The columns are divided into groups of at least g rows.
 2. Every PE activates its part. If there are fewer features than neighbours, the features of all
-   tokens are divided as one vector. If the activated values are scaled right before and read
-   nowhere else, the PE scales its part only.
+   tokens are divided as one vector. If the input is scaled right before the activation and read
+   nowhere else, the PE scales only its own part.
 3. An all-reduce inside each group combines the parts. If columns store different experts, its
    length depends on the number of (token, expert) pairs. A pair that ends inside a word is padded
    with zeros, which are stored after all pairs.
@@ -50,8 +50,8 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     Without this rewrite, all PEs of a column compute the same values.
 
     Args:
-        c: Context of the phase that is lowered.
-        block_steps: The steps of the block, changed in place.
+        c: Context of the phase being lowered.
+        block_steps: The steps of the block, modified in place.
         setting: Minimum number of neighbouring rows that divide the features.
     """
     rows = c.cut.rows
@@ -71,7 +71,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
-    """Return the last transfer along a line that used a buffer, such as an all-reduce, or None."""
+    """Return the last transfer along a line that used a buffer (such as an all-reduce), or None."""
     return next((step for step in reversed(earlier_steps) if is_line(step) and touches(step, buffer)), None)
 
 
@@ -96,10 +96,10 @@ def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
 
 
 def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> SymStep:
-    """Return a step that scales only those features that the PE activates.
+    """Return a step that scales only the features that the PE activates.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         scaling: Step that scales all features.
         step: The activation.
         groups: Number of groups of rows. The PEs of a group divide the features of a column.
@@ -112,10 +112,10 @@ def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> S
 
 
 def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_tokens: int) -> list[SymStep]:
-    """Return the activation of a part of the features, and the all-reduce that combines the parts.
+    """Return the activation of part of the features, and the all-reduce that combines the parts.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         step: The activation of all features.
         groups: Number of groups of rows. The PEs of a group divide the features of a column.
         line: All-reduce of the activation's input.
@@ -139,7 +139,7 @@ def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_
 
 
 def _whole_words(c: Context, buffer: SymBuffer, elements: int) -> int:
-    """Round a number of elements of a buffer up to whole 32-bit words."""
+    """Round a buffer's element count up to whole 32-bit words."""
     per_word = max(1, WORD_BYTES // ELEMENT_BYTES[c.options.element_type(buffer.view)])
     return ceil_div(elements, per_word) * per_word
 

@@ -2,10 +2,10 @@
 
 The released K-tree uses four colours per level, two for each direction, and two for its multicast.
 However, a PE sends in one direction per level, and neighbouring PEs alternate between two colours.
-Two colours are therefore enough for both chains of a group: the PE in its middle receives one from
-each side. A multicast needs one colour, because a router can forward the words of its PE in both
-directions. A tree of two levels thus needs 5 colours instead of 10. Fewer patterns share colours,
-and fewer routes are rewritten.
+Two colours are therefore enough for both chains of a group: the PE in the middle receives one from
+each side. A multicast needs one colour because a router can forward its PE's words in both
+directions. A two-level tree thus needs 5 colours instead of 10. Fewer patterns share colours, and
+fewer routes are rewritten.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ PATTERNS: Final = (k_tree, multicast, shared_multicast)
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Replace K-trees and multicasts by variants that use the same colours in both directions.
+    """Replace K-trees and multicasts with variants that use the same colours in both directions.
 
-    Colours are a scarce resource of routers. The steps are changed in place. ``setting`` is not
-    used.
+    Colours are a scarce router resource. The steps are modified in place. ``setting`` is not used.
     """
     for index, step in enumerate(block_steps.steps):
         if not is_line(step):

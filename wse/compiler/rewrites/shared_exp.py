@@ -1,11 +1,11 @@
 """Rewrite: divide the exponentials of softmax between the columns of a head group.
 
 A head group is a set of neighbouring columns that share the features of the same heads. Scores are
-all-reduced over its columns. Without this rewrite, each of them computes the same exponentials.
-With it, each of g neighbours computes 1 / g of them and fills in zeros for the others. A sum over
-the g columns, which is exact, gives all of them to each.
+all-reduced over its columns. Without this rewrite, every column computes the same exponentials.
+With this rewrite, each of g neighbours computes 1 / g of the exponentials and fills in zeros for
+the others. An exact sum over the g columns gives all exponentials to each of them.
 
-1. The columns of a group are divided into sets of at least g.
+1. The columns of a group are divided into sets of at least g columns.
 2. Every PE computes its part of the exponentials.
 3. An all-reduce inside each set combines the parts.
 4. Every PE adds up the rounded weights, in the same order as before.
@@ -31,12 +31,12 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Divide the exponentials of every softmax between the columns of a head group.
 
     A head group is a set of neighbouring columns that divide the features of the same heads.
-    Without this rewrite, they all compute the same exponentials. Nothing is changed if the groups
-    do not divide the columns of attention evenly, or have too few columns.
+    Without this rewrite, all of these columns compute the same exponentials. Nothing is changed if
+    the groups do not divide the columns of attention evenly, or have too few columns.
 
     Args:
-        c: Context of the phase that is lowered.
-        block_steps: The steps of the block, changed in place.
+        c: Context of the phase being lowered.
+        block_steps: The steps of the block, modified in place.
         setting: Minimum number of neighbouring columns that divide the exponentials.
     """
     segments, (first, cols) = c.cut.heads.segments, c.cut.attention
@@ -54,8 +54,8 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
     """Return the index of the first step that uses the exponentials of a softmax or their sums.
 
-    The step that computes the sums is inserted before it. Return None if this is impossible because
-    only one of the two steps is in a loop over users.
+    The step that computes the sums is inserted before this step. Return None if that is impossible
+    because only one of the two steps is in a loop over users.
 
     Args:
         steps: Steps of a block.
@@ -67,12 +67,12 @@ def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
 
 
 def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
-    """Return the steps that compute part of the exponentials on each column and combine the parts.
+    """Return steps that compute part of the exponentials on each column and combine the parts.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         step: Step that computes all exponentials on every column.
-        sharers: Minimum number of neighbouring columns that divide them.
+        sharers: Minimum number of neighbouring columns that divide the exponentials.
     """
     segments, kernel = c.cut.heads.segments, kernel_of(step)
     assert kernel is not None

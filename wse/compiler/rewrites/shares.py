@@ -1,7 +1,7 @@
-"""Combination of results that neighbouring PEs on a line have divided between them.
+"""Combination of results from a computation divided between neighbouring PEs on a line.
 
-Each PE has computed a part of the results and has zeros in place of the others. An all-reduce over
-the neighbours adds them up, which is exact.
+Each PE has computed part of the results and has zeros for the others. An all-reduce over the
+neighbours adds them up, which is exact.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ def combine_shares(
     elements: SymNumber,
     pairs: SymAddress | SymNumber = NO_PAIRS,
 ) -> SymStep:
-    """Return the all-reduce that gives each PE the results that its neighbours have computed.
+    """Return the all-reduce that gives each PE the results computed by its neighbours.
 
-    Neighbouring PEs have divided a computation between them. Each has its own results, and zeros in
-    place of the results of the others.
+    Neighbouring PEs have divided a computation between them. Each PE has its own results, and zeros
+    instead of the other PEs' results.
 
     Args:
-        c: Context of the phase that is lowered.
+        c: Context of the phase being lowered.
         template: Step whose rows and op are used.
         axis: Axis of the lines.
-        sets: First PE and length of each segment of a line whose PEs have divided a computation.
+        sets: First PE and length of each line segment whose PEs have divided a computation.
         at: Results of a PE.
         elements: Number of elements.
-        pairs: Address of the number of (token, expert) pairs, as for `line_step`.
+        pairs: Address of the number of (token, expert) pairs; see `line_step`.
     """
     length, lines = c.lines(axis)
     pattern = c.patterns.get(k_tree, length, lines, Arrival.ADD, broadcast=True, segments=tuple(sets), groups=())

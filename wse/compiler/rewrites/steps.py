@@ -23,7 +23,7 @@ _SHIFT = TRANSFERS.index(CacheShift)
 _LINE_OPERANDS = operand_index(AlongLine)
 
 NO_PAIRS: Final = fixed_number(0)
-"""Operand ``count`` of a pattern whose elements do not depend on pairs of tokens and experts."""
+"""Operand ``count`` of a pattern whose element count does not depend on (token, expert) pairs."""
 
 
 def kernel_of(step: SymStep) -> Kernel | None:
@@ -32,12 +32,12 @@ def kernel_of(step: SymStep) -> Kernel | None:
 
 
 def runs(step: SymStep, kernel: str) -> bool:
-    """Return whether a step runs the kernel with a given name."""
+    """Return whether a step runs the named kernel."""
     return step.kind == StepKind.COMPUTE and KERNELS[step.code].name == kernel
 
 
 def is_line(step: SymStep) -> bool:
-    """Return whether a step is a transfer by a pattern along rows or columns (a line step)."""
+    """Return whether a step runs a pattern along rows or columns (a line step)."""
     return step.kind == StepKind.TRANSFER and step.code == _LINE
 
 
@@ -47,14 +47,14 @@ def is_cache_shift(step: SymStep) -> bool:
 
 
 def address(step: SymStep, name: str) -> SymAddress:
-    """Return the operand of a step with a given name, which must be an address in SRAM."""
+    """Return the named operand of a step, which must be an address in SRAM."""
     value = _operand(step, name)
     assert isinstance(value, SymAddress)
     return value
 
 
 def number(step: SymStep, name: str) -> SymNumber:
-    """Return the operand of a step with a given name, which must be a number; 0 if missing."""
+    """Return the named operand of a step, which must be a number; 0 if missing."""
     value = _operand(step, name)
     assert isinstance(value, SymNumber)
     return value
@@ -67,7 +67,7 @@ def count(step: SymStep, name: str) -> int:
 
 
 def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
-    """Return the operand of a step with a given name; 0 if the operand is missing."""
+    """Return the named operand of a step; 0 if missing."""
     return step.operands.get(_index(step)[name], fixed_number(0))
 
 
@@ -78,7 +78,7 @@ def _index(step: SymStep) -> dict[str, int]:
 
 
 def in_place(step: SymStep) -> bool:
-    """Return whether a transfer along lines writes its result to the buffer that it reads.
+    """Return whether a transfer along lines writes its result to the buffer it reads.
 
     The number of elements must not depend on the (token, expert) pairs of a column.
     """
@@ -97,12 +97,12 @@ def pairs_of(step: SymStep) -> SymAddress | SymNumber:
 
 
 def varies_by_pairs_only(value: SymNumber) -> bool:
-    """Return whether a number is constant, or depends only on a column's (token, expert) pairs."""
+    """Return whether a number is constant or depends only on a column's (token, expert) pairs."""
     return not (value.per_slot or value.per_round)
 
 
 def same_lines(a: SymStep, b: SymStep) -> bool:
-    """Return whether two transfers run the same pattern on the same lines, outside of loops."""
+    """Return whether two transfers run the same pattern on the same lines, outside loops."""
     return (a.pattern, a.axis, a.loop, a.overlap) == (b.pattern, b.axis, -1, -1) and all(
         a.operands[i] == b.operands[i] for i in (0, 1)
     )
@@ -132,7 +132,7 @@ def touches_elements(step: SymStep, at: SymAddress, elements: int) -> bool:
 
 
 def _extent(step: SymStep, name: str, operand: SymAddress) -> int | None:
-    """Return how many elements a step may use from an operand's address on; None if unknown."""
+    """Return how many elements a step may use, from an operand's address on; None if unknown."""
     numbers = [value for value in step.operands.values() if isinstance(value, SymNumber)]
     kernel = kernel_of(step)
     if operand.per_round or operand.per_slot_round or not all(value.is_fixed for value in numbers):
@@ -155,7 +155,7 @@ def varies_by_round(step: SymStep) -> bool:
 
 
 def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range | None:
-    """Return the range of steps in which the value that a buffer has at a given step is live.
+    """Return the range of steps in which the value of a buffer at a given step is live.
 
     Args:
         steps: Steps of a block.
@@ -198,7 +198,7 @@ def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
 def compute_step(template: SymStep, kernel: str, **operands: Operand) -> SymStep:
     """Return a step that runs a kernel on the same rows, and for the same op, as another step.
 
-    The new step is outside of loops.
+    The new step is outside loops.
 
     Args:
         template: Step whose rows and op are used.
@@ -222,7 +222,7 @@ def line_step(
 ) -> SymStep:
     """Return a step that runs a pattern in place, on the same rows and op as another step.
 
-    The new step is outside of loops.
+    The new step is outside loops.
 
     Args:
         template: Step whose rows and op are used.
@@ -240,12 +240,12 @@ def line_step(
 
 
 def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNumber], **fields: Any) -> SymStep:
-    """Return a step outside of loops and overlap groups, with the rows and op of another step.
+    """Return a step outside loops and overlap groups, with the rows and op of another step.
 
     Args:
         template: Step whose rows and op are used.
         operands: Operands of the new step, by index.
-        fields: Further fields of the new step.
+        fields: Additional fields of the new step.
     """
     rows = {i: template.operands[i] for i in (0, 1)}
     depends_on_experts = any(isinstance(value, SymNumber) and value.per_pair for value in operands.values())
@@ -260,15 +260,16 @@ def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNum
 
 
 def move_buffer(steps: list[SymStep], live_steps: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:
-    """Replace a buffer in some steps by a part of another buffer.
+    """Replace a buffer in some steps with part of another buffer.
 
-    Rewrites that merge two messages use this to store the elements of both in one buffer.
+    Rewrites that merge two messages use this function to store the elements of both messages in one
+    buffer.
 
     Args:
-        steps: Steps of a block, changed in place.
+        steps: Steps of a block, modified in place.
         live_steps: Indices of the steps to change.
         buffer: Buffer to replace.
-        to: The other buffer. It may be the same buffer, if only the offset changes.
+        to: The other buffer. It may be the same buffer if only the offset changes.
         elements: Offset at which the old buffer's elements start in the other buffer.
     """
     for i in (i for i in live_steps if touches(steps[i], buffer)):

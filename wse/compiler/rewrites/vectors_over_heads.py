@@ -1,9 +1,10 @@
 """Rewrite: let vector instructions of attention run over heads instead of the elements of one head.
 
-A column stores few features of each head, and a row few cache entries, but for many heads. A vector
-over the elements of one head is then too short to amortise the cost of issuing the instruction.
-Vectors over heads are longer and fewer. Their elements are not adjacent, so only one is processed
-per cycle. The order of every sum is unchanged, and a PE uses the variant with fewer cycles.
+A column stores few features of each head, and a row stores few cache entries, but for many heads. A
+vector over the elements of one head is then too short to amortise the cost of issuing the
+instruction. Vectors over heads are longer and fewer. Their elements are not adjacent, so only one
+element is processed per cycle. The order of every sum is unchanged, and a PE uses the variant with
+fewer cycles.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Allow vector instructions over heads in all kernels that have such a variant.
+    """Allow vector instructions over heads in all kernels that support them.
 
-    A vector over heads contains one element of every head instead of the elements of one head. The
-    steps are changed in place. ``setting`` is not used.
+    A vector over heads contains one element of every head instead of all elements of one head. The
+    steps are modified in place. ``setting`` is not used.
     """
     block_steps.steps[:] = [step.copy_with(over_heads=True) if _has_heads(step) else step for step in block_steps.steps]
 

@@ -1,11 +1,12 @@
-"""Rewrite: unpack more codes of quantised weights at a time, where PEs have room.
+"""Rewrite: unpack more quantised weights at a time if PEs have enough free memory.
 
 A PE unpacks a few rows of a tile of codes into scratch memory, multiplies by them, and continues
-with the next rows. Each iteration starts the vector instructions of unpacking again: 5 for codes of
-8 bits, 11 for codes of 4. Their vectors are short if a row has few outputs. With more scratch
-memory there are fewer iterations. The unpacked values and the order of sums do not change.
+with the next rows. Each iteration issues the unpacking vector instructions again: 5 for 8-bit
+codes, 11 for 4-bit codes. Their vectors are short if a row has few outputs. With more scratch
+memory, there are fewer iterations. The unpacked values and the order of sums do not change.
 
-The search finds how many codes a layout has room for (`wse.compiler.search.fitting.unpacking`).
+The search finds how many codes a layout can unpack at a time
+(`wse.compiler.search.fitting.unpacking`).
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Let kernels unpack more quantised weights at a time, with a larger scratch buffer.
 
     Args:
-        c: Context of the phase that is lowered.
-        block_steps: The steps of the block, changed in place.
+        c: Context of the phase being lowered.
+        block_steps: The steps of the block, modified in place.
         setting: Number of codes (quantised weights) to unpack at a time.
     """
     for index, step in enumerate(block_steps.steps):
@@ -39,7 +40,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _needs_codes(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a request, as text; "" if it is valid.
+    """Return why the rewrite is invalid for a request; "" if it is valid.
 
     The weights must be quantised.
     """

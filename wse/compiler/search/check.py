@@ -1,4 +1,4 @@
-"""Checks of a request before a search tries anything."""
+"""Checks of a request before a search starts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _check_experts(spec: ModelSpec, options: Options) -> None:
 
 
 def check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
-    """Check that the requested region fits on the mesh, and that there is work for every wafer.
+    """Check that the requested region fits on the mesh and that there is work for every wafer.
 
     Args:
         spec: Model.

@@ -25,17 +25,17 @@ from wse_mappings.strategies.strategy import Layout
 Cost = Callable[[Program], float]
 
 NEAREST = 4
-"""Maximum number of layouts, fastest first, whose prompts are timed with about the best chunks."""
+"""Maximum number of layouts, fastest first, whose prompts are timed with near-optimal chunks."""
 
 
 class Finalist(NamedTuple):
-    """A layout for which the whole model was compiled, not only a reduced model.
+    """A layout on which the whole model was compiled, not only a reduced model.
 
     Attributes:
         trial: Trial of the layout on a reduced model.
-        saved_by_attention: Fraction of a layer's cycles that is saved by using only some of the
-            columns for attention.
-        unpacking: Trial of unpacking more quantised weights at a time; empty if that saves nothing.
+        saved_by_attention: Fraction of a layer's cycles saved by using only some of the columns for
+            attention.
+        unpacking: Trial that unpacks more quantised weights at a time; empty if that saves nothing.
         trees: The choice with fitted all-reduce trees.
         program: The Program, without weight tiles.
     """
@@ -53,7 +53,7 @@ class Finalist(NamedTuple):
 
 
 class Finalists:
-    """Layouts for which a search has compiled the whole model so far.
+    """Layouts on which a search has compiled the whole model so far.
 
     `search` calls `compile_fastest`, possibly several times with different lists of layouts.
 
@@ -73,14 +73,14 @@ class Finalists:
         self.failures: list[DoesNotFit] = []
 
     def compile_fastest(self, fitting: Sequence[list[Trial]], max_layouts: int, margin: float) -> None:
-        """Compile the whole model on the layouts that serve a request in the fewest cycles.
+        """Compile the whole model on the layouts that complete a request in the fewest cycles.
 
         Layouts that were compiled before, and near-duplicates of compiled layouts, are skipped.
 
         Args:
             fitting: Trials of each layout that fits, the fastest first.
             max_layouts: Maximum number of layouts; 1 without a cost function.
-            margin: Maximum excess of a layout's request cycles over those of the first one, as a
+            margin: Maximum excess of a layout's request cycles over the first layout's, as a
                 fraction.
         """
         compiled: list[Trial] = []
@@ -102,18 +102,17 @@ class Finalists:
     def with_updated_trials(self, trials: Sequence[Trial]) -> list[Trial]:
         """Return the trials of a search, with trials of compiled layouts replaced by newer ones.
 
-        The newer trials contain the chosen chunk size, and the time of prompts with it.
+        The newer trials contain the chosen chunk size and the resulting prompt times.
         """
         return [*(trial for trial in trials if trial.key not in self._trials), *self._trials.values()]
 
     def _duplicate_keys(self, trial: Trial) -> set[object]:
-        """Return the keys by which near-duplicates of a layout are found.
+        """Return the keys that identify near-duplicates of a layout.
 
         No two compiled layouts share a key. For one user, the only key is the layout. For many
         users there are two keys:
 
-        - the layout without the groups of its all-reduces, the placement of experts and the parts
-          of split blocks
+        - the layout without its all-reduce groups, expert placement and parts of split blocks
         - the bytes per PE together with the cycles per token
         """
         if not self._setup.many_users:
@@ -125,13 +124,13 @@ class Finalists:
         """Yield the trials of each layout with suitable prompt chunks, fastest request first.
 
         1. Time the prompts of the first layouts with suitable chunks, and yield these layouts in
-           the order of their request cycles. At most `NEAREST` layouts are timed. Timing stops at a
+           order of their request cycles. At most `NEAREST` layouts are timed. Timing stops at a
            layout whose dominant cycles alone exceed the whole request on another layout.
-        2. Yield the remaining layouts in their given order.
+        2. Yield the remaining layouts in the given order.
 
         Args:
-            fitting: Trials of each layout that fits, in ascending order of their dominant cycles
-                (those of the phase that takes longer).
+            fitting: Trials of each layout that fits, in ascending order of dominant cycles (the
+                cycles of the longer phase).
         """
         sized: list[list[Trial]] = []
         for products in fitting[:NEAREST]:  # 1
@@ -151,7 +150,7 @@ class Finalists:
         The results of `fastest_product_first` are cached.
 
         Args:
-            products: Trials of the layout, one per matrix product of prefill.
+            products: Trials of the layout, one per prefill matrix product.
             preferred: The only product to consider, if the layout supports it; None for all.
         """
         key = products[0].layout, preferred
@@ -160,7 +159,7 @@ class Finalists:
         return self._sized[key]
 
     def _is_too_slow(self, trial: Trial, fastest_trial: Trial, margin: float) -> bool:
-        """Return whether a request exceeds that on the fastest layout by more than a margin.
+        """Return whether a request is slower than on the fastest layout by more than a margin.
 
         Args:
             trial: Trial of the layout.
@@ -170,7 +169,7 @@ class Finalists:
         return request_cycles(self._setup, trial) > (1 + margin) * request_cycles(self._setup, fastest_trial)
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
-        """Compile a layout with one matrix product of prefill after another until one fits.
+        """Compile a layout with each prefill matrix product in order until one fits.
 
         If the products have not been timed, all are compiled, and the cost function decides between
         them later.
@@ -202,9 +201,9 @@ def _compile(setup: TrialSetup, trial: Trial, fitted_names: Collection[str], *, 
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        trial: The layout, with about its best prompt chunk.
+        trial: The layout, with an approximately optimal prompt chunk.
         fitted_names: Names of the rewrites whose settings are fitted to the layout.
-        all_columns: Whether attention uses all columns, instead of a number that is fitted.
+        all_columns: Whether attention uses all columns instead of a fitted number of columns.
 
     Raises:
         DoesNotFit: The layout needs too much SRAM or too many colours.
@@ -229,7 +228,7 @@ def _compile(setup: TrialSetup, trial: Trial, fitted_names: Collection[str], *, 
 def with_cheaper_attention(
     setup: TrialSetup, narrow_finalist: Finalist, fitted_names: Collection[str], cost: Cost
 ) -> Finalist:
-    """Return a compiled layout, or its variant with attention on all columns if that costs less.
+    """Return a compiled layout, or its variant with attention on all columns if that is cheaper.
 
     Sums over some of the columns need additional routes, which leaves fewer colours for other
     routes. Attention on all columns may therefore cost less.
@@ -248,7 +247,7 @@ def with_cheaper_attention(
 
 
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
-    """Return the cycles that fitted all-reduce trees save in a phase, as a trial of a rewrite.
+    """Return the cycles that fitted all-reduce trees save in a phase, as a rewrite trial.
 
     Returns:
         A tuple with the trial; an empty tuple if no trees were fitted.

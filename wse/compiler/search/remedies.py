@@ -25,20 +25,20 @@ from wse_mappings.strategies.catalogue import bundled_strategies
 
 MAX_WAFERS = 256
 NARROWER = ("float16", "int8", "int4")
-"""Weight types that are suggested, widest first. The first one that fits is used."""
+"""Weight types to suggest, widest first. The first one that fits is used."""
 
 
 def smallest_square(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
 ) -> int | None:
-    """Return the side of the smallest square mesh on which the model fits; None if there is none.
+    """Return the side length of the smallest square mesh that fits the model; None if none does.
 
     Args:
         spec: Model.
         wafer: Wafer, whose shorter side limits the mesh.
         software: Costs of the software on the wafer.
         options: What the user requested, without the region.
-        at_least: Minimum side.
+        at_least: Minimum side length.
     """
     largest_side = min(wafer.mesh_rows, wafer.mesh_cols)
     smallest_side = math.isqrt(int(_least_pes(spec, wafer, software, options) / options.wafers))
@@ -51,17 +51,17 @@ def smallest_square(
 def smallest_mesh(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
 ) -> tuple[int, int] | None:
-    """Return rows and columns of the smallest mesh on which the model fits; None if there is none.
+    """Return the rows and columns of the smallest mesh that fits the model; None if none does.
 
-    The mesh is a square if a square suffices. Otherwise the shorter side of the wafer is used
-    fully, and the longer one as far as needed.
+    The mesh is a square if a square suffices. Otherwise the mesh uses the full shorter side of the
+    wafer, and as much of the longer side as needed.
 
     Args:
         spec: Model.
         wafer: Wafer, which limits the mesh.
         software: Costs of the software on the wafer.
         options: What the user requested, without the region.
-        at_least: Minimum side.
+        at_least: Minimum side length.
     """
     side = smallest_square(spec, wafer, software, options, at_least)
     if side is not None:
@@ -88,7 +88,7 @@ def smallest_mesh(
 def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
     """Return the smallest number of wafers on which the model fits.
 
-    If it does not fit on any number that is tried, the largest of these numbers is returned.
+    If it does not fit on any number tried, the largest of these numbers is returned.
 
     Args:
         spec: Model.
@@ -106,7 +106,8 @@ def fewest_wafers_for_whole_layers(
 ) -> int | None:
     """Return the smallest number of wafers on which the model fits without splitting layers.
 
-    Only numbers above the requested one are tried. Return None if the model fits on none of them.
+    Only numbers above the requested one are tried. Return None if the model does not fit on any of
+    them.
 
     Args:
         spec: Model.
@@ -149,7 +150,7 @@ def _most_wafers(spec: ModelSpec) -> int:
 
 
 def fewer_prompts(users: int) -> str:
-    """Return a text that suggests fewer users, each of whom has one prompt."""
+    """Return a text that suggests fewer users, each with one prompt."""
     return "a single prompt" if users == 1 else f"at most {users} prompts"
 
 
@@ -161,11 +162,11 @@ def remedies(
     options: Options,
     fewer_users: Callable[[int], str] = fewer_prompts,
 ) -> list[str]:
-    """Return changes to the request that would make the model fit, as texts for error messages.
+    """Return suggestions, for error messages, of changes to the request that make the model fit.
 
-    Each text suggests one change, by the smallest amount that suffices: a larger mesh, more wafers,
-    another mapping, narrower weights, another placement of experts, a shorter context, fewer users,
-    or shorter verification passes.
+    Each text suggests the smallest sufficient change of one kind: a larger mesh, more wafers, a
+    different mapping, narrower weights, a different expert placement, a shorter context, fewer
+    users, or shorter verification passes.
 
     Args:
         spec: Model.
@@ -173,11 +174,11 @@ def remedies(
         wafer: The part of the wafer that is used.
         software: Costs of the software on the wafer.
         options: What the user requested.
-        fewer_users: Function that returns the text which suggests a given number of users.
+        fewer_users: Function that returns the text for suggesting a given number of users.
     """
 
     def fits_with(**changes: Any) -> bool:
-        """Return whether the request with some options changed fits on the same mesh."""
+        """Return whether the request fits on the same mesh with some options changed."""
         return fits(spec, wafer, software, replace(options, **changes))
 
     as_listed = bool(options.listed)  # more PEs are of no use to regions that stay as they are
@@ -204,7 +205,7 @@ def remedies(
 
 
 def _shorter_pass(options: Options, fits_with: Callable[..., bool]) -> str | None:
-    """Return a text that suggests verifying fewer tokens per pass, or none at all.
+    """Return a text that suggests verifying fewer tokens per pass, or no verification at all.
 
     Return None if neither makes the model fit.
     """
@@ -249,7 +250,7 @@ def _search_mapping(options: Options, wafer_limit: int, fits_with: Callable[...,
         fits_with: Function that returns whether the request fits with some options changed.
 
     Returns:
-        The text; None if that mapping was requested already, or does not fit.
+        The text; None if this mapping was already requested or does not fit.
     """
     if strategy(options.mapping).tries_others:
         return None
@@ -263,7 +264,7 @@ def _search_mapping(options: Options, wafer_limit: int, fits_with: Callable[...,
 def _narrower(spec: ModelSpec, options: Options, fits_with: Callable[..., bool]) -> str | None:
     """Return a text that suggests the widest of the narrower weight types that fits, or None.
 
-    If the request adds up in another type than float32, the text also suggests float32 sums.
+    If the request uses a type other than float32 for sums, the text also suggests float32 sums.
 
     Args:
         spec: Model.
@@ -278,7 +279,7 @@ def _narrower(spec: ModelSpec, options: Options, fits_with: Callable[..., bool])
 
 
 def narrower_types(dtype: str) -> list[str]:
-    """Return the weight types with fewer bits than a given type, for suggestions, widest first."""
+    """Return the weight types to suggest that have fewer bits than a given type, widest first."""
     return [narrower for narrower in NARROWER if _bits(narrower) < _bits(dtype)]
 
 
@@ -288,7 +289,7 @@ def _bits(dtype: str) -> int:
 
 
 def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
-    """Return how many PEs, on all wafers together, are needed to store the weights alone."""
+    """Return the total number of PEs, on all wafers, needed to store the weights alone."""
     weight_bytes = stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type])
     return weight_bytes / max(free_bytes_per_pe(wafer, software), 1)
 
@@ -301,12 +302,12 @@ def _first_passing(values: range, condition: Callable[[int], bool]) -> int | Non
 def largest_passing(low: int, high: int, condition: Callable[[int], bool]) -> int | None:
     """Return the largest value in a range for which a condition is true.
 
-    The condition is assumed to be true for all smaller values as well.
+    The condition is assumed to hold for all smaller values as well.
 
     Args:
         low: Smallest value.
         high: One past the largest value.
-        condition: Function from a value to whether it passes.
+        condition: Function that returns whether a value passes.
 
     Returns:
         The value; None if the range is empty or the condition is false for ``low``.

@@ -30,8 +30,8 @@ class RewriteTrial:
     Attributes:
         name: Name of the rewrite.
         setting: The setting with the fewest cycles.
-        saved_cycles: Cycles per generated token or verification pass that the rewrite saves in
-            combination with all other rewrites in use.
+        saved_cycles: Cycles per generated token or verification pass that the rewrite saves when
+            combined with all other rewrites in use.
     """
 
     name: str
@@ -45,12 +45,12 @@ def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
 
 
 class PayingRewrites(NamedTuple):
-    """The rewrites that save cycles on the fastest layout, and the inputs of trials with them.
+    """The rewrites that save cycles on the fastest layout, and the inputs for trials that use them.
 
     A rewrite changes the steps of a layer to save cycles.
 
     Attributes:
-        setup: Inputs of further trials.
+        setup: Inputs for further trials.
         decode_trials: Rewrites that save cycles in decode.
         verify_trials: Rewrites that save cycles in verification passes; None if they are the same.
     """
@@ -61,7 +61,7 @@ class PayingRewrites(NamedTuple):
 
 
 def paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial) -> PayingRewrites:
-    """Find the rewrites that save cycles, and restrict attention to fewer columns, on one layout.
+    """Find the rewrites that save cycles and restrict attention to fewer columns, on one layout.
 
     The result is used for all other layouts.
 
@@ -90,18 +90,18 @@ def _try_rewrites(
 ) -> tuple[RewriteTrial, ...]:
     """Return the rewrites that save cycles per generated token on a layout.
 
-    A rewrite changes the steps of a layer to save cycles, but does not save any on every layout.
+    A rewrite changes the steps of a layer to save cycles, but may not save any on a given layout.
 
     1. Find the rewrites that save cycles on the most common layer of each kind, which is fast to
        compile.
     2. If layers are split between stages, add the rewrites for such layers that save cycles on the
        whole reduced model (one layer of each kind).
-    3. If the rewrites do not fit in memory together, start again on the whole reduced model, where
+    3. If the rewrites together do not fit in memory, start again on the whole reduced model, where
        combinations that do not fit are excluded.
 
     Args:
-        setup: Inputs that all trials share. Its rewrites are the starting point: all, or none if
-            all together need too many colours.
+        setup: Inputs that all trials share. Its rewrites are the starting point: all rewrites, or
+            none if all of them need too many colours.
         candidates: Rewrites to try.
         trial: Trial with the layout and the prefill product.
         is_forced: Whether all candidates are used, and only their settings are chosen.
@@ -109,7 +109,7 @@ def _try_rewrites(
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
 
     def token_cycles(rewrites: Rewrites) -> float | None:
-        """Return the cycles of a token with the given rewrites; None if the layout does not fit."""
+        """Return the cycles per token with the given rewrites; None if the layout does not fit."""
         return try_layout(replace(setup, rewrites=rewrites), trial.layout, trial.prefill).token_cycles
 
     paying = _rewrites_that_save(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)  # 1
@@ -127,11 +127,11 @@ def _try_rewrites(
 def _with_paying(
     paying: tuple[RewriteTrial, ...], candidates: Sequence[tuple[str, int]], time: Callable[[Rewrites], float | None]
 ) -> tuple[RewriteTrial, ...]:
-    """Add each of several rewrites to the rewrites in use, if adding it saves cycles.
+    """Add each of several rewrites to the rewrites in use if it saves cycles.
 
     Args:
         paying: Rewrites in use.
-        candidates: Further rewrites with their settings, which are tried one after another.
+        candidates: Additional rewrites with their settings, which are tried sequentially.
         time: Function that returns the cycles with some rewrites; None if these are impossible.
 
     Returns:
@@ -215,19 +215,19 @@ def verify_choice(
 def _rewrites_that_save(
     setup: TrialSetup, candidates: Rewrites, time: Callable[[Rewrites], float | None], *, is_forced: bool
 ) -> tuple[RewriteTrial, ...]:
-    """Return the rewrites that save cycles, with their best settings and what each saves.
+    """Return the rewrites that save cycles, with their best settings and savings.
 
-    1. For each rewrite with several settings, choose the setting with the fewest cycles, while all
-       other rewrites are unchanged.
+    1. For each rewrite with several settings, choose the setting with the fewest cycles, leaving
+       all other rewrites unchanged.
     2. Add or remove one rewrite at a time if that saves cycles, or if removing it costs none.
        Repeat until nothing changes. Skip this step if ``is_forced``.
-    3. Compute the cycles that each rewrite saves: the difference if it alone is removed.
+    3. Compute the cycles that each rewrite saves: the difference when only that rewrite is removed.
 
     Args:
         setup: Inputs that all trials share, with the rewrites to start from.
         candidates: Rewrites to try.
         time: Function that returns the cycles with some rewrites; None if these are impossible.
-        is_forced: Whether all rewrites of the setup are used.
+        is_forced: Whether all of the setup's rewrites are used.
     """
 
     def cycles(settings: Mapping[str, int]) -> float:
@@ -241,7 +241,7 @@ def _rewrites_that_save(
     def rank(settings: Mapping[str, int]) -> tuple[float, int]:
         """Return a key for comparing sets of rewrites: cycles, then the number of rewrites.
 
-        Of two sets with equal cycles, the smaller one is better.
+        If two sets have equal cycles, the smaller one is better.
         """
         return cycles(settings), len(settings)
 
@@ -267,12 +267,12 @@ def _rewrites_that_save(
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
-    """Return the rewrites in use without a given one, or with it if it is not in use.
+    """Return the rewrites in use after removing a given one, or adding it if it is not in use.
 
     Args:
         settings: Names of the rewrites in use, mapped to their settings.
         name: The rewrite.
-        setting: Its setting, if it is added.
+        setting: Its setting when it is added.
     """
     if name in settings:
         return {other_name: value for other_name, value in settings.items() if other_name != name}

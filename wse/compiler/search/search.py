@@ -4,7 +4,7 @@ A *layout* is one way to divide the wafers into regions. A *trial* compiles a la
 model, which has one layer of each kind (`wse.compiler.search.reduced`). If there are many layouts,
 only the most promising ones are tried (`wse.compiler.search.exploring.explore`). The fastest become
 *finalists*, which are compiled fully, so the chosen layout is known to fit. The caller's cost
-function decides between them.
+function is used to choose between them.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from wse.models.spec import ModelSpec
 from wse.program.program import Program
 
 FINALISTS, MARGIN = 2, 0.004
-"""Maximum number of layouts to compile fully, and their maximum excess over the fastest one.
+"""Maximum number of layouts to compile fully, and their maximum excess over the fastest.
 
 The excess is a fraction of the cycles of a request on a reduced model: the median error of such a
-comparison, over 45 pairs of layouts of 25 models. If restricting attention to some columns
-saves less than that, the layout is also compiled with attention on all columns.
+comparison, over 45 pairs of layouts of 25 models. If restricting attention to some columns saves
+less than this, the layout is also compiled with attention on all columns.
 """
 
 
@@ -51,11 +51,11 @@ class Breadth(NamedTuple):
 
     Attributes:
         finalists: Maximum number of layouts.
-        margin: A layout is compiled only if the cycles of a request on it exceed those on the
-            fastest layout by at most this fraction. Both are measured on reduced models.
+        margin: A layout is compiled only if its request cycles exceed the fastest layout's by at
+            most this fraction. Both are measured on reduced models.
         whole_wafer_finalists: Maximum number of further layouts that use all PEs of each wafer.
-        many_users: Whether layouts are compared with as many passes in flight as they allow. Only
-            layouts on all PEs of each wafer are then tried.
+        many_users: Whether layouts are compared with as many passes in flight as they allow. In
+            this case, only layouts on all PEs of each wafer are tried.
     """
 
     finalists: int = FINALISTS
@@ -65,7 +65,7 @@ class Breadth(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A layout for which a search has compiled the whole model.
+    """A layout on which a search has compiled the whole model.
 
     Attributes:
         program: The Program, without weight tiles.
@@ -85,8 +85,8 @@ class Compilation:
         program: The chosen Program.
         options, choice: Arguments with which `compile_choice` creates the Program.
         trials: All layouts that were tried.
-        compiled_trials: The trials that were compiled fully, each with the cost of its Program, the
-            chosen one first. The cost is None if there was no choice.
+        compiled_trials: The trials that were compiled fully, chosen trial first, each with the cost
+            of its Program. The cost is None if there was only one option.
         rewrites: Rewrites that save cycles in decode.
         verify_rewrites: Rewrites that save cycles in verification passes; None if they are the
             same.
@@ -108,7 +108,7 @@ def compile_model(
 ) -> Program:
     """Search for the layout with the lowest cost, and return its Program.
 
-    Arguments and errors are those of `search`.
+    For arguments and errors, see `search`.
     """
     return search(spec, wafer, software, options, cost).program
 
@@ -126,13 +126,13 @@ def search(
 
     1. Try the layouts of the mapping on reduced models, with each matrix product that prefill may
        use: all layouts, or with ``timing`` the most promising ones (`explore`).
-    2. With ``timing``, restrict attention to the smallest number of columns that needs no more
-       memory for it. Drop rewrites that save nothing on the fastest layout, separately for decode
-       and for verification passes.
-    3. Compile the layouts with the fastest requests fully, as many as ``breadth`` says: each with
-       its fastest prefill product, the best chunks that fit, and attention columns and all-reduce
-       trees that are fitted to these (`Finalists`).
-    4. Choose the one with the lowest cost.
+    2. With ``timing``, restrict attention to the smallest number of columns that needs no
+       additional memory. Drop rewrites that save nothing on the fastest layout, separately for
+       decode and for verification passes.
+    3. Fully compile the layouts with the fastest requests, as many as ``breadth`` specifies: each
+       with its fastest prefill product, the best chunks that fit, and attention columns and
+       all-reduce trees fitted to these (`Finalists`).
+    4. Choose the Program with the lowest cost.
 
     Args:
         spec: Model to compile.
@@ -148,9 +148,9 @@ def search(
     Raises:
         UnknownName: The mapping, an element type or the prefill product does not exist.
         BadInput: Element types do not match, or the prefill product does not support the model.
-        BadMesh: The region is larger than the mesh or not the square that the requested product
-            needs, or there are more wafers than layers.
-        DoesNotFit: No layout fits. The error is that of the layout that needs the fewest bytes.
+        BadMesh: The region is larger than the mesh or is not a square although the requested
+            product needs one, or there are more wafers than layers.
+        DoesNotFit: No layout fits. The error is the one for the layout that needs the fewest bytes.
     """
     check_names(options)
     check_mesh(spec, wafer, options)
@@ -252,7 +252,7 @@ def fits(
 ) -> bool:
     """Return whether the model fits in any layout, with the smallest chunks.
 
-    Layouts are tried in ascending order of their forecast of bytes.
+    Layouts are tried in ascending order of forecast bytes.
 
     Args:
         spec: Model.
@@ -264,8 +264,8 @@ def fits(
         whole_layers: Whether layers must not be split between stages.
 
     Raises:
-        TooFewColours: Every layout needs too many colours. A larger mesh or more wafers do not
-            change that.
+        TooFewColours: Every layout needs too many colours. A larger mesh or more wafers would not
+            change this.
     """
     check_names(options)
     setup = TrialSetup(

@@ -1,7 +1,7 @@
 """Sizes of weight tiles, without their contents, for compilations that only need sizes.
 
 A search needs nothing else. The sizes depend on the shape of a region and the kind of layer, so
-there are few distinct ones, and each is computed once.
+there are few distinct sizes, and each is computed only once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from wse_mappings.cuts.layer_parts import BLOCK
 
 
 class TileSize(NamedTuple):
-    """Name and size of a weight tile, which is the part of one or more tensors that one PE stores.
+    """Name and size of a weight tile: the part of one or more tensors that one PE stores.
 
     Attributes:
         name: Name of the tile.
@@ -52,9 +52,9 @@ class Sizes(NamedTuple):
     """Functions that return the sizes of a model's weight tiles, with cached results.
 
     Attributes:
-        sizes_of_op: Function from a region and an op to the sizes of the op's tiles.
-        sizes_of_tables: Function from a region and the arguments of `region_tables` to the sizes of
-            the tables.
+        sizes_of_op: Function that maps a region and an op to the sizes of the op's tiles.
+        sizes_of_tables: Function that maps a region and the arguments of `region_tables` to the
+            sizes of the tables.
     """
 
     sizes_of_op: Callable[[RegionShape, Op], list[TileSize]]
@@ -64,7 +64,7 @@ class Sizes(NamedTuple):
 def size_tiles(state: State) -> State:
     """Compute the sizes of all weight tiles, without creating the tiles.
 
-    Fill in ``cuts`` and ``weights`` like the pass `shard`. A search needs only the sizes.
+    This fills in ``cuts`` and ``weights`` like the pass `shard`. A search needs only the sizes.
     """
     sizes, regions = sizes_of(state), regions_of(state)
     weights = [
@@ -84,7 +84,7 @@ def size_tiles(state: State) -> State:
 WITHOUT_TILES: Final[tuple[Pass, ...]] = tuple(size_tiles if step is shard else step for step in PIPELINE)
 """Compiler passes that create Programs without tiles.
 
-Such Programs have the same cycles and traffic. The indices of tiles need most of the memory of a
+Such Programs have the same cycles and traffic. Tile indices take up most of the memory of a
 compilation.
 """
 
@@ -99,7 +99,7 @@ def sizes_of(state: State) -> Sizes:
 
 
 def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tiling) -> Sizes:
-    """Create the functions that compute the sizes of a model's weight tiles."""
+    """Build the functions that compute the sizes of a model's weight tiles."""
 
     def sizes_of_op(region: RegionShape, op: Op) -> list[TileSize]:
         """Return the name, view and elements per PE of each weight tile of an op on a region."""
@@ -124,9 +124,9 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
 
 
 def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
-    """Return whether all experts of an op have tiles of equal size, so that one represents all.
+    """Return whether all experts of an op have tiles of equal size, so that one can represent all.
 
-    That is the case if the features of an expert are a multiple of the number of neighbouring
+    This is the case if an expert's feature count is a multiple of the number of neighbouring
     outputs that share a scale. All experts are then divided into the same runs of outputs.
     """
     codings = [coding_of(spec, matrix, tiling.dtype) for matrix in op.weights]

@@ -1,9 +1,10 @@
 """Fitting of all-reduce trees: choose the number of groups for each line and message length.
 
-An all-reduce is a K-tree: groups of PEs add up in their middles, and the middles add up. The best
-number of groups depends on the length of the line and of the message. Both are those of the chosen
-layout, chunks and rewrites, in all phases. A reduced model (`wse.compiler.search.reduced`) contains
-all of them after lowering. In this module, a *size* is a `TreeSize`: a line and a message length.
+An all-reduce is a K-tree: groups of PEs add up in their middles, and then the middles add up. The
+best number of groups depends on the lengths of the line and of the message. Both follow from the
+chosen layout, chunks and rewrites, in all phases. A reduced model (`wse.compiler.search.reduced`)
+contains all such lengths after lowering. In this module, a *size* is a `TreeSize`: a line and a
+message length.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from wse_mappings.schedule import Arrival
 from wse_mappings.strategies.strategy import Layout
 
 FEWER_GROUPS: Final = (1, 2, 3, 5, 9)
-"""Numbers of groups to try in addition to the one with the fewest relays.
+"""Numbers of groups to try in addition to the number with the fewest relays.
 
 On lines of 17 to 1,170 PEs with 24 to 1,500 words, the fastest of these is at most 2.5 % slower
 than the fastest of all numbers up to 16, and 0.1 % on average.
@@ -42,12 +43,11 @@ than the fastest of all numbers up to 16, and 0.1 % on average.
 
 
 class FittedTrees(NamedTuple):
-    """A compiler choice whose all-reduce trees have numbers of groups that suit their sizes.
+    """A compiler choice in which the number of groups of each all-reduce tree suits its size.
 
     Attributes:
         choice: The choice.
-        saved_cycles: Keys are names of phases; values are the cycles that the trees save in one run
-            of the phase.
+        saved_cycles: Cycles that the trees save in one run of each phase, keyed by phase name.
     """
 
     choice: Choice
@@ -55,7 +55,7 @@ class FittedTrees(NamedTuple):
 
 
 def without_fitted(rewrites: Rewrites) -> Rewrites:
-    """Return the rewrites that a search tries one by one, of the rewrites of a schedule.
+    """Return the rewrites in a schedule that a search tries individually.
 
     Fitted trees and wide unpacking are excluded, because their settings are chosen later for each
     layout.
@@ -64,14 +64,14 @@ def without_fitted(rewrites: Rewrites) -> Rewrites:
 
 
 def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
-    """Choose the number of groups of each all-reduce by the lengths of its line and messages.
+    """Choose the number of groups for each all-reduce from the lengths of its line and messages.
 
     An all-reduce is a K-tree, which reduces within groups of PEs and then among the groups. The
-    default number of groups is the one with the fewest relays.
+    default number of groups minimises the number of relays.
 
     1. Time each size of all-reduces with other numbers of groups.
-    2. Of the sizes that save cycles, choose those that get another number (`_paying_sizes`). More
-       distinct trees need more routes, so the cost of rewriting routes counts, too.
+    2. Among the sizes that save cycles, choose the ones to change (`_paying_sizes`). More distinct
+       trees need more routes, so the cost of rewriting routes is also counted.
 
     Args:
         setup: Inputs that all trials share, with ``timing``.
@@ -98,7 +98,7 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
 
 
 def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[TreeSize]:
-    """Return the sizes of all-reduces to fit, so that a request needs the fewest cycles.
+    """Return the all-reduce sizes to fit so that a request needs the fewest cycles.
 
     A fitted all-reduce uses the number of groups that is best for its size, but may need additional
     routes.
@@ -136,7 +136,7 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
 
 
 def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choice) -> dict[str, float]:
-    """Return how often each phase runs in a request, keyed by the name of the phase.
+    """Return how often each phase runs in a request, keyed by phase name.
 
     Prompt chunks overlap in the stages, so their number is divided by the number of stages.
     """
@@ -148,16 +148,16 @@ def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choic
 def cheapest_groups(
     setup: TrialSetup, pes: int, words: Mapping[int, int], pes_around: tuple[int, int] = (0, 0)
 ) -> Saving:
-    """Return the number of groups with which an all-reduce along a line needs the fewest cycles.
+    """Return the number of groups that minimises the cycles of an all-reduce along a line.
 
     1. Time the number of groups with the fewest relays.
-    2. Compute a lower bound of the cycles for smaller numbers (`least_cycles`).
+    2. Compute a lower bound on the cycles for smaller numbers (`least_cycles`).
     3. Time these numbers, lowest bound first, if their bound is below the best time so far.
 
     Args:
         setup: Inputs that all trials share, with ``timing``.
         pes: Number of PEs that add up their values.
-        words: Keys are indices of stages; values are words per message there.
+        words: Words per message, keyed by stage index.
         pes_around: Numbers of PEs before and after these PEs on the line that also receive the
             sums.
 
@@ -171,7 +171,7 @@ def cheapest_groups(
         to_all = to_all.with_options(segments=((pes_before, pes),), to_all=True)
 
     def cycles(groups: int) -> dict[int, float]:
-        """Return the cycles of the all-reduce with a number of groups, keyed by stage."""
+        """Return the cycles of the all-reduce with the given number of groups, keyed by stage."""
         tree = with_groups(to_all, groups).schedule(setup.options.cache)
         cycles_of_words = {number: timing.line_cycles(tree, number) for number in set(words.values())}
         return {stage: cycles_of_words[number] for stage, number in words.items()}
@@ -195,13 +195,13 @@ def cheapest_groups(
 
 
 def least_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: SoftwareProfile) -> float:
-    """Return a lower bound of the cycles of an all-reduce, from the path of its last word.
+    """Return a lower bound on the cycles of an all-reduce, based on the path of its last word.
 
-    The last word travels along the whole line. It waits at each relay and for the words before it.
-    Wherever a PE receives from two sides, it also waits for the words of the other side.
+    The last word travels along the whole line. It waits at each relay and for the preceding words.
+    Where a PE receives from two sides, it also waits for the words from the other side.
 
     Args:
-        pes: PEs of the line.
+        pes: Number of PEs in the line.
         groups: Number of groups.
         words: Words per message.
         wafer: Wafer.
@@ -216,7 +216,7 @@ def least_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: 
 def with_group_count(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, groups: int
 ) -> Choice:
-    """Return a choice that sets the number of groups of every all-reduce that allows it.
+    """Return a choice that sets the number of groups for every all-reduce that allows it.
 
     Args:
         spec, wafer, software, options: Inputs of the compilation.
@@ -244,15 +244,15 @@ def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:
 
 
 def _sizes(run: BlockRun) -> list[TreeSize]:
-    """Return the distinct sizes of a block's all-reduces whose number of groups may be chosen."""
+    """Return the distinct sizes of a block's all-reduces with a selectable number of groups."""
     return list(dict.fromkeys(step.tree for step in run.block.steps if step.tree is not None))
 
 
 def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
-    """Return the tokens in a user's KV cache halfway through each phase.
+    """Return the number of tokens in a user's KV cache halfway through each phase.
 
     Returns:
-        Keys are names of phases; values are numbers of tokens.
+        Number of tokens, keyed by phase name.
     """
     longest_prompt, context = max(setup.options.prompt_tokens), setup.options.context
     generated_tokens = min(longest_prompt + timing.new_tokens // 2, context)
@@ -260,14 +260,14 @@ def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
 
 
 def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, int]]:
-    """Return the words per message of the all-reduces of each size, for each stage.
+    """Return the words per message for all-reduces of each size, for each stage.
 
     Args:
         state: State after lowering.
-        tokens: Tokens in a KV cache, keyed by the name of the phase.
+        tokens: Number of tokens in a KV cache, keyed by phase name.
 
     Returns:
-        Keys are sizes, then indices of stages; values are numbers of words.
+        Number of words, keyed by size and then by stage index.
     """
     words: dict[TreeSize, dict[int, int]] = defaultdict(dict)
     for phase in (state.phases[number] for number in distinct_phases(state.phases)):

@@ -1,4 +1,4 @@
-"""Trials: what a search remembers of a layout that it has tried on a reduced model."""
+"""Trials: what a search records about a layout that it has tried on a reduced model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from wse_mappings.strategies.strategy import Layout
 
 
 class Timer(NamedTuple):
-    """Functions that time the phases of a request, and the number of tokens to generate.
+    """Functions that time the phases of a request, along with the number of tokens to generate.
 
     Attributes:
         by_step: Function that returns the cycles of each step of some phases of a Program, float64
             ``[steps]`` per phase. Its arguments are the Program and the indices of the phases.
-        new_tokens: Tokens to generate for each user.
+        new_tokens: Number of tokens to generate per user.
         line_cycles: Function that returns the cycles of a pattern on otherwise idle lines, given
             its schedule and the words per message.
     """
@@ -30,10 +30,10 @@ class Timer(NamedTuple):
 
 
 class ChunkTime(NamedTuple):
-    """Cycles of one prompt chunk, on all stages together and on the slowest stage.
+    """Cycles of one prompt chunk, in total over all stages and on the slowest stage.
 
     Attributes:
-        cycles: Cycles on all stages together.
+        cycles: Total cycles on all stages.
         slowest_cycles: Cycles on the slowest stage, after which the next chunk can follow.
     """
 
@@ -41,7 +41,7 @@ class ChunkTime(NamedTuple):
     slowest_cycles: float
 
     def cycles_of_chunks(self, chunks: float) -> float:
-        """Return the cycles of several chunks that follow each other through the stages.
+        """Return the cycles of several chunks that pass through the stages in sequence.
 
         Args:
             chunks: Number of chunks.
@@ -50,10 +50,10 @@ class ChunkTime(NamedTuple):
 
 
 class PromptTime(NamedTuple):
-    """The time of all prompts of a request, if they are divided into chunks of one size.
+    """The time of all prompts of a request when they are divided into equally sized chunks.
 
     Attributes:
-        cycles: Cycles of all prompts together.
+        cycles: Total cycles of all prompts.
         chunk: Tokens per chunk: approximately the fastest size if ``sized``, otherwise one token
             per row.
         shortest: Time of a chunk with one token per row.
@@ -68,13 +68,13 @@ class PromptTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Result of trying a layout on a reduced model, with one matrix product of prefill.
+    """Result of trying a layout on a reduced model, with one prefill matrix product.
 
     A layout is one way to divide wafers into regions. A reduced model has one layer of each kind.
 
     Attributes:
-        layout, prefill: The layout and the matrix product of prefill.
-        needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 if there were not enough
+        layout, prefill: The layout and the prefill matrix product.
+        needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 if there were too few
             colours.
         fits: Whether these bytes fit in the SRAM of a PE.
         token_cycles: Approximate cycles of a generated token; None if the trial was not timed or
@@ -82,8 +82,8 @@ class Trial:
         dominant_cycles: Approximate cycles of the longer part of a request: all prompts, or all
             generated tokens divided by ``passes``. A search compares layouts by this number.
         prompts: Approximate time of all prompts; None if the trial was not timed or does not fit.
-        passes: Passes in flight at the same time, limited by stages and by the KV caches that fit;
-            1 unless the search is for many users.
+        passes: Number of passes in flight concurrently, limited by the stages and by the KV caches
+            that fit; 1 unless the search is for many users.
     """
 
     layout: Layout

@@ -1,7 +1,7 @@
 """Setup of a search: the inputs that all its trials share, and what to try.
 
-It lists the layouts, prefill products and fallbacks to try, and creates the options and the choice
-with which a layout is compiled.
+It lists the layouts, prefill products and fallbacks to try, and creates the options and choice for
+compiling a layout.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from wse_mappings.cuts.expert_groups import AUTO
 from wse_mappings.strategies.strategy import Demand, Layout
 
 SMALLEST_HEAD_CHUNK = 16
-"""Minimum number of vocabulary entries per column at a time. Smaller chunks only add launches."""
+"""Minimum vocabulary entries per column and chunk. Smaller chunks only add launches."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,14 +50,14 @@ class TrialSetup:
     Attributes:
         spec, wafer, software, options: Model, machine, software and request.
         rewrites: Rewrites that all trials use.
-        verify_rewrites: Rewrites for verification passes; None for the same ones.
+        verify_rewrites: Rewrites for verification passes; None to use the same rewrites.
         attention_cols: Maximum number of columns for attention, where it may be restricted; 0 for
             all columns.
         timing: Functions that time Programs; None for trials without times.
         misfits: Stages that are known to need more bytes than a PE has.
         whole_layers: Whether layers must not be split between stages.
-        many_users: Whether layouts are compared with as many passes in flight as they allow.
-            `explore` then tries only layouts on whole wafers.
+        many_users: Whether layouts are compared with as many passes in flight as they allow. In
+            this case, `explore` tries only layouts on whole wafers.
     """
 
     spec: ModelSpec
@@ -74,11 +74,11 @@ class TrialSetup:
 
     @cached_property
     def demand(self) -> Demand:
-        """The request as mapping strategies see it: bytes of the layers, and available wafers."""
+        """The request as seen by mapping strategies: bytes of the layers, and available wafers."""
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:
-        """Return the input of mapping strategies (`demand`), with another placement of experts.
+        """Return the input to mapping strategies (`demand`), with a different expert placement.
 
         Args:
             experts: Placement of experts; None for the requested one.
@@ -89,19 +89,20 @@ class TrialSetup:
 
     @cached_property
     def fits_trees(self) -> bool:
-        """True if the number of groups of each all-reduce is chosen after the layout."""
+        """True if the number of groups for each all-reduce is chosen after the layout."""
         return self.timing is not None and FITTED_TREES in dict(rewrites_of(self.spec, self.options))
 
     @cached_property
     def reserved_bytes(self) -> int:
-        """Bytes of a PE that no layout can use: code, stack and runtime."""
+        """Bytes per PE that no layout can use: code, stack and runtime."""
         return reserved_bytes(self.wafer, self.software)
 
     def layouts(self) -> list[Layout]:
-        """Return the distinct layouts of the requested mapping, layouts with few regions first.
+        """Return the distinct layouts of the requested mapping, with the fewest regions first.
 
         In a search for many users, a mapping that tries all others omits layouts that span several
-        wafers, unless it has no others. In such layouts a single pass uses all wafers.
+        wafers, because a single pass uses all wafers in them. They are kept if there are no other
+        layouts.
 
         Raises:
             BadInput: The mapping has no layout for this model and mesh.
@@ -119,7 +120,7 @@ class TrialSetup:
 
     @cached_property
     def cache_bytes_per_pe(self) -> float:
-        """Bytes of one user's KV cache per PE, averaged over all PEs of all wafers."""
+        """Bytes per PE of one user's KV cache, averaged over all PEs of all wafers."""
         pes = self.options.wafers * self.wafer.mesh_rows * self.wafer.mesh_cols
         return cache_bytes(self.spec, self.options.context, ELEMENT_BYTES[self.options.activation_type]) / pes
 
@@ -129,17 +130,17 @@ class TrialSetup:
         There is at most one pass per stage, and the KV caches of all passes must fit.
 
         Args:
-            reduced: Reduced model of the layout, allocated.
+            reduced: Allocated reduced model of the layout.
         """
         return (
             max(1, min(reduced.users_that_fit() // self.options.batch, reduced.stage_count)) if self.many_users else 1
         )
 
     def fallback_layouts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
-        """Return lists of layouts to try, one after another, if the given layouts do not fit.
+        """Return lists of layouts to try, in order, if the given layouts do not fit.
 
-        The first list has other placements of experts, the second one feed-forward blocks that are
-        split between stages. Empty lists are omitted.
+        The first list has other expert placements, and the second has feed-forward blocks split
+        between stages. Empty lists are omitted.
         """
         with_placements = self.with_other_expert_placements(layouts)
         return [
@@ -165,7 +166,7 @@ class TrialSetup:
         return [layout._replace(block_parts=count) for count in counts for layout in layouts if _keeps_layers(layout)]
 
     def with_other_expert_placements(self, layouts: Sequence[Layout]) -> list[Layout]:
-        """Return variants of layouts with the other placements of experts that the mapping offers.
+        """Return variants of layouts with the other expert placements that the mapping offers.
 
         The result is empty if the request or the baseline schedule determines the placement.
         """
@@ -175,11 +176,11 @@ class TrialSetup:
         return [layout._replace(experts=placement) for placement in placements for layout in layouts]
 
     def products(self, layout: Layout) -> tuple[str, ...]:
-        """Return the matrix products of prefill to try on a layout, least memory last.
+        """Return the prefill matrix products to try on a layout, the one needing least memory last.
 
         MeshGEMM needs square regions of equal size. MeshGEMM with its own copy of the weights is
-        tried only if it is requested, or if decode is not compiled and the copy is therefore the
-        only one. The result is empty if no product is possible.
+        tried only if requested, or if decode is not compiled, so that there is no other copy. The
+        result is empty if no product is possible.
         """
         unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in self.options.phases]
         products = unasked if self.options.prefill is None else [self.options.prefill]
@@ -189,18 +190,18 @@ class TrialSetup:
         return tuple(product for product in products if squares or product == THIN_GEMM)
 
     def options_on(self, layout: Layout) -> Options:
-        """Return the request with the mapping, groups and placement of experts of a layout."""
+        """Return the request with a layout's mapping, groups and expert placement."""
         groups = self.options.groups if layout.groups is None else layout.groups
         experts = self.options.experts if layout.experts is None else layout.experts
         return replace(self.options, mapping=layout.mapping, groups=groups, experts=experts)
 
     def least_choice(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
-        """Return the options and the choice with which a layout needs the least memory.
+        """Return the options and choice that minimise the memory needed by a layout.
 
         Args:
             layout: The layout.
-            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
-            tokens: Length of each prompt, which is a single chunk.
+            prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
+            tokens: Length of each prompt, which forms a single chunk.
         """
         options = replace(self.options_on(layout), prompt_tokens=(tokens,) * self.options.batch)
         return options, self.choice(layout, prefill, tokens, self.smallest_head_chunk(layout))
@@ -208,8 +209,8 @@ class TrialSetup:
     def smallest_head_chunk(self, layout: Layout) -> int:
         """Return the smallest head chunk that is worth trying, in vocabulary entries per column.
 
-        The logits of such a chunk need no more memory than the gate and up projections of a layer,
-        so smaller chunks would hardly reduce the memory of a PE.
+        The logits of such a chunk need no more memory than a layer's gate and up projections, so
+        smaller chunks would hardly reduce memory use.
         """
         spec, (_, cols) = self.spec, layout.region(self.demand)
         expert_features = 0 if spec.experts is None else spec.experts.active * spec.experts.ffn_size
@@ -218,7 +219,8 @@ class TrialSetup:
     def allows(self, needed_bytes: float) -> bool:
         """Return whether a layout that needs ``needed_bytes`` on its fullest PE is acceptable.
 
-        It is if the bytes fit, or if the request is to report overflows instead of refusing them.
+        It is acceptable if the bytes fit, or if the request asks to report overflows instead of
+        refusing them.
         """
         return needed_bytes <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
@@ -227,8 +229,8 @@ class TrialSetup:
 
         Args:
             layout: The layout.
-            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
-            tokens: Tokens per prompt chunk.
+            prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
+            tokens: Number of tokens per prompt chunk.
 
         Raises:
             BadMesh: The regions do not fit on the mesh.
@@ -236,14 +238,14 @@ class TrialSetup:
         return reduced_model(self.spec, self.wafer, self.software, *self.least_choice(layout, prefill, tokens))
 
     def row_tokens(self, layout: Layout, prefill: str) -> int:
-        """Return the tokens of a prompt chunk in which every row of a region has one token.
+        """Return the token count of a prompt chunk in which every row of a region has one token.
 
         With thin GEMM, every row has all tokens of the chunk, so the result is 1.
         """
         return 1 if prefill == THIN_GEMM else layout.region(self.demand)[0]
 
     def least_bytes(self, layout: Layout, prefill: str) -> int:
-        """Return a lower bound of the bytes that a layout needs on its fullest PE.
+        """Return a lower bound on the bytes that a layout needs on its fullest PE.
 
         This is much faster than trying the layout.
 
@@ -258,7 +260,7 @@ class TrialSetup:
         return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
 
     def widest_region(self, layout: Layout, prefill: str) -> int:
-        """Return the number of columns of the widest region of a layout that contains attention."""
+        """Return the number of columns of a layout's widest region that contains attention."""
         plans = self.reduced_model(layout, prefill, 1).state.plans
         return max(plan.cols for plan in plans if any(parts.has_attention for _, parts in plan.layers.parts))
 
@@ -267,8 +269,8 @@ class TrialSetup:
 
         Args:
             layout: The layout.
-            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
-            prefill_chunk: Tokens per prompt chunk.
+            prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
+            prefill_chunk: Number of tokens per prompt chunk.
             head_chunk: Vocabulary entries per column for which logits are computed at a time.
         """
         return Choice(
@@ -292,12 +294,12 @@ class TrialSetup:
         embedding and head.
 
         Args:
-            prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
+            prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
         """
         return prefill == THIN_GEMM and self.options.schedule == OPTIMIZED and self.options.scope == MODEL
 
 
 def _keeps_layers(layout: Layout) -> bool:
-    """Return whether a layout's mapping places each layer in one region, experts included."""
+    """Return whether a layout's mapping places each layer, including experts, in one region."""
     mapping = strategy(layout.mapping)
     return not (mapping.spans_wafers or mapping.experts_apart)

@@ -22,7 +22,7 @@ from wse_mappings.cuts.split import ceil_div
 from wse_mappings.strategies.strategy import Layout
 
 SMALL_CHUNK = 8
-"""Tokens per prompt chunk, or per row on the mesh, in the second trial of a layout."""
+"""Number of tokens per prompt chunk, or per row on the mesh, in the second trial of a layout."""
 
 
 def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
@@ -30,10 +30,11 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
 
     1. Compile with one prompt token at a time. This gives the bytes per PE and the cycles of a
        decoded token. Skip the compilation if an equivalent stage is known not to fit.
-    2. If prompts with such chunks take longer than the generated tokens, compile with a small
-       chunk, too. Bytes and cycles are approximately linear in the tokens per row, so the two
+    2. If prompts with such chunks take longer than the generated tokens, also compile with a small
+       chunk. Bytes and cycles are approximately linear in the number of tokens per row, so the two
        compilations determine the chunk that fits and its cycles. Skip this if the generated tokens
-       alone take more than ``worth_cycles``: the trial is then slower than another one anyway.
+       alone take more than ``worth_cycles``, because the trial is then slower than another one
+       anyway.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -78,16 +79,16 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
 
 
 def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
-    """Try a layout with several matrix products of prefill until its dominant cycles are known.
+    """Try a layout with several prefill matrix products until its dominant cycles are known.
 
-    The dominant cycles are those of the longer part of a request, prompts or generated tokens. The
-    product that needs the least memory is tried first. Other products only make prompts faster,
+    The dominant cycles are the cycles of the longer part of a request, prompts or generated tokens.
+    The product that needs the least memory is tried first. Other products only make prompts faster,
     which does not matter once the generated tokens take longer than the prompts.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         layout: The layout.
-        products: Products for prefill, the one that needs the least memory last.
+        products: Products for prefill, with the least memory-intensive one last.
         worth_cycles: Dominant cycles that the layout should not exceed; see `try_layout`.
 
     Returns:
@@ -116,7 +117,7 @@ def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
 
 
 def dominant_cycles(trial: Trial) -> float:
-    """Return the cycles by which a search compares layouts; 0 for a trial that was not timed."""
+    """Return the cycles that a search compares layouts by; 0 for a trial that was not timed."""
     return trial.dominant_cycles or 0.0
 
 
@@ -129,7 +130,7 @@ def request_cycles(setup: TrialSetup, trial: Trial) -> float:
 
 
 def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial:
-    """Return a trial with the time of its prompts, and its dominant cycles."""
+    """Return a trial with its prompt time and dominant cycles filled in."""
     dominant_cycles = max(prompts.cycles, _generated_cycles(setup, trial) or 0.0)
     return replace(trial, prompts=prompts, dominant_cycles=dominant_cycles)
 
@@ -137,7 +138,7 @@ def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial
 def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred: str | None) -> list[Trial]:
     """Return the trials of a layout with suitable prompt chunks, one per prefill product.
 
-    Products are ordered by the time of all prompts, the fastest first.
+    Products are ordered by total prompt time, fastest first.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -162,15 +163,15 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
 
     Larger chunks need fewer cycles per token; smaller ones keep more stages busy.
 
-    1. Compile with a small chunk. Together with the trial, this gives the bytes and cycles of each
+    1. Compile with a small chunk. Comparison with the trial gives the bytes and cycles of each
        additional token per row.
     2. Find the chunk sizes that fit.
-    3. Extrapolate the time of all prompts for each of them, and choose the fastest.
+    3. Extrapolate the total prompt time for each of these sizes, and choose the fastest.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         trial: Trial with the time of the smallest chunk. It is returned unchanged if larger chunks
-            have already been considered, or if the prompts are too short for them.
+            have already been considered, or if the prompts are too short for larger chunks.
     """
     assert trial.prompts is not None
     step, longest_prompt = setup.row_tokens(trial.layout, trial.prefill), max(setup.options.prompt_tokens)
@@ -224,7 +225,7 @@ def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, token
 
 
 def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites) -> float | None:
-    """Return the approximate cycles of all layers with some rewrites; None without enough colours.
+    """Return the approximate cycles of all layers with some rewrites; None if colours run out.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -257,7 +258,7 @@ def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list
 def _amid_prompt(setup: TrialSetup, program: Program) -> Program:
     """Return a Program whose prompt chunk is in the middle of the longest prompt.
 
-    The cycles of the chunk depend on the number of tokens that are already in the KV cache.
+    The chunk's cycles depend on the number of tokens that are already in the KV cache.
     """
     chunk, *other_phases = program.phases
     cached_tokens = ceil_div(max(setup.options.prompt_tokens) - chunk.tokens, 2)
@@ -284,8 +285,8 @@ def _allocated(
     """Compile a reduced model up to allocation. The results of this function are cached.
 
     Returns:
-        The allocated model, or None if it does not fit although it is required to; and the bytes
-        per PE that each of its stages needs.
+        The allocated model, or None if it is required to fit but does not; and the bytes per PE
+        that each of its stages needs.
 
     Raises:
         DoesNotFit: There are not enough colours.

@@ -67,8 +67,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         yield first
         yield _network_row(result, serving.ttft_s - latency.ttft_s)
         yield from other_rows
-    tokens = f"{count(result.sram.kv_capacity_tokens)} tokens"
-    room = f"{tokens} fit per batch slot" if result.batch > 1 else f"room for {tokens} of KV cache"
+    room = f"room for {count(result.batch * result.sram.kv_capacity_tokens)} tokens of KV cache"
     replica = "" if serving is None or serving.replicas == 1 else " of a replica"
     note = f"of the fullest PE; {room}{replica}"
     yield AnswerRow("SRAM", percent(result.sram.fullest_pe_fraction), note)

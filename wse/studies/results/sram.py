@@ -56,9 +56,8 @@ def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table
         batch: Users whose tokens are decoded in one pass.
         width: Width of the terminal in characters.
     """
-    users = f" in each of {batch} batch slots" if batch > 1 else ""
-    tokens = count(sram.kv_capacity_tokens)
-    note = f"{percent(sram.fullest_pe_fraction)} in use; room for {tokens} tokens of KV cache{users}"
+    tokens = count(batch * sram.kv_capacity_tokens)
+    note = f"{percent(sram.fullest_pe_fraction)} in use; room for {tokens} tokens of KV cache"
     return sram_table(sram.bytes_per_pe, title="SRAM of the fullest PE", note=note, width=width)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.errors import BadInput, UnknownName
+from wse.hardware.quantity import has_unit, read_factor
 from wse.studies.options.settings import SOFTWARE, WAFER, machine_numbers, read_setting
 
 DEFAULT: Final = "default"
@@ -28,6 +29,8 @@ SHORT_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "host": ("wafer.host_round_trip_s",),
 }
 """Short names of constants of the machine. "arithmetic" stands for all elements per cycle of a PE."""
+TIMES: Final = ("latency", "host")
+"""Short names of durations. They need a unit, because a wrong guess would be off by a factor of 1,000."""
 DEFAULTS: Final = "clock=x2,sram=x2,hop=x0.5,arithmetic=x2,dispatch=x0.5,latency=x0.5,bandwidth=x2,host=x0.5"
 """The changes that ``default`` stands for."""
 
@@ -82,6 +85,9 @@ def _read(piece: str, option: str) -> Change:
         raise BadInput(message)
     if name not in SHORT_NAMES and not name.startswith((WAFER, SOFTWARE)):
         raise UnknownName("change", name, [*SHORT_NAMES, *machine_numbers()], place=option)
+    if name in TIMES and read_factor(value) is None and not has_unit(value):
+        message = f"{option} {piece}: a duration needs a unit; give {name}={value}us, {name}={value}ns or a factor"
+        raise BadInput(message)
     settings = tuple(f"{number}={value}" for number in SHORT_NAMES.get(name, (name,)))
     for setting in settings:
         read_setting(setting, option)

@@ -1,1 +1,1 @@
-"""State of the lowering of one phase: its steps, its buffers, and what all ops know."""
+"""State of the lowering of one phase: its steps, its buffers, and the context shared by all ops."""

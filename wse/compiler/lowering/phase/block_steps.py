@@ -1,4 +1,4 @@
-"""Steps of a block while it is open: lowering adds steps to it, and rewrites change them."""
+"""Steps of a block that is still open: lowering adds steps, and rewrites change them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from wse.compiler.symbolic import Block, Loops, SymAddress, SymBuffer, SymStep
 
 @dataclass(slots=True, kw_only=True)
 class BlockSteps:
-    """The steps of a block while the block is open: lowering adds steps, rewrites change them.
+    """The steps of a block that is still open: lowering adds steps, and rewrites change them.
 
     A block is a list of steps that equivalent layers share.
 
     Attributes:
         steps: The steps in order. The steps of a loop are consecutive.
         iterations: Number of iterations of each loop.
-        groups: Number of overlap groups, whose steps run at the same time.
+        groups: Number of overlap groups; the steps of a group run concurrently.
         over_users: Indices of the loops that have one iteration per user.
     """
 
@@ -27,7 +27,7 @@ class BlockSteps:
     over_users: set[int] = field(default_factory=set)
 
     def to_block(self, requests: Iterable[SymBuffer]) -> Block:
-        """Return the block with these steps, after which the steps must not be changed.
+        """Return the block with these steps, which must not be changed afterwards.
 
         Args:
             requests: Buffers to list first among the block's buffers, in this order.
@@ -50,11 +50,11 @@ class BlockSteps:
         )
 
     def add_group(self) -> dict[str, int]:
-        """Add an empty overlap group, whose steps will run at the same time.
+        """Add an empty overlap group, whose steps will run concurrently.
 
         Returns:
-            Values of the fields ``loop`` and ``overlap`` that a step of the group must have. The
-            group is also a loop of one iteration.
+            Values of ``loop`` and ``overlap`` for steps in the group. The group is also a loop with
+            one iteration.
         """
         self.iterations.append(1)
         self.groups += 1
@@ -63,16 +63,16 @@ class BlockSteps:
     def group_of_pattern(self, index: int) -> dict[str, int] | None:
         """Return the overlap group of a step that runs a pattern, so that other steps can join it.
 
-        The steps of an overlap group run at the same time. A step outside any group gets a new
-        group.
+        The steps of an overlap group run concurrently. If the step is not in a group, a new group
+        is created for it.
 
         Args:
             index: Index of the step that runs the pattern.
 
         Returns:
-            Values of the fields ``loop`` and ``overlap`` that a step of the group must have. None
-            if no step can be added in parallel with the pattern: it is in a chain (a sequence of
-            steps within a group), in a loop of several iterations, or in a loop without a group.
+            Values of ``loop`` and ``overlap`` for steps in the group. None if no step can run in
+            parallel with the pattern because it is in a chain (a sequence of steps within a group),
+            in a loop with several iterations, or in a loop without a group.
         """
         step = self.steps[index]
         if step.in_chain or (step.loop >= 0 and (step.overlap < 0 or self.iterations[step.loop] > 1)):
@@ -84,7 +84,7 @@ class BlockSteps:
     def end_of_group(self, index: int) -> int:
         """Return the index after the last step in the overlap group of the step at ``index``.
 
-        The steps of an overlap group are consecutive and run at the same time.
+        The steps of an overlap group are consecutive and run concurrently.
         """
         end = index + 1
         while end < len(self.steps) and self.steps[end].overlap == self.steps[index].overlap >= 0:

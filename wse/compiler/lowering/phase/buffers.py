@@ -1,4 +1,4 @@
-"""Buffers and patterns of all phases, each created at its first request."""
+"""Buffers and patterns of all phases, each created when first requested."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Patterns:
         self.calls: list[PatternCall] = []
 
     def get(self, make: Callable[..., LineSchedule], *args: Any, **options: Any) -> int:
-        """Return the index of the pattern ``make(*args, **options)``, which is added if it is new.
+        """Return the index of the pattern ``make(*args, **options)``, adding it if it is new.
 
         Args:
             make: Function that creates the messages of a pattern, such as `k_tree`.
@@ -40,7 +40,7 @@ class Patterns:
         return self.index_of(PatternCall(make, args, tuple(sorted(options.items()))))
 
     def index_of(self, call: PatternCall) -> int:
-        """Return the index of the pattern that a call creates; a new pattern is added."""
+        """Return the index of the pattern that a call creates, adding the pattern if it is new."""
         key = (call.make.__name__, call.args, call.options)
         if key not in self._index:
             self._index[key] = len(self.schedules)
@@ -71,14 +71,14 @@ class Buffers:
         return (stage, name) in self._tiles
 
     def get(self, stage: int, name: str, elements: int, view: str, use: str, *, permanent: bool = False) -> SymBuffer:
-        """Return the buffer of a name, created if it is new or enlarged to at least ``elements``.
+        """Return the named buffer, created or enlarged to at least ``elements`` if necessary.
 
         Args:
             stage: Stage of the buffer.
             name: Name of the buffer.
             elements: Minimum number of elements.
             view: How the elements are read, such as ``act`` for activations or ``f32``.
-            use: Purpose under which reports count the buffer's SRAM, such as ``kv``.
+            use: Purpose under which reports list the buffer's SRAM, such as ``kv``.
             permanent: Whether the contents survive from one phase to the next.
 
         Raises:
@@ -98,7 +98,7 @@ class Buffers:
         return buffer
 
     def take_requests(self) -> dict[SymBuffer, int]:
-        """Return the buffers requested since the last call of this method, and start a new record.
+        """Return the buffers requested since the last call to this method, and start a new record.
 
         Returns:
             The buffers in the order of their first request, each with the maximum number of
@@ -108,13 +108,13 @@ class Buffers:
         return requests
 
     def buffers_of_layer(self, layer_requests: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:
-        """Return buffers on which a layer can run the steps of an equivalent layer.
+        """Return the buffers with which a layer can run the steps of an equivalent layer.
 
         Equivalent layers have the same steps, which are lowered only once. Each layer runs them on
         its own buffers.
 
         Args:
-            layer_requests: Buffers of the layer that was lowered, with their numbers of elements.
+            layer_requests: Buffers of the lowered layer, with their element counts.
             stage: Stage of the layer that reuses the steps.
             layer: Index of the layer that reuses the steps.
 

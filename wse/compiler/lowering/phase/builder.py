@@ -1,8 +1,8 @@
-"""Builder of one phase: collects symbolic steps in blocks, with loops and overlap groups.
+"""Builder of one phase, which collects symbolic steps in blocks, with loops and overlap groups.
 
 Lowering functions add kernels and transfers to a `PhaseBuilder`. The steps of a layer form a block,
 which is closed when the layer ends. Before that, rewrites may change the steps of the block, which
-they get as `BlockSteps`. The steps of an overlap group run at the same time.
+are passed to them as `BlockSteps`. The steps of an overlap group run concurrently.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from wse.program.transfers.transfer_types import TRANSFERS
 
 
 class PhaseBuilder:
-    """Builder of one phase: lowering functions add steps, which it collects in blocks.
+    """Builder of one phase, which collects in blocks the steps that lowering functions add.
 
-    A block has the steps of one layer, or of ops outside of layers. Callers set ``stage`` and
+    A block contains the steps of one layer, or of ops outside layers. Callers set ``stage`` and
     ``op`` before they add steps.
 
     Attributes:
         rows: Rows of the region of each stage.
         rewrite: Function that rewrites the steps of a block before the block is closed; None for no
             rewriting.
-        joins: Function that returns whether a step can run in the same task as the step before it,
-            on the same stage.
+        joins: Function that returns whether a step can run in the same task as the previous step on
+            the same stage.
         stage: Index of the current stage.
         op: Index of the current op.
         runs: Closed blocks so far, each with the stage and the buffers on which it runs.
@@ -70,8 +70,8 @@ class PhaseBuilder:
         buffers.
 
         Args:
-            requests: Buffers to list first among the block's buffers, in this order. A run of the
-                block for another layer replaces the buffers by position.
+            requests: Buffers to list first among the block's buffers, in this order. When another
+                layer runs the block, the buffers are replaced by position.
         """
         block = self._block.to_block(requests)
         if block.steps:
@@ -80,13 +80,13 @@ class PhaseBuilder:
         return block
 
     def add_run(self, block: Block, stage: int, op: int, buffers: tuple[SymBuffer, ...]) -> None:
-        """Add a run of a closed block on given buffers, after the existing runs.
+        """Append a run of a closed block on the given buffers.
 
         Args:
             block: The block.
             stage: Stage on which the block runs.
             op: Index of the first op.
-            buffers: Buffers that replace those of the block, in the same order.
+            buffers: Buffers that replace the block's buffers, in the same order.
         """
         step = loop = group = 0
         runs_in_previous_task = False
@@ -140,15 +140,15 @@ class PhaseBuilder:
         only_row: int | None = None,
         count: SymBuffer | None = None,
     ) -> None:
-        """Add a transfer that runs a pattern along all rows or all columns of the region.
+        """Add a transfer that runs a pattern along all rows or columns of the region.
 
         Args:
             pattern: Index of the pattern.
             axis: ROWS for patterns along rows, COLUMNS for patterns along columns.
             source: Elements to send.
             elements: Number of elements per PE.
-            target: Where arriving elements are written or added; None for ``source``.
-            only_row: Row that takes part; None for all rows.
+            target: Where arriving elements are written or accumulated; None for ``source``.
+            only_row: Participating row; None for all rows.
             count: Buffer from which PEs read the number of (token, expert) pairs, if ``elements``
                 depends on it.
         """
@@ -171,14 +171,14 @@ class PhaseBuilder:
         """Add a transfer of a given kind.
 
         Args:
-            kind: Class of the transfer, which names its operands.
+            kind: Class of the transfer, which defines the operand names.
             source: Elements to send.
             pattern: Index of the pattern; -1 for transfers without one.
             axis: Axis of the pattern's lines.
-            only_row: Row that takes part; None for the whole region.
+            only_row: Participating row; None for the whole region.
             by_choice: FROM_CHOSEN or TO_CHOSEN of `wse.program.transfers.patterns` if only wafers
-                with selected experts take part; 0 if all do.
-            operands: Further operands of the kind by name; 0 for those that are not given.
+                with selected experts participate; 0 if all do.
+            operands: Additional operands of the kind, by name. Omitted operands are 0.
 
         Raises:
             WseBug: The kind has no such operand.
@@ -205,7 +205,8 @@ class PhaseBuilder:
 
         Args:
             iterations: Number of iterations.
-            over_users: Whether there is one iteration per user, whose counters the steps depend on.
+            over_users: Whether there is one iteration per user, with steps that depend on that
+                user's counters.
         """
         if self._loop >= 0:
             message = "loops must not be nested"
@@ -222,7 +223,7 @@ class PhaseBuilder:
     def overlap(self) -> Iterator[None]:
         """Put the steps that are added in a ``with`` block into an overlap group.
 
-        The steps of a group run at the same time.
+        The steps of a group run concurrently.
         """
         self._enter()
         self._overlap = self._block.groups
@@ -231,13 +232,13 @@ class PhaseBuilder:
         self._overlap = -1
 
     def phase(self, name: str, tokens: int, user: int, cached: int, *, on_mesh: bool) -> SymPhase:
-        """End the last block of steps and return the phase. The builder cannot be used afterwards.
+        """Close the last block of steps and return the phase. The builder is then unusable.
 
         Args:
             name: Name of the phase.
-            tokens: Tokens that the phase processes.
+            tokens: Number of tokens that the phase processes.
             user: Index of the user; -1 for decode.
-            cached: Tokens in the KV cache before the phase.
+            cached: Number of tokens in the KV cache before the phase.
             on_mesh: Whether the tokens are divided over the rows of the mesh.
         """
         self.rewrite_steps()
@@ -265,7 +266,7 @@ class PhaseBuilder:
         pattern: int = -1,
         depends_on_experts: bool = False,
     ) -> None:
-        """Append a step of the current op and stage, inside the current loop and overlap group."""
+        """Append a step to the current op and stage, inside the current loop and overlap group."""
         if view not in VIEWS:
             raise ValueError(view)
         self._enter()

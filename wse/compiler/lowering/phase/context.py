@@ -1,10 +1,11 @@
-"""Context of a lowering: what the lowering functions of all ops know, and where they add steps.
+"""Lowering context: the information shared by all lowering functions, and where they add steps.
 
-A lowering function gets the context and an op. It asks the context for buffers, tiles and patterns,
-and adds steps to the context's builder. These functions have short names for sizes:
+A lowering function is called with the context and an op. It requests buffers, tiles and patterns
+from the context, and adds steps to the context's builder. These functions use short names for
+sizes:
 
 - H and Hk: query and KV heads per column
-- F: features of a head per column
+- F: features per head on a column
 - M: tokens
 - d: hidden features per PE
 - P: rows of a square region
@@ -34,7 +35,7 @@ from wse_mappings.patterns.multicast import diagonal_multicast
 
 @dataclass(kw_only=True)
 class Context:
-    """State of the lowering of one phase: inputs that it reads, and parts that it may change.
+    """State of the lowering of one phase: the inputs it reads, and the parts it may change.
 
     Attributes:
         spec, wafer, options, choice: Inputs of the compilation.
@@ -44,13 +45,13 @@ class Context:
         buffers, patterns: Buffers and patterns of all phases.
         on_mesh: Whether the tokens are divided over rows. Otherwise every PE processes all tokens.
         name: Name of the phase.
-        chunk: Tokens that the phase processes.
+        chunk: Number of tokens that the phase processes.
         user: Index of the user; -1 for decode.
-        cached: Tokens in the KV cache before the phase.
+        cached: Number of tokens in the KV cache before the phase.
         last: Whether the phase also computes the next token.
         parts: Parts of a layer whose ops are being lowered.
-        tokens: Tokens that a PE processes: the chunk, or the maximum per row if the tokens are
-            divided over rows. In decode, one token of each user.
+        tokens: Number of tokens that a PE processes: the chunk, or the maximum per row if the
+            tokens are divided over rows. In decode, one token per user.
         stream: Address of the residual stream.
     """
 
@@ -81,33 +82,32 @@ class Context:
 
     @property
     def decodes(self) -> bool:
-        """True if the phase decodes one token of each user."""
+        """True if the phase decodes one token per user."""
         return self.name == DECODE
 
     @property
     def verifies(self) -> bool:
-        """True if the phase verifies several tokens of one user, with an id after each token."""
+        """True if the phase verifies several tokens of one user and computes an id after each."""
         return self.name == VERIFY
 
     @property
     def cut(self) -> RegionCut:
         """How the model's dimensions are divided over the PEs of the current region.
 
-        If a layer is split between regions, this is the division for the parts of the layer that
-        are being lowered.
+        If a layer is split between regions, this is the division for the parts being lowered.
         """
         stage = self.builder.stage
         return self.cuts_of_parts.get((stage, self.parts)) or self.cuts[stage]
 
     @property
     def heads(self) -> tuple[int, int, int, int]:
-        """Per column of PEs: query heads, KV heads, queries per KV head, and features per head."""
+        """Query heads, KV heads, queries per KV head, and features per head, per PE column."""
         kv_heads, queries_per_kv = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv // self.cut.heads.copies
         return kv_heads * queries_per_kv, kv_heads, queries_per_kv, self.cut.heads.features_per_head
 
     @property
     def rotated_size(self) -> int:
-        """Number of rotated features (rotary embedding) of each head that a column stores.
+        """Number of rotated features (rotary embedding) per head that a column stores.
 
         They are stored before the other features of the head.
         """
@@ -117,18 +117,18 @@ class Context:
     def rewrites(self) -> dict[str, int]:
         """Names of the rewrites that apply to the phase, mapped to their settings.
 
-        A rewrite changes the steps of a layer to save cycles. The meaning of its setting, an
-        integer, depends on the rewrite; rewrites without settings have 1.
+        A rewrite changes the steps of a layer to save cycles. Its setting is an integer whose
+        meaning depends on the rewrite; it is 1 for rewrites without settings.
         """
         verify_rewrites = self.choice.verify_rewrites if self.verifies else None
         return dict(self.choice.rewrites if verify_rewrites is None else verify_rewrites)
 
     @property
     def router_columns(self) -> int:
-        """Number of neighbouring columns that together compute all outputs of a router of experts.
+        """Number of neighbouring columns that together compute all outputs of an expert router.
 
-        These are all columns of the region. With the rewrite `router_copies`, the columns form
-        several segments, each of which computes all outputs; the number is then that of one
+        Normally, these are all columns of the region. With the rewrite `router_copies`, the columns
+        form several segments, each of which computes all outputs. The number then refers to one
         segment.
         """
         assert self.spec.experts is not None
@@ -148,26 +148,26 @@ class Context:
         """Return a buffer of the current stage for a temporary value.
 
         Args:
-            name: Name. The same name stands for the same buffer in all phases.
+            name: Name. The same name refers to the same buffer in all phases.
             elements: Minimum number of elements.
             view: How the elements are read, such as ``act`` for activations or ``acc`` for sums.
-            use: Purpose under which reports count the buffer's SRAM.
+            use: Purpose under which reports list the buffer's SRAM.
         """
         return self.buffers.get(self.builder.stage, name, elements, view, use)
 
     @property
     def normed_hidden(self) -> SymBuffer:
-        """Buffer of the normalised hidden vectors, the input of attention or feed-forward."""
+        """Buffer of the normalised hidden vectors, the input to attention or feed-forward."""
         return self.temp("normed", self.tokens * self.cut.hidden_per_pe, "act")
 
     def prompt_ids(self, elements: int) -> SymAddress:
         """Return the address of the token ids of a prompt chunk.
 
-        The buffer of ids starts with the next id of each user. The ids of the chunk may overwrite
-        only the id of the last user, whose prompt is processed last.
+        The buffer of ids starts with the next id of each user. The chunk's ids may overwrite only
+        the last user's id, because that user's prompt is processed last.
 
         Args:
-            elements: Number of ids of the chunk, padding included.
+            elements: Number of ids in the chunk, including padding.
         """
         other_users = self.options.batch - 1
         return SymAddress(buffer=self._ids(other_users + elements), offset=other_users)
@@ -175,10 +175,9 @@ class Context:
     def next_ids(self) -> SymAddress:
         """Return the address of the token ids that this phase reads or writes.
 
-        - decode: one id for each user
+        - decode: one id per user
         - prefill: the id of the phase's user
-        - verification: the ids of the tokens of the pass, which are stored after the ids of all
-          users
+        - verification: the ids of the tokens in the pass, stored after the ids of all users
         """
         batch = self.options.batch
         if self.verifies:
@@ -192,11 +191,11 @@ class Context:
     def cache(self, name: str, elements: int) -> SymAddress:
         """Return the address of one user's key cache or value cache.
 
-        The user is that of the phase, or of the iteration in a loop over users.
+        The user is the phase's user or, in a loop over users, the user of the current iteration.
 
         Args:
             name: Name of the buffer with the caches of all users.
-            elements: Elements of one user's cache on a PE.
+            elements: Number of elements in one user's cache on a PE.
         """
         batch = self.options.batch
         buffer = self.buffers.get(self.builder.stage, name, batch * elements, "act", "kv", permanent=True)
@@ -207,18 +206,18 @@ class Context:
         return self.buffers.tile(self.builder.stage, name)
 
     def own_tile(self, tensor: str) -> SymBuffer:
-        """Return the buffer with the second copy of a weight tile, which is used only in prefill.
+        """Return the buffer with the second copy of a weight tile, used only in prefill.
 
-        Prefill by MeshGEMM needs another layout of the weights than decode.
+        Prefill by MeshGEMM needs a different weight layout from decode.
         """
         return self.buffers.tile(self.builder.stage, prefill_tile_name(tensor))
 
     def hidden_vector(self, name: str, use: str) -> SymBuffer:
         """Return a trained vector, such as a gain, divided over PEs like the hidden vectors.
 
-        In prefill by MeshGEMM, hidden vectors are divided over columns. If PEs store only the tiles
-        of decode, in which such vectors are divided over rows, the PEs on the diagonal first send
-        the vector along their columns.
+        In prefill by MeshGEMM, hidden vectors are divided over columns. If PEs store only the
+        decode tiles, in which such vectors are divided over rows, the PEs on the diagonal first
+        send the vector along their columns.
 
         Args:
             name: Name of the vector.
@@ -234,7 +233,7 @@ class Context:
         return by_column
 
     def groups(self, length: int) -> tuple[int, ...] | None:
-        """Return the groups in each level, except the last, of a K-tree all-reduce along a line.
+        """Return the number of groups per level, except the last, of a K-tree all-reduce on a line.
 
         A K-tree reduces within groups of PEs, then among the groups, level by level.
 
@@ -252,7 +251,7 @@ class Context:
         return (equal_group_count(length) if self.options.groups == EQUAL_GROUPS else self.options.groups,)
 
     def lines(self, axis: int) -> tuple[int, int]:
-        """Return the length and the number of the lines of PEs along an axis of the current region.
+        """Return the length and number of the lines of PEs along an axis of the current region.
 
         Args:
             axis: ROWS for the rows of the region, COLUMNS for its columns.
@@ -260,6 +259,6 @@ class Context:
         return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
 
     def enter_stage(self, stage: int) -> None:
-        """Continue lowering on another stage, with the residual stream in its buffer there."""
+        """Continue lowering on another stage, with the residual stream in that stage's buffer."""
         self.builder.stage = stage
         self.stream = SymAddress(buffer=self.temp("x", self.tokens * self.cut.hidden_per_pe, "act"))

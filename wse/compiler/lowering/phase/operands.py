@@ -1,4 +1,4 @@
-"""Operands of steps: lowering gives them by name, and as addresses, numbers or whole buffers."""
+"""Operands of steps: lowering passes them by name, as addresses, numbers or whole buffers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Operand = SymAddress | SymNumber | SymBuffer | int
 
 
 def row_operands(only_row: int | None, rows: int) -> dict[int, SymAddress | SymNumber]:
-    """Return the operands that say on which rows a step runs: first row and number of rows.
+    """Return the operands that specify the rows a step runs on: first row and number of rows.
 
     Args:
         only_row: The row; None for all rows.
@@ -32,7 +32,7 @@ def kernel_operands(kernel: str, operands: Mapping[str, Operand]) -> dict[int, S
 
     Args:
         kernel: Name of the kernel.
-        operands: Operands by name. A buffer stands for its first element.
+        operands: Operands by name. A buffer refers to its first element.
 
     Returns:
         The operands, with their indices in the operand array as keys.
@@ -52,7 +52,7 @@ def transfer_operands(kind: type[Transfer], operands: Mapping[str, Operand]) -> 
 
     Args:
         kind: Class of the transfer.
-        operands: Operands by name. A buffer stands for its first element.
+        operands: Operands by name. A buffer refers to its first element.
 
     Returns:
         The operands, with their indices in the operand array as keys.
@@ -68,7 +68,7 @@ def transfer_operands(kind: type[Transfer], operands: Mapping[str, Operand]) -> 
 
 
 def operand_of(value: Operand) -> SymAddress | SymNumber:
-    """Return an operand as an address or a number. A buffer stands for its first element."""
+    """Return an operand as an address or a number. A buffer refers to its first element."""
     if isinstance(value, SymBuffer):
         return SymAddress(buffer=value)
     if isinstance(value, int):

@@ -1,7 +1,7 @@
 """A feed-forward block that is split between stages: what its parts send to each other.
 
-The stages of the parts keep the residual stream in one buffer with the input of the block and, if
-the first part sends it, the selection of experts. One transfer then sends all.
+The stages of the parts keep the residual stream in one buffer with the block's input and, if the
+first part sends it, the expert selection. A single transfer can then send everything.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from wse.compiler.symbolic import SymAddress
 
 
 def stream_before_block(c: Context) -> SymAddress:
-    """Return the address of the residual stream before a feed-forward block that is split.
+    """Return the address of the residual stream before a split feed-forward block.
 
     All parts of the block read it. The stream to which the parts add their results follows it in
-    the same buffer, so that both can be sent in one transfer. If the selection of experts is sent
-    too, the stream at this address is already normalised.
+    the same buffer, so that both can be sent in one transfer. If the expert selection is sent too,
+    the stream at this address is already normalised.
     """
     return SymAddress(buffer=c.temp("streams", 2 * c.tokens * c.cut.hidden_per_pe, "act"))
 
 
 def stream_of_parts(c: Context) -> SymAddress:
-    """Return the address of the residual stream to which the parts of a split block add.
+    """Return the address of the residual stream that the parts of a split block add to.
 
-    The parts of the block are on different stages, between which the stream is sent.
+    The parts of the block are on different stages, and the stream is sent from stage to stage.
     """
     return replace(stream_before_block(c), offset=c.tokens * c.cut.hidden_per_pe)
 
 
 def choice_of_parts(c: Context) -> tuple[SymAddress, SymAddress]:
-    """Return the addresses of the expert ids and weights that are sent inside a split block.
+    """Return the addresses of the expert ids and weights that are sent within a split block.
 
     The parts of the block are on different stages. The first part selects the experts. Ids and
-    weights follow the two residual streams in memory, so that one transfer can send all.
+    weights follow the two residual streams in memory, so that one transfer can send everything.
     """
     assert c.spec.experts is not None
     vectors, pair_count = 2 * c.tokens * c.cut.hidden_per_pe, c.tokens * c.spec.experts.active
@@ -46,8 +46,8 @@ def choice_of_parts(c: Context) -> tuple[SymAddress, SymAddress]:
 def end_split_block(c: Context) -> None:
     """Copy the residual stream back to its usual buffer after a split feed-forward block.
 
-    The parts of the block are on different stages. They keep the stream in a buffer together with
-    the input of the block.
+    The parts of the block are on different stages. Each of them stores the stream in a buffer that
+    also contains the block's input.
     """
     parts, elements = c.stream, c.tokens * c.cut.hidden_per_pe
     c.enter_stage(c.builder.stage)
@@ -59,7 +59,7 @@ def sends_choice(c: Context, layer: int) -> bool:
 
     The parts of a split layer are on different stages, which would otherwise all select the
     experts. Sending the selection requires the rewrite `sent_choice`, a single token, and regions
-    with equal numbers of rows: each row sends to the same row of the next region.
+    with the same number of rows, because each row sends to the same row of the next region.
     """
     rows = {(c.cuts[stage].rows, c.cuts[stage].hidden_group) for stage, _ in c.cuts_of_parts}
     one_token = c.tokens == 1 and not c.on_mesh

@@ -12,7 +12,7 @@ from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTokens:
-    """Number of tokens that steps process at a time if they run once per user or once per token.
+    """Number of tokens processed at a time by steps that run once per user or once per token.
 
     Attributes:
         tokens: Number of tokens per iteration.
@@ -24,7 +24,7 @@ class UserTokens:
     is_loop: bool
 
     def at(self, tokens: SymBuffer | SymAddress, elements: int | SymNumber) -> SymAddress:
-        """Return the address of the current iteration's tokens in a buffer that stores all tokens.
+        """Return the address of the current iteration's tokens within a buffer of all tokens.
 
         Args:
             tokens: Buffer, or address of the first token of the first iteration.
@@ -37,7 +37,7 @@ class UserTokens:
 
 @contextmanager
 def over_users(c: Context) -> Iterator[UserTokens]:
-    """Add the steps of a ``with`` block so that each run of them belongs to one user.
+    """Add the steps of a ``with`` block so that each run processes one user.
 
     In decode with several users, the steps are put into a loop with one iteration per user. In
     other phases they run once, because the whole phase belongs to one user.

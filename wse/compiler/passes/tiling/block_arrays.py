@@ -1,6 +1,6 @@
-"""Arrays of a block of steps: computed once, then moved to each run of the block in a phase.
+"""Arrays of a block of steps: computed once, then adapted to each run of the block in a phase.
 
-All layers of a kind run one block. Their steps differ only in stage, indices and addresses.
+All layers of the same kind run one block. Their steps differ only in stage, indices and addresses.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _flags_of = attrgetter(*FLAGS)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockArrays:
-    """Arrays over the steps of a block, computed as if all its buffers were at address 0.
+    """Arrays over the steps of a block, computed as if all buffers were at address 0.
 
     Attributes:
         fields: For each field of `wse.program.steps.Steps`, int32 ``[steps]``, bool ``[steps]`` or
             int64 ``[steps, operands]``.
         at: int64 ``[3, n]``: step, operand and buffer of each operand that is an address.
-        alternating: int64 ``[4, n]``: step, operand, buffer of even iterations and buffer of odd
+        alternating: int64 ``[4, n]``: step, operand, buffer in even iterations and buffer in odd
             iterations, for each address that alternates between two buffers.
     """
 

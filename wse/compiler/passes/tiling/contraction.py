@@ -1,12 +1,12 @@
 """Contraction: decide how the dimensions that products contract over are divided over PEs.
 
 Quantised weights have one scale per group of neighbouring inputs. A PE stores the scales of every
-group that its block of inputs touches, and the PE that touches the most groups decides for all.
-There are two ways to divide a dimension:
+group that its block of inputs touches, and the PE that touches the most groups determines the size
+for all PEs. There are two ways to divide a dimension:
 
 - Evenly: blocks begin and end inside groups, so a block touches more groups.
-- By groups: a PE has whole groups, or a group has whole PEs. A block touches fewer groups but may
-  be longer.
+- By groups: each PE has whole groups, or each group has whole PEs. A block touches fewer groups but
+  may be longer.
 
 The division that needs fewer bytes is used. This module also chooses the number of column groups
 over which experts are distributed (placement ``grouped``). With more groups, a column stores fewer
@@ -33,18 +33,18 @@ MAX_EXPERT_GROUPS, MAX_EXTRA_FRACTION = 32, 0.02
 """Maximum number of column groups to try, and the excess over the minimum bytes to accept.
 
 Fewer groups are preferred. With many groups, it is more likely that one group has several of the
-experts that a token selects, while other groups wait.
+experts selected by a token while other groups wait.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightTypes:
-    """The types in which a model's weights are stored, and the best divisions of their dimensions.
+    """The storage types of a model's weights, with the best ways to divide their dimensions.
 
     Attributes:
         dtype: Element type or quantisation format of the weights.
-        float_bytes: Bytes of an element that is not quantised.
-        cache: Cache of the request.
+        float_bytes: Size of an unquantised element in bytes.
+        cache: The request's cache.
     """
 
     dtype: str
@@ -53,7 +53,7 @@ class WeightTypes:
 
     @classmethod
     def from_options(cls, options: Options) -> WeightTypes:
-        """Return the types of weights and activations that a compile request asks for."""
+        """Return the weight and activation types specified in a compile request."""
         return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
 
     def dimension(self, spec: ModelSpec, kind: str) -> Dimension:
@@ -66,9 +66,9 @@ class WeightTypes:
         return dimension_of(spec, kind, self.dtype, self.float_bytes)
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
-        """Return the group size at whose multiples a dimension is divided; 0 to divide it evenly.
+        """Return the group size that block boundaries are multiples of; 0 to divide evenly.
 
-        A quantisation group consists of the inputs that share a scale. Blocks that end at group
+        A quantisation group is a set of inputs that share a scale. Blocks that end at group
         boundaries need fewer scales.
 
         Args:
@@ -81,8 +81,8 @@ class WeightTypes:
     def cut(self, spec: ModelSpec, kind: str, parts: int) -> Cut:
         """Return the largest block of a divided dimension, and how many groups a block touches.
 
-        A block is what one row or column of PEs stores. A group is a quantisation group: the inputs
-        that share a scale.
+        A block is the part that one row or column of PEs stores. A group is a quantisation group: a
+        set of inputs that share a scale.
 
         Args:
             spec: Model.
@@ -100,7 +100,7 @@ class WeightTypes:
 
         Args:
             spec: Model.
-            rows: Rows of the region.
+            rows: Number of rows of the region.
         """
         if self.dtype not in CODINGS:
             return ceil_div(spec.hidden_size, rows) / spec.hidden_size
@@ -108,7 +108,7 @@ class WeightTypes:
         return dimension.line_bytes(self.cut(spec, HIDDEN, rows)) / dimension.place_bytes / spec.hidden_size
 
     def expert_bytes(self, spec: ModelSpec, cols: int) -> float:
-        """Return the bytes of one expert on the fullest of the columns over which it is divided.
+        """Return how many bytes of one expert the fullest of its columns stores.
 
         Args:
             spec: Model with experts.
@@ -125,7 +125,7 @@ class WeightTypes:
         Args:
             spec: Model.
             placement: The requested placement, a name or a number of groups.
-            cols: Columns of the region.
+            cols: Number of columns of the region.
             segment_count: Number of equal segments of columns that store different experts.
         """
         if placement != GROUPED or spec.experts is None:
@@ -135,22 +135,22 @@ class WeightTypes:
     def _best_cuts(self, spec: ModelSpec, kind: str) -> Callable[[int], tuple[int, Cut]]:
         """Return the function that chooses how a dimension is divided over rows or columns.
 
-        Its argument is the number of rows or columns. Its result is the group size at whose
-        multiples the dimension is divided (0: evenly), and the resulting `Cut`. Results are cached.
+        Its argument is the number of rows or columns. Its result is the group size that block
+        boundaries are multiples of (0: even division), and the resulting `Cut`. Results are cached.
         """
         return self.cache.of(_best_cuts, 64)(spec, self, kind)
 
 
 def even_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the size of the largest block if a dimension is divided evenly.
+    """Return the size of the largest block when a dimension is divided evenly.
 
-    The blocks are those of `padded_blocks`. The result also says how many quantisation groups a
-    block touches.
+    The blocks are computed as in `padded_blocks`. The result also says how many quantisation groups
+    a block touches.
 
     Args:
         extent: Number of elements of the dimension.
         parts: Number of blocks.
-        group: Size of the quantisation groups; 0 without groups.
+        group: Size of the quantisation groups; 0 if there are none.
 
     >>> even_cut(192, 18, 32)
     Cut(width=11, touched=2)
@@ -164,10 +164,10 @@ def even_cut(extent: int, parts: int, group: int) -> Cut:
 
 
 def grouped_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the size of the largest block if a dimension is divided along its quantisation groups.
+    """Return the size of the largest block when a dimension is divided along quantisation groups.
 
-    The blocks are those of `grouped_blocks`. The result also says how many quantisation groups a
-    block touches.
+    The blocks are computed as in `grouped_blocks`. The result also says how many quantisation
+    groups a block touches.
 
     Args:
         extent: Number of elements of the dimension.
@@ -188,18 +188,18 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
 
     Args:
         spec: Model.
-        weight_types: Types in which weights are stored.
+        weight_types: Storage types of the weights.
         kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
 
     Returns:
-        A function from the number of rows or columns to the division: the group size at whose
-        multiples the dimension is divided (0: evenly), and its blocks.
+        A function that maps the number of rows or columns to the division: the group size that
+        block boundaries are multiples of (0: even division), and the blocks.
     """
     dimension = weight_types.dimension(spec, kind)
 
     @cache
     def best_cut(parts: int) -> tuple[int, Cut]:
-        """Return the division with the fewest bytes: the group size (0: evenly) and its blocks."""
+        """Return the division with the fewest bytes: the group size (0: even) and its blocks."""
         even_division = even_cut(dimension.extent, parts, dimension.group)
         if not dimension.group or not dimension.extent:
             return 0, even_division
@@ -212,18 +212,18 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
 
 
 def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, segment_count: int) -> int:
-    """Return the number of column groups over which the placement ``grouped`` distributes experts.
+    """Return the number of column groups among which placement ``grouped`` distributes experts.
 
-    This is the smallest number that needs at most `MAX_EXTRA_FRACTION` more bytes per column than
-    the best number.
+    This is the smallest number whose bytes per column exceed the minimum by at most the fraction
+    `MAX_EXTRA_FRACTION`.
 
-    1. Compute the bytes of experts per column for every number of groups.
+    1. Compute the bytes of expert weights per column for every number of groups.
     2. Return the smallest number within the limit.
 
     Args:
         spec: Model with experts.
-        weight_types: Types in which weights are stored.
-        cols: Columns of the region.
+        weight_types: Storage types of the weights.
+        cols: Number of columns of the region.
         segment_count: Number of equal segments of columns that store different experts.
     """
     assert spec.experts is not None

@@ -1,7 +1,7 @@
-"""Dimensions of a layer that are divided over PEs, and the weight matrices that have them.
+"""Layer dimensions that are divided over PEs, and the weight matrices that have these dimensions.
 
-A dimension is the hidden features, or the features of a feed-forward block. A matrix contracts over
-a dimension if the dimension is its input.
+A dimension is either the hidden features or the features of a feed-forward block. A matrix
+contracts over a dimension if the dimension is its input.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _HIDDEN_OUT: Final = ("o", "down")
 
 
 class Dimension(NamedTuple):
-    """A dimension that is divided over PEs, and the weight matrices that have it.
+    """A dimension that is divided over PEs, and the weight matrices that have this dimension.
 
     Attributes:
         extent: Number of elements.
         group: Size of the quantisation groups of the matrices that contract over the dimension; 0
-            if there are none, or several sizes.
+            if there are no groups, or groups of different sizes.
         contracting_matrices: Matrices that contract over the dimension.
         output_matrices: Matrices whose outputs are the dimension.
-        float_bytes: Bytes of an element that is not quantised.
+        float_bytes: Size of an unquantised element in bytes.
     """
 
     extent: int
@@ -88,7 +88,7 @@ class _Matrix(NamedTuple):
 
     Attributes:
         coding: Quantisation format of the matrix; None if it is not quantised.
-        weights: Weights per element of the dimension.
+        weights: Number of weights per element of the dimension.
     """
 
     coding: Coding | None
@@ -102,7 +102,7 @@ def dimension_of(spec: ModelSpec, kind: str, dtype: str, float_bytes: int) -> Di
         spec: Model.
         kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
         dtype: Element type or quantisation format of the weights.
-        float_bytes: Bytes of an element that is not quantised.
+        float_bytes: Size of an unquantised element in bytes.
     """
     matrices = _matrices(spec, kind)
     by_contraction: dict[bool, list[_Matrix]] = {True: [], False: []}
@@ -144,16 +144,16 @@ def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
 
 
 def _contracts(name: str, kind: str) -> bool:
-    """Return whether a dimension is the input of a matrix (is contracted over), not its output."""
+    """Return whether a matrix contracts over a dimension instead of having it as output."""
     last = name.rpartition(".")[2]
     return last in HIDDEN_IN if kind == HIDDEN else last == "down"
 
 
 def _bits(coding: Coding | None, float_bytes: int) -> int:
-    """Return the bits per weight in a quantisation format, or of a float if ``coding`` is None."""
+    """Return the bits per weight of a quantisation format, or of a float if ``coding`` is None."""
     return 8 * float_bytes if coding is None else coding.bits
 
 
 def _code_bytes(coding: Coding | None, rows: int, float_bytes: int) -> int:
-    """Return the bytes of the weights from ``rows`` inputs to one output, without scales."""
+    """Return the bytes of the weights from ``rows`` inputs to one output, excluding scales."""
     return rows * float_bytes if coding is None else coding.code_bytes(rows, 1)

@@ -19,11 +19,11 @@ from wse.program.tiles import Tile, TilePart
 from wse_mappings.cuts.expert_groups import ExpertGroups
 
 ROUTED = ("experts", "experts_down")
-"""Kinds of the ops with the weights of experts."""
+"""Kinds of ops that have expert weights."""
 
 
 def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: bool) -> list[Tile]:
-    """Return the weight tiles of a router of experts: its matrix and its vectors.
+    """Return the weight tiles of an expert router: its matrix and its vectors.
 
     Args:
         op: Op of kind ``router``.
@@ -42,14 +42,14 @@ def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: boo
 def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
     """Return the weight tiles of experts: matrices first, then bias vectors.
 
-    Gate and up of an expert are stored next to each other, as one matrix. Biases are added to
+    An expert's gate and up matrices are stored side by side, as one matrix. Biases are added to
     partial sums before an all-reduce. The PEs of the all-reduce therefore divide each bias equally:
-    the rows divide the biases of gate and up, and the columns of a group those of down.
+    the rows divide the gate and up biases, and the columns of a group divide the down biases.
 
     Args:
         op: Op of kind ``experts`` or ``experts_down``.
         cut: Division over the region.
-        hidden_size: Hidden features of the model.
+        hidden_size: Number of hidden features of the model.
     """
     hidden, groups = (cut.hidden, COLUMNS), cut.experts
     assert groups is not None
@@ -63,7 +63,7 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
 
 
 def _router_vector(name: str, outputs: I32, *, scored_on_columns: bool) -> Tile:
-    """Return the tile of a router's bias, or of the corrections that it uses to select experts."""
+    """Return the tile of a router's bias, or of its corrections for selecting experts."""
     is_correction = name.endswith("router_correction")
     if scored_on_columns or not is_correction:
         return tile_of([part_of(name, None, (outputs, ROWS))], view="f32" if is_correction else "wgt")
@@ -79,7 +79,7 @@ def _expert_down(name: str, groups: ExpertGroups, cut: RegionCut, hidden_size: i
         name: Name of the tensor with all experts.
         groups: Assignment of experts to columns.
         cut: Division over the region.
-        hidden_size: Hidden features of the model.
+        hidden_size: Number of hidden features of the model.
         vector: Whether the part contains the biases instead of the matrix.
     """
     experts = groups.shared_experts() if vector else groups.experts

@@ -21,19 +21,19 @@ from wse_mappings.result_cache import ResultCache
 ROUTER_OP = "router"
 
 _OF_EXPERTS = (ROUTER_OP, *ROUTED)
-"""Kinds of the ops with the tiles of a router or of experts."""
+"""Kinds of ops that have router or expert tiles."""
 
 
 class Tiling(NamedTuple):
-    """Choices of a compilation that, with the division of a region, determine its weight tiles.
+    """Compilation choices that, together with a region's division, determine its weight tiles.
 
     Attributes:
-        dtype: Type in which weights are stored.
+        dtype: Storage type of the weights.
         phases: Phases that use the tiles.
-        prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
+        prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
         with_norms: Whether the tiles of `norm_products` are needed.
-        scored_on_columns: Whether the scores of a router are computed on the columns of its
-            outputs, on regions of one wafer.
+        scored_on_columns: Whether router scores are computed on the columns of the corresponding
+            outputs, on single-wafer regions.
         router_outputs: Maximum number of router outputs per column if several column segments
             compute them all; 0 if there is a single segment.
     """
@@ -47,7 +47,7 @@ class Tiling(NamedTuple):
 
 
 def tiling_of(state: State) -> Tiling:
-    """Return the choices of a compilation that determine its weight tiles."""
+    """Return the compilation choices that determine the weight tiles."""
     options, choice = state.options, state.choice
     phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
     with_norms = state.spec.norm == "layer" and choice.uses(NORM_SCALES)
@@ -66,12 +66,12 @@ def prefill_tile_name(tensor: str) -> str:
 def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
     """Return the tiles of one op on stage 0, in the layouts of all phases that use them.
 
-    If prefill by MeshGEMM has its own weights, ops of layers have two layouts; other ops have one.
-    Results are cached, because layers share them. For experts only a few results are cached,
-    because an index of all experts for each column of many wafers needs tens of megabytes.
+    If prefill by MeshGEMM has its own weights, ops in layers have two layouts; other ops have one.
+    Results are cached because layers share them. Only a few results are cached for experts, because
+    an index of all experts for each column of many wafers needs tens of megabytes.
 
     Args:
-        cache: Cache of the request.
+        cache: The request's cache.
         spec: Model.
         tiling: Choices that determine the tiles, in addition to ``cut``.
         op: The op.

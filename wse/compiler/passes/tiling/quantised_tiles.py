@@ -3,8 +3,8 @@
 Quantisation groups run along the contraction dimension of the whole matrix, so the weights are the
 same on every mesh. The block of rows that a PE stores may therefore begin and end inside a group.
 Each PE stores the scales of all groups that its block touches, padded to the maximum over PEs, and
-for each row the position of its group among them. In some codings, neighbouring outputs share a
-scale, too. The outputs of a PE are then divided into runs with a common scale.
+for each row the position of its group among these groups. In some codings, neighbouring outputs
+also share a scale. The outputs of a PE are then divided into runs with a common scale.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def groups_name(tile: str, parts: Parts) -> str:
     """Return the name of the tile that stores the quantisation group of each row of a weight tile.
 
     Layers share this tile, so its name has no layer. Stages with only some parts of a feed-forward
-    block have tiles of their own.
+    block have separate tiles.
 
     Args:
-        tile: Name of the weight tile to which the groups belong.
-        parts: The parts of a layer to which the weight tile belongs.
+        tile: Name of the weight tile that the groups belong to.
+        parts: The parts of a layer that the weight tile belongs to.
 
     >>> groups_name("layers.3.q+layers.3.k+layers.3.v", Parts(0, 1))
     'groups.q'
@@ -52,8 +52,8 @@ def widths_name(tile: str, parts: Parts) -> str:
     """Return the name of the tile that stores how many neighbouring outputs share each scale.
 
     Args:
-        tile: Name of the weight tile to which the scales belong.
-        parts: The parts of a layer to which the weight tile belongs.
+        tile: Name of the weight tile that the scales belong to.
+        parts: The parts of a layer that the weight tile belongs to.
     """
     return f"widths.{_first_matrix(tile)}{parts_suffix(parts)}"
 
@@ -70,10 +70,10 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
     """Return the tiles that store a tile of weights in a coding: codes, scales and indices.
 
     1. Find the quantisation groups that the rows of each PE touch.
-    2. Create the tiles of codes and of scales, with one scale per group and output. If neighbouring
-       outputs share scales, keep one per run of outputs (`_in_runs`).
+    2. Create the tiles of codes and scales, with one scale per group and output. If neighbouring
+       outputs share scales, keep one scale per run of outputs (`_in_runs`).
     3. Create the tile with the group of each row if there are several groups, and the tile with the
-       widths of runs if outputs share scales.
+       run widths if outputs share scales.
 
     Args:
         tile: Tile ``[inputs, outputs]``. Its parts store the same inputs, except that columns with
@@ -83,7 +83,8 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
         parts: The parts of a layer that the tile belongs to.
 
     Returns:
-        The tile itself if a tensor in it is not quantised, otherwise the tiles of phases 2 and 3.
+        The tile itself if any of its tensors is not quantised; otherwise the tiles of steps 2 and
+        3.
 
     Raises:
         DoesNotFit: A PE would store more groups than a byte can index.
@@ -131,7 +132,7 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
 
     Returns:
         The parts of the scales, with one entry per run of outputs; and the parts that store the
-        number of outputs of each run.
+        length of each run.
     """
     run_scales, widths, runs = [], [], None
     for part, coding in zip(scales, codings, strict=True):
@@ -151,7 +152,7 @@ def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32,
 
     @lru_cache(MAX_INDICES)
     def compute(content: bytes, shape: tuple[int, ...], option: T) -> tuple[I32, I32]:
-        """Compute the results for an index given as bytes. Results are cached and read-only."""
+        """Compute the results for an index passed as bytes. Results are cached and read-only."""
         results = function(np.frombuffer(content, np.int32).reshape(shape), option)
         for array in results:
             array.setflags(write=False)  # callers share the cached arrays
@@ -170,8 +171,8 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
     """Divide the outputs of each row or column of PEs (a line) into runs that share a scale.
 
     A run consists of neighbouring outputs in one block of ``block`` outputs of the matrix. A run is
-    limited to the length that a byte can store. Padding belongs to the run before it. All experts
-    of a line are divided like its first expert.
+    limited to the length that a byte can store. Padding belongs to the preceding run. All experts
+    of a line are divided in the same way as the first one.
 
     Args:
         index: int32 ``[lines, experts, outputs]``; -1 for padding.
@@ -201,7 +202,7 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
 
 
 def _without_padding(index: I32) -> I32:
-    """Return a copy of an index in which padding (-1) repeats the last entry before it.
+    """Return a copy of an index in which padding (-1) repeats the preceding entry.
 
     Padding before the first entry stays -1.
     """
@@ -216,7 +217,7 @@ def _without_padding(index: I32) -> I32:
 def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:
     """Return the quantisation groups that each line touches, and the group of each of its inputs.
 
-    A line is a row or column of PEs. Padding belongs to the group of the input before it.
+    A line is a row or column of PEs. Padding belongs to the group of the preceding input.
 
     Args:
         index: Inputs of each line, int32 ``[lines, inputs]``; -1 for padding.

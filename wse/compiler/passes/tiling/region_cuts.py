@@ -22,7 +22,7 @@ from wse_mappings.cuts.split import blocks, middle_segment, padded_blocks
 
 
 class RegionShape(NamedTuple):
-    """Size of a region (a rectangle of PEs that stores layers) and its placement of experts.
+    """Size of a region (a rectangle of PEs that stores layers) and its expert placement.
 
     These properties determine how a model is divided over the region.
 
@@ -30,10 +30,10 @@ class RegionShape(NamedTuple):
         rows: Rows.
         cols_of_wafer: Columns on each wafer.
         span: Number of wafers.
-        experts: Placement of experts, as a name or a number of groups; None if there are none in
-            the region.
+        experts: Placement of experts, as a name or a number of groups; None if the region has no
+            experts.
         apart: Whether every wafer stores different experts.
-        most_attention_cols: Maximum number of columns for attention on a region of one wafer; 0 for
+        most_attention_cols: Maximum number of columns for attention on a single-wafer region; 0 for
             all columns.
     """
 
@@ -46,12 +46,12 @@ class RegionShape(NamedTuple):
 
     @property
     def cols(self) -> int:
-        """Columns of the region on all wafers together."""
+        """Total number of columns of the region on all wafers."""
         return self.cols_of_wafer * self.span
 
     @property
     def attention_cols(self) -> int:
-        """Number of columns that attention uses, which only a region of one wafer can limit."""
+        """Number of columns that attention uses; only a single-wafer region can limit it."""
         return min(self.most_attention_cols or self.cols, self.cols) if self.span == 1 else self.cols
 
 
@@ -62,7 +62,7 @@ def region_cut(
 
     Args:
         spec: Model; its layers are ignored.
-        weight_types: Types in which weights are stored, with the cache of the request.
+        weight_types: Storage types of the weights, with the request's cache.
         scope: What is compiled: the whole model, its layers, or a single product.
         region: Shape of the region.
         parts: Parts of the feed-forward blocks that the region contains.
@@ -73,14 +73,14 @@ def region_cut(
 
 
 def _cut_on_one_wafer(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Return `region_cut` of whole blocks on one wafer, as a function with a cache of its own."""
+    """Compute `region_cut` for whole blocks on one wafer; this function has its own cache."""
     return _region_cut(spec, weight_types, scope, region)
 
 
 def _cut_across_wafers(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Return `region_cut` of whole blocks on several wafers, as a function with a smaller cache.
+    """Compute `region_cut` for whole blocks on several wafers; this function has a smaller cache.
 
-    Each result takes megabytes, so fewer results are cached than on one wafer.
+    Each result takes megabytes, so fewer results are cached than for one wafer.
     """
     return _region_cut(spec, weight_types, scope, region)
 
@@ -126,7 +126,7 @@ def _with_parts(
 
     Args:
         spec: Model.
-        weight_types: Types in which weights are stored.
+        weight_types: Storage types of the weights.
         region: Shape of the region.
         cut: The division with whole blocks.
         parts: The parts that the region stores.
@@ -135,7 +135,7 @@ def _with_parts(
 
 
 def _block_cuts(spec: ModelSpec, weight_types: WeightTypes, region: RegionShape, parts: Parts) -> dict[str, Any]:
-    """Return the features of feed-forward blocks that each column stores, for parts of the blocks.
+    """Return which features of parts of the feed-forward blocks each column stores.
 
     Returns:
         Keys are the fields ``ffn``, ``shared``, ``experts`` and ``mixture`` of `RegionCut`.
@@ -170,7 +170,7 @@ def _block(extent: int, parts: Parts, cols: int, group: int) -> I32:
         extent: Features of the whole block.
         parts: The parts.
         cols: Columns of the region.
-        group: Group size at whose multiples the features are divided; 0 to divide them evenly.
+        group: Features are divided at multiples of this group size; 0 to divide them evenly.
 
     Returns:
         int32 ``[cols, n]``; -1 is padding.

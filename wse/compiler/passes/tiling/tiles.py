@@ -1,11 +1,11 @@
 """Tiles of every op: the part of its tensors that each PE of a region stores, named as on stage 0.
 
 Matrices are ``[inputs, outputs]``. Inputs and outputs are each divided along one axis of the
-region. Trained vectors (biases, gains of heads, sinks) are divided like the values that they apply
-to. A vector of outputs, which are divided over columns, is the same in all rows and serves every
-phase. A vector of hidden features is divided over rows for decode, and over columns for MeshGEMM.
+region. Trained vectors (biases, head gains, sinks) are divided like the values they apply to. A
+vector over outputs, which are divided over columns, is the same in all rows and is used in every
+phase. A vector over hidden features is divided over rows for decode, and over columns for MeshGEMM.
 
-The axes are those of `wse.program.steps`: indices ``[cols, n]``, which differ from column to
+The axes are defined as in `wse.program.steps`: indices ``[cols, n]``, which differ from column to
 column, vary along ROWS.
 """
 
@@ -35,7 +35,7 @@ NORM_OF = {"qkv": "attention_norm", "gate_up": "mlp_norm"}
 HEADS, FIRST, WANTED = "heads_of_row", "rotated_of_row", "rotated_of_column"
 """Tables of latent attention: heads of a row, its first rotated feature, features of a column.
 
-The positions count from 1; 0 stands for padding.
+Positions are numbered from 1; 0 means padding.
 """
 
 
@@ -56,9 +56,9 @@ def part_of(
         inner_cut: Division of the outputs, or of the elements of a vector.
         transposed: Whether the tensor is ``[outputs, inputs]``.
         offset: int32 ``[cols, n]``. The inner index is repeated n times with these offsets added,
-            for example one offset per expert; -1 stands for padding.
-        sharers: Number of PEs along the other axis over which the inner elements are divided in
-            equal blocks.
+            for example one offset per expert; -1 means padding.
+        sharers: Number of PEs along the other axis that divide the inner elements into equal
+            blocks.
     """
     index, axis = (None, ROWS) if outer_cut is None else outer_cut
     return TilePart(
@@ -79,7 +79,7 @@ def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "", blo
     Args:
         parts: Parts of the tile.
         view: How kernels read the elements, such as ``wgt`` for weights or ``f32``.
-        name: Name of the tile. By default, the names of the tensors of its parts, joined by ``+``.
+        name: Name of the tile. By default, the tensor names of its parts, joined by ``+``.
         blocks: Number of blocks of each part, such as the experts of a column.
     """
     outer_cut = parts[0].outer
@@ -109,14 +109,14 @@ def matrix_tile(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: 
 
 
 def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
-    """Return a tile that stores several trained vectors next to each other."""
+    """Return a tile that stores several trained vectors side by side."""
     return tile_of([part_of(tensor, None, cut) for tensor, cut in zip(tensors, cuts, strict=True)])
 
 
 def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
     """Return the weight tiles of an op's matrices and gains, as decode and thin GEMM use them.
 
-    Routers and experts are not covered: see `wse.compiler.passes.tiling.expert_tiles`.
+    For routers and experts, see `wse.compiler.passes.tiling.expert_tiles`.
 
     Raises:
         WseBug: The kind of op is unknown.
@@ -163,7 +163,7 @@ def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
     """Return the tiles of an op's trained vectors that are divided over columns in every phase.
 
-    Such vectors are biases, gains of head norms and attention sinks. Vectors of hidden features are
+    Such vectors are biases, head-norm gains and attention sinks. Vectors over hidden features are
     excluded.
 
     Args:
@@ -179,7 +179,7 @@ def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
 
 
 def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
-    """Return the products of an op's matrices with gain and bias of the preceding norm, as a tile.
+    """Return a tile with the products of an op's matrices and the preceding norm's gain and bias.
 
     The rewrite `norm_scales` needs these products for a LayerNorm. Products with the gain come
     first, then products with the bias. They are float32 and divided over columns.
@@ -209,7 +209,7 @@ def norm_products_name(norm: str) -> str:
 
 
 def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
-    """Return the tiles of an op's trained vectors over hidden features, such as biases of norms.
+    """Return the tiles of an op's trained vectors over hidden features, such as norm biases.
 
     Args:
         op: The op.
@@ -220,7 +220,7 @@ def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
 
 
 def latent_tables(cut: RegionCut) -> list[Tile]:
-    """Return the float32 tables from which kernels of latent attention read their indices.
+    """Return the float32 tables from which latent-attention kernels read their indices.
 
     The list is empty for models without latent attention.
     """
@@ -239,7 +239,7 @@ def frequency_table(cut: RegionCut, count: int) -> Tile:
 
     Args:
         cut: Division over the region.
-        count: Number of frequencies of the model. Pairs after the last frequency get 0 and are
+        count: Number of frequencies of the model. Pairs beyond the last frequency get 0 and are
             therefore not rotated.
     """
     first = cut.heads.features[:, : cut.heads.rotated // 2]

@@ -1,4 +1,4 @@
-"""Candidates of a search: layouts that have not been tried, and their known sizes, as arrays."""
+"""Search candidates: layouts that have not been tried yet, and their known sizes, as arrays."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers
 
 
 class _BandSizes(NamedTuple):
-    """Sizes of a layout that can be computed before the shapes of its regions are known.
+    """Layout sizes that can be computed before the shapes of the regions are known.
 
     A layout divides wafers into bands (strips of rows), and each band into regions.
 
     Attributes:
         stages: Number of stages.
-        width: Mean over all layers of the fraction of a band's width that the layer's region
-            covers, multiplied by the number of wafers that the region spans.
-        fullest: Bytes of the fullest wafer divided by the number of bands, as if all PEs of a band
-            were as full as the PEs of its fullest region. Bytes of experts on a stage of their own
+        width: Fraction of a band's width covered by a layer's region, multiplied by the number of
+            wafers that the region spans; mean over all layers.
+        fullest: Bytes on the fullest wafer divided by the number of bands, as if all PEs of a band
+            were as full as the PEs of its fullest region. The bytes of experts on a separate stage
             are added.
     """
 
@@ -41,17 +41,18 @@ class _BandSizes(NamedTuple):
 class Candidates:
     """The layouts that a search may try, as arrays with one entry per layout.
 
-    A layout is one way to divide wafers into regions. Forecasts say which layouts are worth trying.
+    A layout is one way to divide wafers into regions. Forecasts indicate which layouts are worth
+    trying.
 
     Attributes:
         demand: Bytes of the model's layers, and the wafers on which they are placed.
-        most_bytes: Maximum bytes of weights and KV cache per PE.
+        most_bytes: Maximum size of weights and KV cache per PE, in bytes.
         layouts: Distinct layouts, in the order in which they were added.
         terms: float64 ``[layouts, 7]``: terms of the forecasts, from `forecast_terms`.
-        least_bytes: float64 ``[layouts]``: lower bound of the bytes of weights and KV cache on the
-            fullest PE. For layouts on whole wafers whose bound is not above ``most_bytes``, padding
-            and the feed-forward block of one token are included.
-        open: bool ``[layouts]``: whether the layout has not been tried.
+        least_bytes: float64 ``[layouts]``: lower bound on the bytes of weights and KV cache on the
+            fullest PE. The bound includes padding and the feed-forward block of one token for
+            layouts on whole wafers that do not exceed ``most_bytes``.
+        open: bool ``[layouts]``: whether the layout has not been tried yet.
     """
 
     demand: Demand
@@ -78,10 +79,10 @@ class Candidates:
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
     def _terms_and_bytes(self, layout: Layout) -> tuple[tuple[float, ...], float]:
-        """Return the forecast terms of a layout, and a lower bound of its bytes per PE.
+        """Return the forecast terms of a layout, and a lower bound on its bytes per PE.
 
-        The terms are those of `forecast_terms`. The bytes are those of weights and KV cache on the
-        fullest PE.
+        For the terms, see `forecast_terms`. The bytes include weights and KV cache on the fullest
+        PE.
         """
         sizes = self.demand.cache.of(_band_sizes, 1024)(self.demand, layout.without_sizes)
         rows, region_cols = layout.region(self.demand)
@@ -93,7 +94,7 @@ class Candidates:
         return forecast_terms(rows, cols * sizes.width, even_rows, even_cols, sizes.stages), least_bytes
 
     def _even_size(self, rows: int, cols: float) -> tuple[float, float]:
-        """Return the size of a region without padding that would store the same bytes per PE.
+        """Return the size that a region without padding would need to store the same bytes per PE.
 
         Args:
             rows, cols: Size of the region with padding.
@@ -109,10 +110,10 @@ class Candidates:
         return 1 / demand.row_share(max(1, rows)), cols / padding
 
     def _padded_bytes(self, layout: Layout) -> float | None:
-        """Return the bytes of the fullest PE of a layout, padding included; None if unknown.
+        """Return the bytes on the fullest PE of a layout, including padding; None if unknown.
 
-        They are unknown if the layout uses only a part of each wafer, if the request states the
-        shape of regions, or if ops or experts are divided over several wafers.
+        The bytes are unknown if the layout uses only part of each wafer, if the request specifies
+        the shape of regions, or if ops or experts are divided over several wafers.
         """
         demand = self.demand
         if layout.mesh is not None or demand.region is not None or demand.column_bytes is None:
@@ -126,8 +127,8 @@ class Candidates:
 def _band_sizes(demand: Demand, layout: Layout) -> _BandSizes:
     """Return the sizes of a layout that follow from its bands and layers alone.
 
-    A band is a strip of rows that is divided into regions. The heights of bands and the widths of
-    regions are proportional to their bytes, unless the request states the shape of regions.
+    A band is a strip of rows that is divided into regions. Band heights and region widths are
+    proportional to their bytes unless the request specifies the shape of regions.
     """
     bands: dict[tuple[int, int], list[RegionLayers]] = defaultdict(list)
     expert_bytes = 0.0

@@ -1,6 +1,6 @@
-"""Exploration: trials of some of many layouts, and what they teach about the other layouts.
+"""Exploration: trials of some layouts, used to forecast the remaining layouts.
 
-A linear model forecasts the cycles and bytes of layouts that were not tried from the trials so far
+From the trials so far, a linear model forecasts the cycles and bytes of untried layouts
 (`wse.compiler.search.exploring.forecast`).
 """
 
@@ -23,11 +23,11 @@ from wse.errors import BadMesh, DoesNotFit
 from wse_mappings.strategies.strategy import Layout
 
 MAX_TIMED, MAX_MISFITS, MAX_CUT = 24, 8, 48
-"""Maximum numbers of layouts that are timed, do not fit, and have weights that do not fit."""
+"""Maximum numbers of layouts that are timed, that do not fit, and whose weights do not fit."""
 
 
 class Exploration:
-    """State of a search that tries layouts and learns from each trial to forecast the others.
+    """State of a search that tries layouts and uses each trial to improve its forecasts.
 
     Attributes:
         trials: Trials so far.
@@ -48,7 +48,7 @@ class Exploration:
     def fastest_trial(self) -> Trial | None:
         """The trial with the fewest dominant cycles; None if no trial was timed.
 
-        The dominant cycles are those of the phase, prefill or decode, that takes longer.
+        The dominant cycles are the cycles of the longer phase, prefill or decode.
         """
         timed_trials = [trial for trial in self.trials if trial.dominant_cycles is not None]
         return min(timed_trials, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
@@ -57,18 +57,18 @@ class Exploration:
     def _fastest_cycles(self) -> float:
         """Dominant cycles of the fastest trial; infinity if no trial was timed.
 
-        The dominant cycles are those of the phase, prefill or decode, that takes longer.
+        The dominant cycles are the cycles of the longer phase, prefill or decode.
         """
         return math.inf if self.fastest_trial is None else self.fastest_trial.dominant_cycles or 0.0
 
     @property
     def goes_on(self) -> bool:
-        """True until the maximum number of timed, non-fitting or oversized layouts is reached."""
+        """True until the limit on timed, non-fitting or oversized layouts is reached."""
         misfits = sum(not trial.fits for trial in self.trials) if self._most_bytes < math.inf else 0
         return len(self.trials) - misfits < MAX_TIMED and misfits < MAX_MISFITS and self._oversized_count < MAX_CUT
 
     def add(self, layouts: Iterable[Layout]) -> None:
-        """Add layouts that may be tried, each to the family of layouts with a common forecast."""
+        """Add layouts that may be tried, each to the family that shares its forecasts."""
         by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
         for layout in layouts:
             mapping_strategy, products = strategy(layout.mapping), self._setup.products(layout)
@@ -83,18 +83,18 @@ class Exploration:
         self._trials_in_vain = 0
 
     def try_while_faster(self) -> None:
-        """Try layouts in ascending order of their forecast of cycles, while one may be the fastest.
+        """Try layouts in ascending order of forecast cycles, while one may be the fastest.
 
-        Until a trial is timed, layouts with the lowest forecast of bytes are tried as well.
+        Until a trial is timed, layouts with the lowest byte forecast are tried as well.
         """
         while self.goes_on and (self.try_most_promising() or (self.fastest_trial is None and self.try_emptiest())):
             pass
 
     def try_most_promising(self) -> bool:
-        """Try the layout with the lowest forecast of cycles; return whether one was tried.
+        """Try the layout with the lowest cycle forecast; return whether one was tried.
 
-        None is tried if no forecast, reduced by its usual error, is below the cycles of the fastest
-        trial, or if the last `PATIENCE` trials were not faster.
+        No layout is tried if no forecast, reduced by the usual error, is below the cycles of the
+        fastest trial, or if the last `PATIENCE` trials brought no improvement.
         """
         pick = _first(family.best_candidate(self._free_bytes) for family in self._families.values())
         fastest_cycles = self._fastest_cycles
@@ -107,7 +107,7 @@ class Exploration:
         return True
 
     def try_emptiest(self) -> bool:
-        """Try the layout with the lowest forecast of bytes; return False if none may fit."""
+        """Try the layout with the lowest byte forecast; return False if none may fit."""
         pick = _first(family.emptiest(self._free_bytes) for family in self._families.values())
         if pick is None:
             return False
@@ -119,7 +119,7 @@ class Exploration:
     def nearest_trials(self) -> list[Trial]:
         """Return a trial of the layout that comes closest to fitting, for the error message.
 
-        This is the layout with the lowest known bound of bytes per PE that can be tried.
+        This is the layout with the lowest known bound on bytes per PE that can be tried.
 
         Returns:
             A list with the trial; an empty list if no layout can be tried.
@@ -144,15 +144,15 @@ class Exploration:
 
     @property
     def _usual_miss(self) -> float:
-        """Median relative error of the last forecasts of cycles; 0 before the first timed trial."""
+        """Median relative error of the latest cycle forecasts; 0 before the first timed trial."""
         return float(np.median(self._cycle_misses[-PATIENCE:])) if self._cycle_misses else 0.0
 
     def _try(self, pick: Pick) -> tuple[float | None, float | None]:
         """Try a candidate layout if its weights fit, and update the forecasts with the result.
 
         Returns:
-            Bytes per PE without reserved bytes, and dominant cycles (those of the phase that takes
-            longer); None if unknown.
+            Bytes per PE, excluding reserved bytes, and dominant cycles (the cycles of the longer
+            phase); None if unknown.
         """
         setup, candidates = self._setup, pick.family.candidates
         layout = candidates.layouts[pick.number]
@@ -176,17 +176,18 @@ class Exploration:
         return free_of_reserved, cycles
 
     def try_placements(self) -> None:
-        """Try the fastest layout with the other placements of experts that the mapping offers."""
+        """Try the fastest layout with the other expert placements that the mapping offers."""
         best, setup = self.fastest_trial, self._setup
         if best is not None and best.layout.experts is None:
             for other_layout in setup.with_other_expert_placements([best.layout]):
                 self._try_other(other_layout, best.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:
-        """Try the fastest layout with other numbers of groups in its all-reduces.
+        """Try the fastest layout with different numbers of groups in its all-reduces.
 
         Args:
-            counts: Numbers of groups. Numbers above the PEs of the shortest line are skipped.
+            counts: Numbers of groups to try. Numbers that exceed the PE count of the shortest line
+                are skipped.
         """
         best, setup = self.fastest_trial, self._setup
         if best is None:

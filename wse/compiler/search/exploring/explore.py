@@ -1,4 +1,4 @@
-"""The layouts to explore: those on whole wafers, on parts of them, and near the fastest one."""
+"""The layouts to explore: on whole wafers, on parts of wafers, and near the fastest layout."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from wse.compiler.strategies import strategy
 from wse_mappings.strategies.strategy import Layout
 
 COARSE, FINE = 1, 4
-"""Number of region sides to try per doubling: for all layouts, and near the fastest one."""
+"""Number of region side lengths to try per doubling: for all layouts, and near the fastest."""
 
 
 def explore(setup: TrialSetup) -> list[Trial]:
     """Return trials of layouts on reduced models, among them approximately the fastest layout.
 
-    Layouts are compared by their dominant cycles (`Trial`): those of prefill, or those of decode
-    divided by the passes in flight, whichever are more.
+    Layouts are compared by their dominant cycles (`Trial`): the larger of prefill cycles and decode
+    cycles divided by the passes in flight.
 
-    1. Choose the layouts to consider. For one user these are layouts on whole wafers, then on parts
-       of each wafer, then those with regions of about the size of the fastest. For many users they
-       are layouts on whole wafers, then other placements of experts, then split blocks.
-    2. Of each set, try the layout with the best forecast of those that are forecast to fit, and let
-       the forecasts learn from the trial. If none is forecast to fit and none was timed yet, try
-       the one with the lowest forecast of bytes. Repeat until no forecast, reduced by the usual
+    1. Choose the layouts to consider. For one user, these are layouts on whole wafers, then on
+       parts of each wafer, then layouts whose regions are about as large as the fastest layout's.
+       For many users, they are layouts on whole wafers, then other expert placements, then split
+       blocks.
+    2. In each set, try the layout with the best forecast among those that are forecast to fit, and
+       update the forecasts with the result. If none is forecast to fit and none has been timed yet,
+       try the layout with the lowest byte forecast. Repeat until no forecast, reduced by the usual
        error, is below the fastest trial, or until ``PATIENCE`` trials in a row were not the
        fastest.
-    3. Try the fastest layout with the other placements of experts, and then the fastest with the
-       other numbers of groups, that the strategy asks for. Skip the groups if they are fitted to
-       each all-reduce later.
-    4. If nothing fits so far, try the layouts with the lowest forecast of bytes.
+    3. Try the fastest layout with the other expert placements that the strategy asks for, and then
+       the fastest layout so far with the other numbers of groups. Skip the groups if they are
+       fitted to each all-reduce later.
+    4. If nothing fits so far, try the layouts with the lowest byte forecasts.
 
     Raises:
         BadMesh: No layout fits on the mesh.
@@ -56,15 +57,15 @@ def explore(setup: TrialSetup) -> list[Trial]:
 
 
 def _explore_for_one_user(exploration: Exploration, setup: TrialSetup, on_whole_wafers: list[Layout]) -> None:
-    """Try layouts for one user: on whole wafers, on parts of them, then variants of the fastest.
+    """Try layouts for one user: on whole wafers, on parts of wafers, then variants of the fastest.
 
-    1. Find layouts that fit: try the given ones in ascending order of their forecast of bytes. If
-       none fits, replace all layouts by layouts with other placements of experts. If none of these
-       fits, replace them by layouts with split feed-forward blocks.
+    1. Find layouts that fit: try the given layouts in ascending order of forecast bytes. If none
+       fits, replace all layouts with variants that place experts differently. If none of these
+       fits, replace them with layouts with split feed-forward blocks.
     2. Try layouts on whole wafers.
     3. Try layouts on parts of each wafer.
-    4. Try layouts whose regions have about the size of the regions of the fastest layout. Repeat as
-       long as another layout becomes the fastest.
+    4. Try layouts whose regions are about as large as the fastest layout's regions. Repeat as long
+       as a different layout becomes the fastest.
     """
     for fallback in setup.fallback_layouts(on_whole_wafers):  # 1
         if any(trial.fits for trial in _emptiest(replace(setup, timing=None), on_whole_wafers)):
@@ -89,10 +90,10 @@ def _explore_for_one_user(exploration: Exploration, setup: TrialSetup, on_whole_
 
 
 def emptiest_trials(setup: TrialSetup) -> list[Trial]:
-    """Try the layouts of the mapping in ascending order of their forecast of bytes, until one fits.
+    """Try the layouts of the mapping in ascending order of forecast bytes until one fits.
 
-    If none fits, fallback layouts are tried in the same way: first other placements of experts,
-    then layers that are split between stages.
+    If none fits, fallback layouts are tried in the same way: first other expert placements, then
+    layers split between stages.
     """
     layouts = setup.layouts()
     trials: list[Trial] = []
@@ -104,7 +105,7 @@ def emptiest_trials(setup: TrialSetup) -> list[Trial]:
 
 
 def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
-    """Try given layouts in ascending order of their forecast of bytes, until one fits.
+    """Try the given layouts in ascending order of forecast bytes until one fits.
 
     Returns:
         All trials, including those that do not fit.
@@ -118,9 +119,10 @@ def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
 
 
 def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> Iterator[Layout]:
-    """Yield variants of a layout whose regions have about the size of the fastest layout's regions.
+    """Yield variants of a layout whose regions are about as large as the fastest layout's regions.
 
-    Rows and columns of a region are each between half and twice those of the fastest layout.
+    The rows and columns of a region are each between half and twice the fastest layout's rows and
+    columns.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

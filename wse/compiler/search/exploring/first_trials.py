@@ -20,14 +20,14 @@ from wse.errors import BadInput, BadMesh, DoesNotFit
 from wse_mappings.strategies.strategy import Layout
 
 FEW_LAYOUTS: Final = 2
-"""Maximum number of layouts that are all tried, without forecasts."""
+"""Maximum number of layouts for which all are tried, without forecasts."""
 
 
 def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
-    """Return the rewrites with which layouts are tried first.
+    """Return the rewrites to use in the first trials of layouts.
 
     A rewrite changes the steps of a layer to save cycles. In schedule ``optimized``, rewrites for
-    layers that are split between stages are tried later, on the fastest layout only.
+    layers that are split between stages are tried later and only on the fastest layout.
     """
     return tuple(
         known_rewrite
@@ -41,9 +41,9 @@ def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]
 
     A rewrite changes the steps of a layer to save cycles, and may need colours or SRAM.
 
-    1. Try the layouts with all rewrites of the setup.
+    1. Try the layouts with all of the setup's rewrites.
     2. If this needs too many colours on every layout, try them without any rewrites.
-    3. If no layout fits, try them without the rewrites for which PEs store additional weight tiles.
+    3. If no layout fits, try them without the rewrites that require additional weight tiles on PEs.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -69,7 +69,7 @@ def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]
 
 
 def try_layouts(setup: TrialSetup) -> list[Trial]:
-    """Try layouts on reduced models, with the possible matrix products of prefill.
+    """Try layouts on reduced models, with the matrix products that are possible for prefill.
 
     A reduced model has one layer of each kind. All layouts are tried if there are only a few for
     one user, or if layouts are not timed. Otherwise only promising layouts are tried (`explore`).
@@ -100,9 +100,9 @@ def try_layouts(setup: TrialSetup) -> list[Trial]:
 
 
 def fastest_first(trials: list[Trial]) -> list[list[Trial]]:
-    """Group trials by layout, with the fastest layout first, and its fastest trial first.
+    """Group trials by layout, with the fastest layout first and its fastest trial first.
 
-    The trials of a layout differ in the matrix product of prefill. Trials without times stay in
+    The trials of a layout differ in the matrix product used in prefill. Trials without times keep
     their order.
     """
     by_layout: dict[Layout, list[Trial]] = defaultdict(list)
@@ -115,8 +115,8 @@ def fastest_first(trials: list[Trial]) -> list[list[Trial]]:
 def refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
     """Return the error that explains to the user why no layout can be compiled.
 
-    If layouts were tried, it is the error of compiling the layout that needs the fewest bytes.
-    Otherwise no layout supports the requested matrix product of prefill, and the error says why.
+    If layouts were tried, this is the error from compiling the layout that needs the fewest bytes.
+    Otherwise no layout supports the requested prefill matrix product, and the error says why.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

@@ -9,7 +9,7 @@ import numpy as np
 from wse.arrays import F64
 
 PRIOR_WEIGHT = 1e-3
-"""Weight of the initial guess, relative to one trial. It decides only where trials do not."""
+"""Weight of the initial guess relative to one trial. It matters only where trials do not decide."""
 
 
 TERMS = 7
@@ -30,7 +30,7 @@ def forecast_terms(rows: float, cols: float, even_rows: float, even_cols: float,
     7. transfers between stages, proportional to their number
 
     Args:
-        rows, cols: Size of a region on all of its wafers; the mean if sizes differ.
+        rows, cols: Total size of a region on all of its wafers; the mean if sizes differ.
         even_rows, even_cols: Size of a region that would have the same bytes per PE without
             padding.
         stages: Number of stages.
@@ -47,14 +47,14 @@ class Forecast:
     """
 
     def __init__(self, prior: Sequence[float]) -> None:
-        """Create a forecast from an initial guess of the weights, one per term."""
+        """Create a forecast from initial estimates of the weights, one per term."""
         self._prior = np.asarray(prior, np.float64)
         self._weights = self._prior
         self._terms = np.empty((0, len(self._prior)))
 
     @property
     def trials(self) -> int:
-        """Number of trials to which the model is fitted."""
+        """Number of trials that the model has been fitted to."""
         return len(self._terms)
 
     def learn(self, layout_terms: F64, value: float) -> None:
@@ -78,7 +78,7 @@ class Forecast:
         self._weights = weights / mean_terms
 
     def of(self, layout_terms: F64) -> F64:
-        """Return the forecast, such as the cycles, for each of several layouts.
+        """Return the forecast value, such as the cycles, of each of several layouts.
 
         Args:
             layout_terms: float64 ``[layouts, terms]``: terms of the layouts.

@@ -1,4 +1,4 @@
-"""Families of layouts that share a forecast of cycles and one of bytes, fitted to their trials."""
+"""Families of layouts that share a cycle forecast and a byte forecast, fitted to their trials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wse.models.tensors.model_tensors import parameters_per_token
 PATIENCE = 3
 """Number of consecutive trials without a new fastest layout after which a search stops."""
 ROW_HOPS, COLUMN_HOPS = 2, 7
-"""Hops per layer, in lengths of a row and of a column, as a first guess.
+"""Initial estimate of the hops per layer, in row lengths and column lengths.
 
 All-reduces travel from the ends to the middle and back (He et al., WaferLLM, OSDI 2025).
 """
@@ -25,8 +25,8 @@ class Pick(NamedTuple):
     """A candidate layout to be tried next.
 
     Attributes:
-        forecast: Forecast of its cycles or bytes, by which it was selected.
-        family: The family of layouts to which it belongs.
+        forecast: The forecast of its cycles or bytes that led to its selection.
+        family: The family of layouts that it belongs to.
         number: Its index in the family.
     """
 
@@ -36,15 +36,15 @@ class Pick(NamedTuple):
 
 
 class LayoutFamily:
-    """Layouts that share a forecast of cycles and a forecast of bytes.
+    """Layouts that share a cycle forecast and a byte forecast.
 
-    They have the same matrix products of prefill and the same placement of experts, and divide ops
-    over wafers in the same way.
+    They have the same prefill matrix products and the same expert placement, and divide ops over
+    wafers in the same way.
 
     Attributes:
         candidates: The layouts.
-        byte_misses: Relative errors of the forecasts of bytes, for layouts that were selected by
-            these forecasts.
+        byte_misses: Relative errors of the byte forecasts, for layouts that were selected by these
+            forecasts.
     """
 
     def __init__(self, setup: TrialSetup, experts: str | None, most_bytes: float) -> None:
@@ -52,8 +52,8 @@ class LayoutFamily:
 
         Args:
             setup: Inputs that all trials share, such as model, wafer and request.
-            experts: Placement of experts of all layouts; None for the requested one.
-            most_bytes: Maximum bytes per PE in addition to the reserved ones.
+            experts: Expert placement of all layouts; None for the requested placement.
+            most_bytes: Maximum bytes per PE, excluding reserved bytes.
         """
         spec, wafer = setup.spec, setup.wafer
         hops = setup.options.context * spec.layer_count * wafer.hop_cycles
@@ -67,10 +67,10 @@ class LayoutFamily:
         self.byte_misses: list[float] = []
 
     def best_candidate(self, free_bytes: float) -> Pick | None:
-        """Return the untried layout with the lowest forecast of cycles that may fit, or None.
+        """Return the untried layout with the lowest cycle forecast that may fit, or None.
 
-        Before the first layout is timed, layouts on whole meshes come first, so that each mapping
-        is tried in its basic form.
+        Until a layout has been timed, layouts on whole meshes come first, so that each mapping is
+        tried in its basic form.
 
         Args:
             free_bytes: Bytes per PE that are not reserved.
@@ -87,22 +87,22 @@ class LayoutFamily:
         return self._lowest_forecast(numbers, cycles)
 
     def _passes_at_once(self, free_bytes: F64) -> F64:
-        """Estimate for each layout how many passes can be in flight at the same time.
+        """Estimate how many passes can be in flight concurrently for each layout.
 
         There is at most one pass per stage, and the KV caches of all passes must fit.
 
         Args:
-            free_bytes: float64 ``[candidates]``: forecast of the free bytes per PE after the caches
-                of one pass are placed.
+            free_bytes: float64 ``[candidates]``: forecast of the free bytes per PE after placing
+                the caches of one pass.
         """
         passes = 1 + np.floor(free_bytes / self._cache_bytes)
         return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, self.candidates.terms[:, -1])), np.float64)
 
     def emptiest(self, free_bytes: float) -> Pick | None:
-        """Return the untried layout with the lowest forecast of bytes that may fit, or None.
+        """Return the untried layout with the lowest byte forecast that may fit, or None.
 
-        None is also returned if the layout would not fit even if its forecast were too high by the
-        largest of the last errors.
+        None is also returned if the layout would not fit even assuming that its forecast is too
+        high by the largest of the recent errors.
 
         Args:
             free_bytes: Bytes per PE that are not reserved.
@@ -114,7 +114,7 @@ class LayoutFamily:
         return None if cannot_fit else pick
 
     def _lowest_forecast(self, numbers: list[int], forecasts: F64) -> Pick | None:
-        """Return the layout with the lowest forecast.
+        """Return the candidate with the lowest forecast.
 
         Args:
             numbers: Indices of the layouts to consider.
@@ -133,7 +133,7 @@ class LayoutFamily:
 
         Args:
             number: Index of the layout.
-            needed_bytes: Bytes per PE that the layout needs, without the reserved ones.
+            needed_bytes: Bytes per PE that the layout needs, excluding reserved bytes.
             cycles: Cycles of the layout; None if it was not timed.
         """
         terms = self.candidates.terms[number]

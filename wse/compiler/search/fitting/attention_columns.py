@@ -1,9 +1,9 @@
-"""Choice of the columns for attention: fewer than the region has, if that saves cycles.
+"""Choice of the attention columns: fewer than the region has if this saves cycles.
 
-A sum along rows takes the longer, the more columns have a part of the summands. In a mixture of
-experts, attention has few bytes, so columns have few features or padding. Fewer columns then have
-about as much to do, and their sums are finished earlier. The columns in the middle are used,
-because results that are added to the residual stream are close to all columns there.
+A sum along rows takes longer if more columns have part of the summands. In a mixture of experts,
+attention has few bytes, so columns have few features or only padding. With fewer columns, each has
+about as much to do, and the sums finish earlier. The columns in the middle are used because results
+that are added to the residual stream are close to all columns there.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ class FittedAttention(NamedTuple):
 
     Attributes:
         choice: The choice.
-        saved_fraction: Fraction of a layer's cycles that is saved compared with attention on all
-            columns.
+        saved_fraction: Fraction of a layer's cycles saved compared with attention on all columns.
     """
 
     choice: Choice
@@ -36,7 +35,7 @@ class FittedAttention(NamedTuple):
 
 
 def free_columns(setup: TrialSetup, trial: Trial) -> int:
-    """Return the smallest number of attention columns that needs no more memory per column.
+    """Return the smallest number of attention columns that does not increase memory per column.
 
     The comparison is with attention on all columns of the widest region.
 
@@ -57,12 +56,13 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 
     1. Time several numbers of columns on the most common layer of each kind: the number of
        `free_columns`, all columns, then decreasing numbers as long as they save cycles.
-    2. The best number may need too much memory. Try larger numbers, up to that of `free_columns`,
-       and use the first that fits with the chunks of the choice. If the number of the choice is
-       faster, keep it.
+    2. The best number may need too much memory. Try larger numbers, up to the result of
+       `free_columns`, and use the first one that fits with the chunks of the choice. If the
+       choice's current number is faster, keep it.
 
-    The phase that takes longer in the trial is timed, prefill or decode; decode if the trial has no
-    times. If verification passes are requested and decode is timed, one pass is timed with it.
+    The phase that takes longer in the trial, prefill or decode, is timed; if the trial has no
+    times, decode is timed. If verification passes are requested and decode is timed, one pass is
+    timed as well.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -76,7 +76,7 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 
     @cache
     def cycles(cols: int) -> float:
-        """Return the cycles of the timed phases if attention uses ``cols`` columns."""
+        """Return the cycles of the timed phases when attention uses ``cols`` columns."""
         return sum(layers_cycles(setup, trial, choice, cols, *phase) for phase in phases)
 
     region_cols = setup.widest_region(layout, trial.prefill)
@@ -107,9 +107,9 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
     """Return the choice with the fastest number of attention columns for verification passes.
 
-    The messages of a verification pass are longer than those of a single token, and fewer columns
-    make them longer still. Larger numbers than that of the choice are tried as long as they save
-    cycles, and then all columns. All of these numbers fit, because more columns need less memory
+    Messages are longer in a verification pass than for a single token, and fewer columns make them
+    longer still. Larger numbers of columns than in the given choice are tried as long as they save
+    cycles, followed by all columns. All of these numbers fit, because more columns need less memory
     per column.
 
     Args:
@@ -121,7 +121,7 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
         return choice
 
     def cycles(cols: int) -> float:
-        """Return the cycles of a verification pass if attention uses ``cols`` columns."""
+        """Return the cycles of a verification pass when attention uses ``cols`` columns."""
         return layers_cycles(setup, trial, choice, cols, VERIFY, 1)
 
     best, fewest_cycles = choice.attention_cols, cycles(choice.attention_cols)
@@ -137,7 +137,7 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
 
 
 def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, phase: str, tokens: int) -> float:
-    """Return the approximate cycles of all layers in a phase; infinity if colours do not suffice.
+    """Return the approximate cycles of all layers in a phase; infinity if colours run out.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -156,11 +156,11 @@ def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, ph
 def _timed_phases(setup: TrialSetup, trial: Trial, choice: Choice) -> list[tuple[str, int]]:
     """Return the phases that are timed to choose the number of columns for attention.
 
-    This is the phase, prefill or decode, that takes longer in the trial. A requested verification
-    pass is timed together with decode.
+    This is the phase, prefill or decode, that takes longer in the trial. If a verification pass is
+    requested, it is timed along with decode.
 
     Returns:
-        (name of the phase, tokens of a prompt chunk) pairs.
+        (phase name, tokens per prompt chunk) pairs.
     """
     assert setup.timing is not None
     prompts, token_cycles = trial.prompts, trial.token_cycles

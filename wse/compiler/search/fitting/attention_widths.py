@@ -1,7 +1,7 @@
 """Numbers of columns for attention that are worth trying.
 
-Heads and features are divided over columns in whole pieces, so several numbers of columns lead to
-the same division on the fullest column. Only the smallest of these is tried.
+Heads and features are divided over columns in whole pieces, so several column counts lead to the
+same division on the fullest column. Only the smallest of these is tried.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from wse_mappings.cuts.head_groups import head_places
 from wse_mappings.cuts.split import ceil_div
 
 MAX_NARROWING = 4
-"""Maximum ratio of the columns of a region to the columns for attention."""
+"""Maximum ratio of a region's columns to its attention columns."""
 
 
 def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True) -> tuple[int, ...]:
     """Return the numbers of attention columns that are worth trying, in descending order.
 
-    Several numbers of columns may divide heads or features into equally large blocks. Only the
-    smallest of them is returned.
+    Several column counts may divide heads or features into equally large blocks. In this case, only
+    the smallest is returned.
 
     Args:
         spec: Model.
         region_cols: Columns of the region.
-        with_hidden: Whether the division of hidden features counts for latent attention, which
-            divides them over columns as well.
+        with_hidden: Whether to consider the division of hidden features for latent attention, which
+            also divides them over columns.
     """
     counts, latent = range(region_cols, region_cols // MAX_NARROWING, -1), spec.latent
     smallest_count_of: dict[tuple[int, ...], int]  # by the division on the fullest column; later counts are smaller

@@ -36,9 +36,9 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
 
 
 def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], guess: int) -> Choice:
-    """Return the first choice that fits, from a list in descending order of needed memory.
+    """Return the first choice that fits, from a list in descending order of memory use.
 
-    The search starts at a guess and doubles its steps (exponential search; Bentley and Yao,
+    The search starts at a guess and doubles its step size (exponential search; Bentley and Yao,
     Information Processing Letters 1976). The last choice is returned if none fits.
 
     Args:

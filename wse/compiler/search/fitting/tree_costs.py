@@ -1,7 +1,7 @@
 """Costs of fitted all-reduce trees: the route rewrites they need minus the cycles they save.
 
 A *size* is a line and a message length (`TreeSize`). The colours and route rewrites of a stage do
-not depend on other stages. A stage is therefore counted again only if its own trees change.
+not depend on other stages. A stage is therefore re-evaluated only if its own trees change.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from wse.models.graph import ops_in_order
 
 
 class Saving(NamedTuple):
-    """The best number of groups for all-reduces of one size, and the cycles that it saves.
+    """The best number of groups for all-reduces of one size, and the cycles it saves.
 
     An all-reduce is a K-tree, which reduces within groups of PEs and then among the groups.
 
     Attributes:
         groups: Number of groups with the fewest cycles.
-        cycles: Keys are indices of stages; values are the cycles that an all-reduce there saves
-            compared with the tree with the fewest relays.
+        cycles: Cycles that an all-reduce saves compared with the tree with the fewest relays, keyed
+            by stage index.
     """
 
     groups: int
@@ -38,13 +38,14 @@ class Saving(NamedTuple):
 
 
 class TreeCosts:
-    """Cycles of a reduced model if some of its all-reduces use trees with other numbers of groups.
+    """Cycles of a reduced model when some all-reduces use trees with other numbers of groups.
 
-    Such trees are called fitted. Different sets of them are compared without lowering the model
-    again.
+    Such trees are called fitted. Different sets of fitted trees are compared without lowering the
+    model again.
 
     Attributes:
-        savings: For each all-reduce size that may be fitted, the best groups and what they save.
+        savings: For each all-reduce size that may be fitted, the best number of groups and the
+            cycles it saves.
         stages: For each size, the stages with all-reduces of that size.
         stage_count: Number of stages.
     """
@@ -54,9 +55,9 @@ class TreeCosts:
 
         Args:
             reduced: Reduced model after lowering.
-            savings: For each all-reduce size that may be fitted, the best groups and what they
-                save.
-            route_rewrite_cycles: Cycles of rewriting one route.
+            savings: For each all-reduce size that may be fitted, the best number of groups and the
+                cycles it saves.
+            route_rewrite_cycles: Cycles needed to rewrite one route.
         """
         self.savings = savings
         self.stages: dict[TreeSize, set[int]] = {size: set() for size in savings}
@@ -86,16 +87,16 @@ class TreeCosts:
     def cycles_of_stage(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
         """Return the cycles of a stage that depend on which trees are fitted, for each phase.
 
-        These are the cycles of all route rewrites, minus the cycles that fitted all-reduces save.
-        The stage represents one or more stages of the whole model, and the cycles of all of them
-        are counted. Cycles are infinite if there are not enough colours.
+        These are the cycles of all route rewrites minus the cycles that fitted all-reduces save.
+        The stage represents one or more stages of the whole model, and the result covers all of
+        them. Cycles are infinite if there are not enough colours.
 
         Args:
             stage: Index of the stage in the reduced model.
             fitted_sizes: Sizes of the all-reduces that use fitted trees.
 
         Returns:
-            Keys are names of phases; values are cycles.
+            Cycles, keyed by phase name.
         """
         stage_sizes = frozenset(size for size in fitted_sizes if stage in self.stages[size])
         if (stage, stage_sizes) not in self._known:
@@ -138,7 +139,7 @@ class TreeCosts:
         return sum(self.savings[size].cycles[run.stage] * n for size, n in zip(sizes, iterations, strict=True) if size)
 
     def _times(self, run: BlockRun) -> int:
-        """Return how many runs in the whole model a run of a block represents."""
+        """Return how many runs in the whole model one run of a block represents."""
         layer = self._layers[run.op]
         return self._reduced.stage_multiplicity[run.stage] if layer < 0 else self._reduced.layer_multiplicity[layer]
 

@@ -1,6 +1,6 @@
-"""Choice of the number of codes of quantised weights that are unpacked at a time.
+"""Choice of the number of quantised weights to unpack at a time.
 
-It is made after the prompt chunks are chosen, for the memory that they leave.
+It is made after the prompt chunks have been chosen, using the remaining memory.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from wse.compiler.search.trials import cycles_of_layers, layers_on
 LEAST_SAVING: Final = 0.01
 """Minimum fraction of a token's cycles that doubling the codes must save.
 
-Their scratch memory is not available for KV caches any more.
+Their scratch memory is no longer available for KV caches.
 """
 
 
 def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choice, tuple[RewriteTrial, ...]]:
-    """Choose how many quantised weights a PE unpacks at a time, so that it fits and saves cycles.
+    """Choose how many quantised weights a PE unpacks at a time so that this fits and saves cycles.
 
-    1. Time a token on the most common layer of each kind, and double the number while that saves
-       enough.
-    2. Use the largest number up to this one that fits with the chunks of the choice.
+    1. Time a token on the most common layer of each kind, and double the number while this saves
+       enough cycles.
+    2. Use the largest number up to this limit that fits with the chunks of the choice.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -47,9 +47,9 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
 
     @cache
     def cycles(setting: int) -> float:
-        """Return the cycles of a token if ``setting`` weights are unpacked at a time.
+        """Return the cycles per token when ``setting`` weights are unpacked at a time.
 
-        The result is infinity if that is impossible.
+        The result is infinity if this is impossible.
         """
         time = cycles_of_layers(setup, layers, _with_setting(choice.rewrites, setting))
         return math.inf if time is None else time

@@ -1,1 +1,1 @@
-"""Reduced models, with one layer of each kind, on which layouts are tried."""
+"""Reduced models, with one layer of each kind, for trying layouts."""

@@ -1,4 +1,4 @@
-"""Lower bound of the bytes per PE of a reduced model, much faster than compiling it."""
+"""Lower bound on the bytes per PE of a reduced model, computed much faster than by compiling it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from wse_mappings.cuts.expert_groups import columns_of_expert, experts_of_column
 from wse_mappings.cuts.layer_parts import BLOCK
 
 FAR_TOO_MANY = 2
-"""Multiple of a PE's SRAM beyond which bytes are not counted exactly any more."""
+"""Multiple of a PE's SRAM beyond which bytes are no longer counted exactly."""
 
 
 def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
-    """Return a lower bound of the fullest PE's bytes.
+    """Return a lower bound on the number of bytes on the fullest PE.
 
-    The bound includes code, weights, index tables and a part of the activations.
+    The bound includes code, weights, index tables and part of the activations.
 
-    1. Count experts that are divided over several wafers, which is fastest to compute.
+    1. Count experts that are divided over several wafers, which are the fastest to count.
     2. Count the weight tiles.
     3. Count index tables and, for a dense feed-forward block, the gate and up projections of one
        token, which are the widest activations.
-    4. Add the stage that stores the experts of all layers to the fullest of the other stages,
+    4. Add the bytes of the stage that stores the experts of all layers to the fullest other stage,
        because both are on the same PEs.
 
     Phases 1 and 2 return as soon as the result exceeds ``FAR_TOO_MANY`` times the SRAM of a PE.
@@ -36,7 +36,7 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
     Args:
         state: Reduced model (one layer of each kind) after partition.
         layers_like: Function that returns how many tiles of the whole model's stage a tile
-            represents, given the stage, the layer and the name of the tile.
+            represents, given the stage, layer and tile name.
     """
     shape, weight_types, regions = model_shape(state), WeightTypes.from_options(state.options), regions_of(state)
     reserved, max_bytes = reserved_bytes(state.wafer, state.software), FAR_TOO_MANY * state.wafer.sram_bytes_per_pe
@@ -74,8 +74,8 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
 def _experts_across_wafers(shape: ModelSpec, weight_types: WeightTypes, region: RegionShape) -> float:
     """Return the bytes of a layer's experts on the fullest PE of a region on several wafers.
 
-    The result is 0 for regions on one wafer, and if every wafer stores different experts. The
-    experts count as if they were divided evenly over rows.
+    The result is 0 for single-wafer regions and if every wafer stores different experts. Experts
+    are assumed to be divided evenly over rows.
     """
     if shape.experts is None or region.experts is None or region.apart or region.span == 1:
         return 0.0

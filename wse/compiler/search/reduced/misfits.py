@@ -9,9 +9,9 @@ from wse.compiler.search.reduced.reduced_model import ReducedModel
 
 
 class Misfits:
-    """Cache of the bytes per PE of stages that did not fit, so that they are not compiled again.
+    """Cache of the bytes per PE of stages that did not fit, to avoid compiling them again.
 
-    All stages belong to one model, machine and request, on any number of wafers.
+    All stages belong to the same model, machine and request, on any number of wafers.
     """
 
     def __init__(self) -> None:
@@ -23,18 +23,18 @@ class Misfits:
     def needed_bytes(self, reduced: ReducedModel) -> int:
         """Return the maximum bytes per PE that any stage of a reduced model is known to need.
 
-        Stages are known if they, or equivalent stages of other reduced models, did not fit before.
-        The result is 0 if no stage is known.
+        A stage is known if it, or an equivalent stage of another reduced model, did not fit
+        earlier. The result is 0 if no stage is known.
         """
         return max(self._needed_bytes.get(key, 0) for key in _keys(reduced))
 
     def learn(self, reduced: ReducedModel, needed_bytes: Sequence[int], available_bytes: int) -> None:
-        """Record the bytes of the stages of a reduced model that exceed the available bytes.
+        """Record the bytes of the reduced model's stages that exceed the available bytes.
 
         Args:
             reduced: The reduced model.
             needed_bytes: Bytes per PE of each stage.
-            available_bytes: Bytes of SRAM of a PE.
+            available_bytes: Bytes of SRAM per PE.
         """
         for key, size in zip(_keys(reduced), needed_bytes, strict=True):
             if size > available_bytes:
@@ -42,7 +42,7 @@ class Misfits:
 
 
 def _keys(reduced: ReducedModel) -> list[Hashable]:
-    """Return a key for each stage of a reduced model; stages with equal keys need equal bytes.
+    """Return a key for each stage of a reduced model; stages with equal keys need the same bytes.
 
     The key consists of the stage's entry in `ReducedModel.classes`, and of the options and choices
     that affect its bytes.

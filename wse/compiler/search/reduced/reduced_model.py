@@ -1,8 +1,8 @@
 """Reduced model: one stage of each class of equivalent stages, with one layer of each kind.
 
-Compiling it takes as long as compiling a few layers. The result gives the bytes per PE of the whole
-model exactly, and the time of its layers. A search uses it to exclude layouts that do not fit or
-are slow before they are compiled fully.
+Compiling it takes as long as compiling a few layers. The result gives the exact bytes per PE of the
+whole model, and the time of its layers. A search uses it to exclude layouts that do not fit or are
+slow before they are compiled fully.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReducedModel:
-    """A model with one stage of each kind and one layer of each kind, and how often each occurs.
+    """A model with one stage and one layer of each kind, and the number of times each occurs.
 
-    A search compiles it instead of the whole model to compare layouts quickly.
+    A search compiles this model instead of the whole model to compare layouts quickly.
 
     Attributes:
         state: State after the pass `partition`, or a later pass.
-        further_layers: For each layer, the number of equivalent layers in its stage that are
-            omitted.
-        layer_multiplicity: For each layer, the number of layers of the model that it represents,
-            over all stages.
-        stage_multiplicity: For each stage, the number of stages of the model that it represents.
-        classes: For each stage, a key of everything that determines its bytes, except options and
-            choice. Equivalent stages of different reduced models have equal keys.
+        further_layers: For each layer, the number of omitted equivalent layers in its stage.
+        layer_multiplicity: For each layer, the number of layers in the whole model that it
+            represents, over all stages.
+        stage_multiplicity: For each stage, the number of stages in the whole model that it
+            represents.
+        classes: For each stage, a key that covers everything that determines its bytes except
+            options and choice. Equivalent stages of different reduced models have equal keys.
     """
 
     state: State
@@ -75,7 +75,7 @@ class ReducedModel:
         """Return the reduced model after all passes up to `allocate`, whether it fits or not.
 
         Raises:
-            DoesNotFit: Patterns that run at the same time need more colours than there are.
+            DoesNotFit: Patterns that run concurrently need more colours than are available.
         """
         lowered = self.compile_until("lower_ops")
         further_bytes = lowered._further_bytes(lowered.state)
@@ -88,7 +88,7 @@ class ReducedModel:
         return program
 
     def needed_bytes(self) -> list[int]:
-        """Return the bytes per PE that each stage needs with all layers of the whole model.
+        """Return how many bytes per PE each stage needs with all layers of the whole model.
 
         The reduced model must have been allocated (`allocate`).
         """
@@ -104,7 +104,7 @@ class ReducedModel:
         return bytes_by_stage
 
     def _further_bytes(self, state: State) -> tuple[int, ...]:
-        """Return for each stage the bytes per PE of the layers that the reduced model omits."""
+        """For each stage, return the bytes per PE of the layers that the reduced model omits."""
         bytes_by_stage = [0] * len(state.plans)
         for buffer in (*state.weights, *state.sym_buffers):
             layer = _OF_LAYER.search(buffer.name)
@@ -115,9 +115,9 @@ class ReducedModel:
 
     @property
     def stage_count(self) -> int:
-        """Number of stages of the whole model through which a token passes one after another.
+        """Number of stages of the whole model that a token passes through sequentially.
 
-        A stage of experts on the PEs of the other stages does not count.
+        An expert stage on the PEs of the other stages is not counted.
         """
         pairs = zip(self.stage_multiplicity, self.state.plans, strict=True)
         return sum(count for count, plan in pairs if not plan.experts)
@@ -143,7 +143,7 @@ class ReducedModel:
         return min(batch + batch * room // cache for room, cache in zip(free, caches, strict=True) if cache)
 
     def least_bytes(self) -> int:
-        """Return a lower bound of the bytes that the fullest PE of the whole model needs."""
+        """Return a lower bound on the bytes needed on the fullest PE of the whole model."""
 
         def layers_like(stage: int, layer: int, tile: str) -> int:
             """Return how many equivalent tiles of the whole model's stage a tile represents."""
@@ -154,19 +154,19 @@ class ReducedModel:
     def _other_layers(self, stage: int, layer: int) -> int:
         """Return how many equivalent layers of a stage the reduced model omits.
 
-        For the stage that stores the experts of all layers, these are the layers of all stages.
+        For the stage that stores all layers' experts, the layers of all stages are counted.
 
         Args:
             stage: Index of the stage.
-            layer: Index of the layer that represents them.
+            layer: Index of the layer that represents these layers.
         """
         return self.layer_multiplicity[layer] - 1 if self.state.plans[stage].experts else self.further_layers[layer]
 
     def sum_over_model(self, program: Program, phase: Phase, by_step: F64) -> float:
-        """Add up values per step, such as cycles, over the whole model.
+        """Add up per-step values, such as cycles, over the whole model.
 
         A step of a layer counts once for each layer that the layer represents. Transfers between
-        stages and steps outside of layers count once for each stage that their stage represents.
+        stages and steps outside layers count once for each stage that their stage represents.
 
         Args:
             program: Program of the reduced model.
@@ -180,10 +180,10 @@ class ReducedModel:
         return float(by_step @ times)
 
     def slowest_stage_sum(self, program: Program, phase: Phase, by_step: F64) -> float:
-        """Return the maximum over all stages of the sum of values per step, for a prompt chunk.
+        """Return the maximum over all stages of the sum of per-step values, for a prompt chunk.
 
         The final norm and the head are not included, because only the last chunk needs them. If the
-        experts of all layers have a stage of their own on the same PEs, the sum over all stages is
+        experts of all layers have a separate stage on the same PEs, the sum over all stages is
         returned.
 
         Args:
@@ -204,8 +204,8 @@ class ReducedModel:
         """Return the layer and the stage of each step, and whether it occurs once per stage.
 
         Returns:
-            For each step of the phase: the index of its layer (-1 outside of layers), the index of
-            its stage, and whether it occurs once per stage (True) or once per layer (False).
+            For each step of the phase: the index of its layer (-1 outside layers), the index of its
+            stage, and whether it occurs once per stage (True) or once per layer (False).
         """
         layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
         return layer, stage, (layer < 0) | _stage_transfers(phase.steps)

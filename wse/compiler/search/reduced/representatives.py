@@ -26,7 +26,7 @@ def reduced_model(
 ) -> ReducedModel:
     """Return the reduced model, with one layer and stage of each kind, for a layout.
 
-    The last two results are cached, because a search needs the model twice: to count its bytes, and
+    The last two results are cached because a search needs the model twice: to count its bytes and
     to try the layout.
 
     Args:
@@ -47,13 +47,13 @@ def _build_reduced_model(
     1. Divide the layers over stages as in the whole model.
     2. Group the stages into classes. Stages of a class have the same numbers of rows, columns and
        layers of each kind, and the same tables. Either all or none of them follow a stage on
-       another wafer. They differ only in their position and in the order of their layers. Stages at
-       listed positions are classes of their own. The class of a stage of experts also depends on
-       all other stages, because it uses memory after theirs.
+       another wafer. They differ only in their position and in the order of their layers. Each
+       stage at a listed position forms a separate class. The class of an expert stage also depends
+       on all other stages, because it uses the memory after theirs.
     3. Keep the first stage of each class, and one layer of each kind in it. Parts of a layer are a
-       kind of their own. Record the number of omitted layers of the kind in the stage, which
-       determines SRAM, and in all stages, which determines the time. A stage that follows one on
-       another wafer does so in the reduced model as well.
+       separate kind. Record the number of omitted layers of the kind in the stage, which determines
+       SRAM, and in all stages, which determines the time. A stage that follows a stage on another
+       wafer also does so in the reduced model.
 
     Raises:
         BadMesh: The regions do not fit on the mesh.
@@ -101,14 +101,14 @@ def _build_reduced_model(
 
 
 def most_common_layers(reduced: ReducedModel) -> ReducedModel:
-    """Return the reduced model with only those stages that contain the most common layers.
+    """Return the reduced model with only the stages that contain the most common layers.
 
-    The remaining stages show how long layers take, but only a stage or two must be compiled.
+    The remaining stages show how long layers take, and only one or two stages have to be compiled.
     Transfers between stages are not represented, and the head is computed in one chunk. If the
-    experts of all layers have a stage of their own, the model is returned unchanged.
+    experts of all layers have a separate stage, the model is returned unchanged.
 
     1. For each kind of layer, find the layer that represents the most layers. Layers that are split
-       between stages count only if no layer of the kind is whole.
+       between stages count only if there is no whole layer of that kind.
     2. Keep the stages of these layers.
     3. Renumber the stages in sequence, with the embedding on the first and the head on the last
        stage.
@@ -170,6 +170,6 @@ def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
     If a stage stores only parts of a layer, these parts are a separate kind.
 
     Returns:
-        Keys are (kind of layer, its parts in the stage); values are numbers of layers.
+        Number of layers, keyed by (kind of layer, its parts in the stage).
     """
     return Counter((spec.layers[layer], parts) for layer, parts in plan.layers.parts)

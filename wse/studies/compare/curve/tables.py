@@ -112,19 +112,16 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
                 return ""
             return f"{getattr(row, key) / getattr(plain[row.machine], key):.2g} x"
 
-        title = "speed ratio" if key == SPEED.key else "cost ratio"
+        title = "speed / plain" if key == SPEED.key else "cost / plain"
         return Column(key=f"{key}_over_plain", title=title, cell=cell, doc="over the plain tier", numeric=True)
 
     has_ratio = any(row.tier == FAST and row.machine in plain for row in rows)
     ratios = (times(SPEED.key), times(DOLLARS.key)) if has_ratio else ()
     columns = (TIER, MACHINE, DTYPE, USERS, SPEED, DOLLARS, *ratios, JOULES)
-    return Table(
-        columns=columns,
-        rows=[row for row in rows if row.tiers],
-        title="Tiers",
-        note=f"plain: the most users of {plain_speed:g} tokens/s each, up to those that saturate the machine; fast: of "
-        f"{FAST_TIMES * plain_speed:g} tokens/s",
-    )
+    note = f"plain: the most users of {plain_speed:g} tokens/s each, up to those that saturate the machine; "
+    note += f"fast: of {FAST_TIMES * plain_speed:g} tokens/s"
+    note += "; / plain: over the same machine in the plain tier" if ratios else ""
+    return Table(columns=columns, rows=[row for row in rows if row.tiers], title="Tiers", note=note)
 
 
 def public_table(public: Sequence[PublicPoint]) -> Table:

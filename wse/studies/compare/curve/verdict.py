@@ -67,12 +67,19 @@ def _crossover(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
     cautious = _speeds(cheaper_speeds(wafers, gpus, ("high", "low")), fastest_gpu_speed)
     users_text = "With the users that each machine serves at a speed"
     if central == generous == cautious:
-        return f"{users_text}, wafers have the cheaper token {central}, at all prices.{wafers_only_text}"
+        return f"{users_text}, wafers have the cheaper token {central}, {_prices_text(wafers, gpus)}.{wafers_only_text}"
     return (
         f"{users_text}, at central prices wafers have the cheaper token {central}; at the lowest price of wafers and "
         f"the highest of GPUs {generous}; at the highest of wafers and the lowest of GPUs {cautious}."
         f"{wafers_only_text}"
     )
+
+
+def _prices_text(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
+    """Return for which prices a statement holds that does not depend on prices within their ranges."""
+    costs = [_full(machine).usd_per_million_tokens for machine in (*wafers, *gpus)]
+    has_ranges = any(cost is not None and cost.low < cost.high for cost in costs)
+    return "at all prices within the ranges" if has_ranges else "at the given prices"
 
 
 def _speeds(intervals: Sequence[Interval], fastest_gpu_speed: float) -> str:
