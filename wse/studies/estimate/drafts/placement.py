@@ -15,10 +15,10 @@ from typing import Final
 from wse.compiler.options import REFUSE
 from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.search import Compilation
-from wse.errors import BadInput, BadMesh, DoesNotFit
+from wse.errors import BadInput, DoesNotFit
 from wse.program.program import Program
 from wse.reports.terminal import in_bytes, plural
-from wse.studies.compile.choose import compile_fastest, compile_with_remedies
+from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
@@ -94,9 +94,15 @@ def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -
         return PlacedDraft(
             name=name, place=place, prepared=_draft_request(prepared_estimate, name, wafers=1), compilation=None
         )
-    draft = _draft_request(prepared_estimate, name)
-    compiled = compile_with_remedies(draft)
-    return PlacedDraft(name=name, place=place, prepared=draft, compilation=compiled, wafers=compiled.program.wafers)
+    try:
+        layout = choose_layout(_draft_request(prepared_estimate, name))
+    except (BadInput, DoesNotFit) as error:
+        message = f"--draft-place {place}: {name}: {error}"
+        raise DoesNotFit(message) from error
+    compiled = layout.compilation
+    return PlacedDraft(
+        name=name, place=place, prepared=layout.prepared, compilation=compiled, wafers=compiled.program.wafers
+    )
 
 
 def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None) -> PlacedDraft:
@@ -151,11 +157,13 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
             continue
         tries += 1
         try:
-            found = compile_fastest(draft)
-        except (BadMesh, DoesNotFit) as error:
+            layout = choose_layout(draft, compile_fastest)
+        except (BadInput, DoesNotFit) as error:
             fault = fault or f"; {error}"
             continue
-        return PlacedDraft(name=name, place=SAME, prepared=draft, compilation=found, region=region)
+        return PlacedDraft(
+            name=name, place=SAME, prepared=layout.prepared, compilation=layout.compilation, region=region
+        )
     raise DoesNotFit(_refusal(prepared_estimate, name, regions, fault))
 
 
