@@ -19,7 +19,8 @@ from wse.serving.operating_point import operating_point
 from wse.serving.simulation.arrivals import CONSTANT
 from wse.serving.simulation.capacity import capacity_requests_per_s, closed_loop_requests_per_s
 from wse.serving.simulation.continuous.machine import ContinuousMachine, simulate_continuous
-from wse.serving.simulation.continuous.policy import ContinuousPolicy, PrefillMachine
+from wse.serving.simulation.continuous.policy import ContinuousPolicy
+from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.pass_costs import PassCosts, users_that_fit
