@@ -20,8 +20,8 @@ from wse.studies.compare.grid.verdict import verdict
 from wse.studies.compare.request import TIMES_THE_FEWEST, CompareRequest, check
 from wse.studies.compare.result import CompareResult
 from wse.studies.compile.choose import compile_with_remedies
+from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.estimate.study import inputs
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.options.mapping_file import load_mapping
 from wse.studies.results.placement import ModelResult
