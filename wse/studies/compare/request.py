@@ -216,7 +216,7 @@ def check(request: CompareRequest) -> None:
             nothing would be decoded.
         UnknownName: There is no such mapping.
     """
-    from wse.studies.estimate.gpus.prepare import check_machine
+    from wse.studies.estimate.gpus.checks import check_machine
     from wse.studies.estimate.prepare import check_replicas
     from wse.studies.options.mapping_file import load_mapping
 
