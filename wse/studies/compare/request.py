@@ -15,7 +15,8 @@ from wse.serving.tiers import PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.compare.targets import NO_TARGETS, Targets, check_targets
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
-from wse.studies.options.option import Option, OptionsOf, check_counts, options_of, read_amount
+from wse.studies.options.amounts import check_counts, read_amount
+from wse.studies.options.option import Option, OptionsOf, options_of
 
 if TYPE_CHECKING:
     from wse.hardware.spec import WaferSpec

@@ -23,11 +23,7 @@ from wse.studies.results.operating_points import point_result, user_counts
 from wse.studies.scenario.form import TiersForm
 from wse.studies.scenario.machine import Draft, Machine, ModelLayout, ServedUsers, machine_of
 from wse.studies.scenario.request import Setting
-from wse.studies.scenario.result import (
-    CombinationResult,
-    PredictionResult,
-    TiersResult,
-)
+from wse.studies.scenario.result import CombinationResult, PredictionResult, TiersResult
 
 Combination = tuple[Setting, CombinationResult]
 """A setting and its result."""
