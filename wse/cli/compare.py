@@ -20,6 +20,8 @@ from wse.studies.options.option import Option
 if TYPE_CHECKING:
     from wse.reports.result import Result
     from wse.reports.table import Table
+    from wse.studies.compare.traces import TracesComparison
+    from wse.studies.options.groups.costs import CostOptions
 
 R = TypeVar("R", bound="Result")
 
@@ -86,18 +88,13 @@ def compare(
     from wse.studies.compare.study import compare_machines
     from wse.studies.compare.summary import print_traces
     from wse.studies.compare.tables import verdict_table
-    from wse.studies.compare.traces import TracesComparison
-    from wse.tracing.query.two_traces.compare import check_traces, compare_traces, is_trace
+    from wse.tracing.query.two_traces.compare import is_trace
 
     choice = EngineChoice(engine, ray_address)
     check_engine(choice)
     files = check_files(model, csv=csv, png=png, html=html)
     if len(model) > 1 or is_trace(model[0]):
-        first, second = check_traces(model)
-        _refuse_model_options(invocation)
-        traces = compare_traces(first, second, request.base.costs.economics, request.base.costs.price).convert(
-            TracesComparison
-        )
+        traces = _compare_traces(invocation, model, request.base.costs)
         write_files(traces, files)
         _print(traces, traces.tables(), print_traces, json=json, markdown=markdown)
         return
@@ -116,6 +113,22 @@ def compare(
     if isinstance(result, CompareResult):
         tables = (verdict_table(result.verdict), *tables)
     _print(result, tables, partial(print_machines, detail=detail), json=json, markdown=markdown)
+
+
+def _compare_traces(invocation: typer.Context, paths: list[str], costs: CostOptions) -> TracesComparison:
+    """Compare the traces of two runs.
+
+    Args:
+        invocation: The command, whose options that apply to models must not be given.
+        paths: Paths of the two traces.
+        costs: Prices and energies.
+    """
+    from wse.studies.compare.traces import TracesComparison
+    from wse.tracing.query.two_traces.compare import check_traces, compare_traces
+
+    first, second = check_traces(paths)
+    _refuse_model_options(invocation)
+    return compare_traces(first, second, costs.economics, costs.price).convert(TracesComparison)
 
 
 def _print(
