@@ -12,7 +12,7 @@ import typer
 
 from wse.cli import options as opt
 from wse.errors import BadInput
-from wse.studies.compare.request import CompareRequest, check_question
+from wse.studies.compare.request import CompareRequest
 from wse.studies.options import known_names
 from wse.studies.options.engine import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
 from wse.studies.options.option import Option
@@ -82,6 +82,7 @@ def compare(
     """
     from wse.compiler.strategies import strategies
     from wse.reports.progress import COMPARING, progress_on
+    from wse.studies.compare.checks import check_pictures
     from wse.studies.compare.files import check_files, write_files
     from wse.studies.compare.print_machines import print_machines
     from wse.studies.compare.result import CompareResult
@@ -101,11 +102,7 @@ def compare(
     request = replace(request, base=replace(request.base, model=model[0]))
     if detail:
         request = replace(request, candidates=tuple(strategies()))
-    picture = next((name for name in ("png", "html") if name in files), None)
-    if request.is_ranked and picture is not None:
-        check_question(question, request)
-        message = f"--{picture}: draws a whole comparison, not ranked rows; leave it out"
-        raise BadInput(message)
+    check_pictures(files, question, request)
     with progress_on(sys.stderr, COMPARING) as on_progress:
         result = compare_machines(request, question, on_progress, engine=choice)
     write_files(result, files)

@@ -14,10 +14,11 @@ from wse.reports.as_json import Report
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import plural
 from wse.serving.goal import LATENCY, THROUGHPUT
+from wse.studies.compare.checks import check
 from wse.studies.compare.grid.combination import Combination, CombinationRows, combination_rows
 from wse.studies.compare.grid.rows import assumptions_of, distinct_rows, with_best
 from wse.studies.compare.grid.verdict import verdict
-from wse.studies.compare.request import TIMES_THE_FEWEST, CompareRequest, check
+from wse.studies.compare.request import TIMES_THE_FEWEST, CompareRequest
 from wse.studies.compare.result import CompareResult
 from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.estimate.inputs import inputs

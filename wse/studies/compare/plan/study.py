@@ -22,13 +22,14 @@ from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.serving.operating_point import Deployment, RequestShape
 from wse.serving.plan import Plan, plan
 from wse.serving.prices import prices_without_gpus
+from wse.studies.compare.checks import check
 from wse.studies.compare.grid.combination import Combination, with_link
 from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.grid.study import all_outputs, combinations_of, compared_counts, fewest_wafers
 from wse.studies.compare.machine import GPU, WAFER, Kind, gpu_machine, no_room, prepared_gpus
 from wse.studies.compare.plan.result import PlannedRow, PlanResult
 from wse.studies.compare.plan.verdict import plan_verdict
-from wse.studies.compare.request import CompareRequest, WaferLink, check
+from wse.studies.compare.request import CompareRequest, WaferLink
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.compare.targets import read_lengths
 from wse.studies.compile.choose import compile_fastest
