@@ -183,8 +183,8 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: 
     # 1. Weights in SRAM.
     resident_request = replace(request, mappings=request.mappings or RESIDENT)
     if request.wafers is None:
-        fewest = prepared_on_fewest_wafers(resident_request)
-        resident_request = replace(resident_request, wafers=(fewest.options.wafers,))
+        prepared_estimate = prepared_on_fewest_wafers(resident_request)
+        resident_request = replace(resident_request, wafers=(prepared_estimate.options.wafers,))
     result = study(replace(resident_request, link_gb_per_s=None, link_latency_us=None, own_link=True), on_progress)
     best_for_all = max(result.possible, key=lambda row: row.tokens_per_s or 0.0)
     best_for_one = max(result.possible, key=speed)
