@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from wse.studies.compile.choose import compile_program
+from wse.studies.run.callbacks import RunCallbacks
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import PreparedRun
 
@@ -21,5 +22,5 @@ def interrupted_run(prepared: PreparedRun, trace: Path, *, heard: int) -> Path:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        execute(prepared, compile_program(prepared), trace=trace, on_text=stop)
+        execute(prepared, compile_program(prepared), trace=trace, callbacks=RunCallbacks(on_text=stop))
     return trace.with_name(f"{trace.name}.partial")

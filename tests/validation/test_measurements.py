@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wse.errors import WseError
-from wse.studies.validate.measured.measurements import LARGEST, TABLES, Measurement, parse, read
+from wse.studies.validate.measured.cells import LARGEST
+from wse.studies.validate.measured.measurements import TABLES, Measurement, parse, read
 from wse.studies.validate.predictors.predict import predict
 from wse.studies.validate.study import BUNDLED, compare, validation_of
 

@@ -12,7 +12,7 @@ import typer
 
 from wse.cli import options as opt
 from wse.errors import BadInput
-from wse.studies.compare.request import CompareRequest, check_question
+from wse.studies.compare.request import CompareRequest
 from wse.studies.options import known_names
 from wse.studies.options.engine import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
 from wse.studies.options.option import Option
@@ -20,6 +20,8 @@ from wse.studies.options.option import Option
 if TYPE_CHECKING:
     from wse.reports.result import Result
     from wse.reports.table import Table
+    from wse.studies.compare.traces import TracesComparison
+    from wse.studies.options.groups.costs import CostOptions
 
 R = TypeVar("R", bound="Result")
 
@@ -80,35 +82,27 @@ def compare(
     """
     from wse.compiler.strategies import strategies
     from wse.reports.progress import COMPARING, progress_on
+    from wse.studies.compare.checks import check_pictures
     from wse.studies.compare.files import check_files, write_files
     from wse.studies.compare.print_machines import print_machines
     from wse.studies.compare.result import CompareResult
     from wse.studies.compare.study import compare_machines
     from wse.studies.compare.summary import print_traces
     from wse.studies.compare.tables import verdict_table
-    from wse.studies.compare.traces import TracesComparison
-    from wse.tracing.query.two_traces.compare import check_traces, compare_traces, is_trace
+    from wse.tracing.query.two_traces.compare import is_trace
 
     choice = EngineChoice(engine, ray_address)
     check_engine(choice)
     files = check_files(model, csv=csv, png=png, html=html)
     if len(model) > 1 or is_trace(model[0]):
-        first, second = check_traces(model)
-        _refuse_model_options(invocation)
-        traces = compare_traces(first, second, request.base.costs.economics, request.base.costs.price).convert(
-            TracesComparison
-        )
+        traces = _compare_traces(invocation, model, request.base.costs)
         write_files(traces, files)
         _print(traces, traces.tables(), print_traces, json=json, markdown=markdown)
         return
     request = replace(request, base=replace(request.base, model=model[0]))
     if detail:
         request = replace(request, candidates=tuple(strategies()))
-    picture = next((name for name in ("png", "html") if name in files), None)
-    if request.is_ranked and picture is not None:
-        check_question(question, request)
-        message = f"--{picture}: draws a whole comparison, not ranked rows; leave it out"
-        raise BadInput(message)
+    check_pictures(files, question, request)
     with progress_on(sys.stderr, COMPARING) as on_progress:
         result = compare_machines(request, question, on_progress, engine=choice)
     write_files(result, files)
@@ -116,6 +110,22 @@ def compare(
     if isinstance(result, CompareResult):
         tables = (verdict_table(result.verdict), *tables)
     _print(result, tables, partial(print_machines, detail=detail), json=json, markdown=markdown)
+
+
+def _compare_traces(invocation: typer.Context, paths: list[str], costs: CostOptions) -> TracesComparison:
+    """Compare the traces of two runs.
+
+    Args:
+        invocation: The command, whose options that apply to models must not be given.
+        paths: Paths of the two traces.
+        costs: Prices and energies.
+    """
+    from wse.studies.compare.traces import TracesComparison
+    from wse.tracing.query.two_traces.compare import check_traces, compare_traces
+
+    first, second = check_traces(paths)
+    _refuse_model_options(invocation)
+    return compare_traces(first, second, costs.economics, costs.price).convert(TracesComparison)
 
 
 def _print(

@@ -55,7 +55,7 @@ def estimate(
       wse estimate llama-3.1-70b --gpu h100 --gpus 8 --stack vllm --dtype fp8 --batch 16
     """
     from wse.reports.progress import ESTIMATING, progress_on
-    from wse.studies.estimate.gpus.prepare import check_machine
+    from wse.studies.estimate.gpus.checks import check_machine
     from wse.studies.estimate.study import estimate as study
 
     check_machine(request, opt.given_fields(command_line, EstimateRequest))

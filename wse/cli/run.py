@@ -29,8 +29,9 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
     from wse.reports.as_json import as_json
     from wse.reports.progress import COMPILING, GENERATING, STORING, ignore, progress_on
     from wse.reports.terminal import stream_text
+    from wse.studies.run.callbacks import RunCallbacks
     from wse.studies.run.result import print_run
-    from wse.studies.run.study import run as execute
+    from wse.studies.run.study import run as study
 
     # If the reader of stdout goes away, as `head` does, a run that writes files continues to its end.
     leaves_files = (
@@ -42,14 +43,14 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
         progress_on(sys.stderr, GENERATING) as on_tokens,
         stream_text(sys.stdout) as on_text,
     ):
-        result = execute(
-            request,
+        callbacks = RunCallbacks(
             on_text=ignore if json else while_read(on_text) if leaves_files else on_text,
             on_warning=opt.warn,
             on_stored=on_stored,
             on_progress=on_progress,
             on_tokens=on_tokens,
         )
+        result = study(request, callbacks)
     if json:
         sys.stdout.write(as_json(result))
     else:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from wse.cli import options as opt
 from wse.studies.options.option import Option
+
+if TYPE_CHECKING:
+    from wse.studies.validate.tables import Listed
 
 
 def validate(
@@ -66,13 +69,7 @@ def validate(
       wse validate --leave-out --data gpu_baselines.csv
     """
     from wse.errors import BadInput
-    from wse.reports.as_json import as_json
-    from wse.reports.output_file import output_path
-    from wse.reports.progress import PREDICTING, progress_on
-    from wse.studies.validate.page import write_page
-    from wse.studies.validate.rows_csv import write_csv
-    from wse.studies.validate.study import check_listed, print_validation
-    from wse.studies.validate.study import validate as study
+    from wse.studies.validate.study import check_listed
 
     files = [Path(file) for file in (*(data or ()), *(more_files or ()))]
     listed_rows = check_listed(rows)
@@ -86,6 +83,30 @@ def validate(
             raise BadInput(message)
         _print_left_out(files, json=json)
         return
+    _print_errors(files, listed_rows, capacity=capacity, page=page, csv=csv, json=json)
+
+
+def _print_errors(
+    files: list[Path], listed_rows: Listed, *, capacity: str, page: str | None, csv: str | None, json: bool
+) -> None:
+    """Predict measurements and print the errors of the predictions.
+
+    Args:
+        files: Files with measurements.
+        listed_rows: Rows to list one by one.
+        capacity: Whether to report or to refuse models whose layers do not all fit in SRAM.
+        page: File for a page of the results; None for no page.
+        csv: File for all rows with their predictions; None for no file.
+        json: Whether to print JSON.
+    """
+    from wse.reports.as_json import as_json
+    from wse.reports.output_file import output_path
+    from wse.reports.progress import PREDICTING, progress_on
+    from wse.studies.validate.page import write_page
+    from wse.studies.validate.rows_csv import write_csv
+    from wse.studies.validate.study import print_validation
+    from wse.studies.validate.study import validate as study
+
     page_path = None if page is None else output_path("--page", page, suffix=".md", kind="a Markdown file")
     csv_path = None if csv is None else output_path("--csv", csv, suffix=".csv", kind="a CSV file")
     with progress_on(sys.stderr, PREDICTING) as on_progress:

@@ -12,8 +12,10 @@ from wse.errors import BadInput, DoesNotFit
 from wse.serving.goal import COST, LATENCY, Goal
 from wse.serving.plan import plan
 from wse.studies.compare.machine import GPU, WAFER, Kind
+from wse.studies.compare.plan.ranking import with_pareto
 from wse.studies.compare.plan.result import PlannedRow, PlanResult
-from wse.studies.compare.plan.study import counts_near, planned_row, with_pareto
+from wse.studies.compare.plan.rows import planned_row
+from wse.studies.compare.plan.study import counts_near
 from wse.studies.compare.plan.verdict import plan_verdict
 
 SMALL = {"mesh": "16x16", "wafers": [1, 2], "mapping": "region,bands", "schedule": "baseline", "jobs": 1}

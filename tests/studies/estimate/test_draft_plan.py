@@ -13,9 +13,10 @@ from wse.hardware.load import load_wafer
 from wse.serving.drafts.speculation import acceptance_of
 from wse.studies.compile.choose import compile_fastest, pass_fabric
 from wse.studies.compile.draft_times import host_memory_rate
-from wse.studies.estimate.drafts.drafting import decode_s, head_token_parts, layer_cycles, verify_passes
+from wse.studies.estimate.drafts.draft_machine import decode_s, head_token_parts
 from wse.studies.estimate.drafts.placement import place_head
 from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
+from wse.studies.estimate.drafts.verify_passes import layer_cycles, verify_passes
 from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest

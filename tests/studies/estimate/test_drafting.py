@@ -9,8 +9,9 @@ import pytest
 from wse.backends.fabric.model import Fabric
 from wse.errors import DoesNotFit
 from wse.studies.compile.choose import compile_fastest, pass_fabric
-from wse.studies.estimate.drafts.drafting import OUTSIDE, head_machine, head_token_parts, layer_cycles, verify_passes
+from wse.studies.estimate.drafts.draft_machine import head_machine, head_token_parts
 from wse.studies.estimate.drafts.placement import place_head
+from wse.studies.estimate.drafts.verify_passes import OUTSIDE, layer_cycles, verify_passes
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate

@@ -20,6 +20,7 @@ from wse.backends.execute.engine import Engine
 from wse.errors import BadInput
 from wse.models.tensors.safetensors_file import open_safetensors, write_safetensors
 from wse.studies.options.option import make_request, replace_options
+from wse.studies.run.callbacks import RunCallbacks
 from wse.studies.run.checkpoint.checkpoint_file import CONTENT, content_digest
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
@@ -78,7 +79,7 @@ def test_a_run_killed_twice_is_as_one_that_was_not(name: str, tmp_path: Path, mo
     for passes in (3, 2):
         killed_after(passes, kept, monkeypatch)
     heard: list[str] = []
-    resumed = run(replace_options(kept, trace=tmp_path / "resumed.h5"), on_text=heard.append)
+    resumed = run(replace_options(kept, trace=tmp_path / "resumed.h5"), RunCallbacks(on_text=heard.append))
     assert facts(resumed) == facts(whole)
     assert resumed.emulation.passes_again is not None
     assert resumed.emulation.passes_again >= 3

@@ -14,8 +14,8 @@ from wse.program.program import Program
 from wse.serving.simulation.pass_costs import PromptPart
 from wse.serving.simulation.staged_costs import StagedCosts
 from wse.studies.compile.choose import compile_with_remedies
-from wse.studies.estimate.drafts.drafting import VerifyPasses
 from wse.studies.estimate.drafts.placement import place_draft, place_head
+from wse.studies.estimate.drafts.verify_passes import VerifyPasses
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request, replace_options

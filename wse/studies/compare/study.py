@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from wse.reports.progress import OnProgress
+from wse.studies.compare.checks import check_question
 from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.curve.study import curve
 from wse.studies.compare.grid.questions import answer
 from wse.studies.compare.grid.study import compare
 from wse.studies.compare.plan.result import PlanResult
 from wse.studies.compare.plan.study import plan_machines
-from wse.studies.compare.request import CompareRequest, check_question
+from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.result import CompareResult
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 

@@ -18,7 +18,7 @@ from wse.studies.results.answer import (
     speed_sentence,
     verification_text,
 )
-from wse.studies.results.placement import used_text
+from wse.studies.results.placement_table import used_text
 
 if TYPE_CHECKING:
     from wse.studies.estimate.result import EstimateResult

@@ -142,7 +142,7 @@ def estimate(
         on_progress: Called with (number of parts done, number of parts, name of the part that
             starts).
     """
-    from wse.studies.estimate.gpus.prepare import check_machine
+    from wse.studies.estimate.gpus.checks import check_machine
     from wse.studies.estimate.study import estimate as study
 
     request = read_request(EstimateRequest, locals())

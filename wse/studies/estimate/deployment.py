@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.run_totals import PhaseTotals
 from wse.program.program import Program
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.operating_point import RequestShape
@@ -11,7 +12,7 @@ from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_
 from wse.studies.results.users import users_at
 
 
-def wafer_deployment(
+def _wafer_deployment(
     prepared_estimate: PreparedEstimate, program: Program, token_cycles: float, pipelining: PipeliningResult
 ) -> WaferDeployment:
     """Return a model as deployed on wafers: the times from which serving performance is computed.
@@ -43,6 +44,20 @@ def wafer_deployment(
     )
 
 
+def mean_deployment(
+    prepared_estimate: PreparedEstimate, program: Program, decode: PhaseTotals, pipelining: PipeliningResult
+) -> WaferDeployment:
+    """Return a model as deployed on wafers, timed with the mean of all its decoded tokens.
+
+    Args:
+        prepared_estimate: The request.
+        program: The compiled model.
+        decode: Cycles of all decode passes.
+        pipelining: Work of the stages and of the links between wafers.
+    """
+    return _wafer_deployment(prepared_estimate, program, decode.cycles / decode.runs, pipelining)
+
+
 def middle_deployment(prepared_estimate: PreparedEstimate, program: Program) -> WaferDeployment:
     """Return a model as deployed on wafers, timed only halfway through the generation.
 
@@ -53,4 +68,4 @@ def middle_deployment(prepared_estimate: PreparedEstimate, program: Program) -> 
     prompts = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
     middle_cost = fabric.decode_cost(*prepared_estimate.middle_context)
     pipelining = pipelining_result(fabric, prompts, middle_cost, with_rows=False)
-    return wafer_deployment(prepared_estimate, program, middle_cost.cycles, pipelining)
+    return _wafer_deployment(prepared_estimate, program, middle_cost.cycles, pipelining)

@@ -15,6 +15,7 @@ from wse.serving.goal import LATENCY, OBJECTIVES, Goal
 from wse.serving.network import Network, load_network
 from wse.serving.prices import wafer_price
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.amounts import check_counts
 from wse.studies.options.basis import (
     PreparedPlacement,
     check_context,
@@ -28,7 +29,6 @@ from wse.studies.options.drafts.draft import PLACES, SAME
 from wse.studies.options.drafts.vocabulary import check_vocabulary
 from wse.studies.options.groups.workload import LENGTH
 from wse.studies.options.mapping_file import check_listed
-from wse.studies.options.option import check_counts
 from wse.studies.options.settings import with_settings
 
 MOST_USERS = 4096

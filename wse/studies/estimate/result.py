@@ -28,7 +28,8 @@ from wse.studies.estimate.timing.verify import VerifyResult
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.operating_points import ServingResult, points_table
 from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure
-from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table
+from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
+from wse.studies.results.placement_table import placement_table
 from wse.studies.results.published import PublishedSpeed, published_table
 from wse.studies.results.rewrites import RewriteResult, rewrites_table
 from wse.studies.results.traffic import CrossingResult, FabricResult

@@ -13,15 +13,11 @@ from wse.backends.fabric.run_totals import TimedRun
 from wse.program.program import Program
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.deployment.wafers import WaferDeployment
-from wse.serving.goal import LATENCY
-from wse.serving.plan import saturating_users
-from wse.serving.prices import prices_text
-from wse.studies.estimate.bounds.bounds import BoundsResult, bounds_result
 from wse.studies.estimate.cuts import cuts_result
-from wse.studies.estimate.deployment import middle_deployment, wafer_deployment
+from wse.studies.estimate.deployment import mean_deployment
 from wse.studies.estimate.drafts.plan import draft_plan
-from wse.studies.estimate.economy import CostResult, EnergyResult, cost_result, energy_result
 from wse.studies.estimate.grades import Grades, grades_result
+from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.layouts.result import search_result
 from wse.studies.estimate.layouts.room import cache_room
@@ -32,14 +28,13 @@ from wse.studies.estimate.sensitivity import changed_requests, sensitivity_resul
 from wse.studies.estimate.sram import estimate_sram
 from wse.studies.estimate.timing.first_token import prompts_result
 from wse.studies.estimate.timing.latency import latency_result
-from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
 from wse.studies.estimate.timing.time_run import Routing, time_run
 from wse.studies.estimate.timing.verify import verify_result, verify_rewrites
+from wse.studies.estimate.token_results import token_results
 from wse.studies.options.settings import replaced_numbers
 from wse.studies.options.trace_path import trace_path
 from wse.studies.results.defects import defects_result
-from wse.studies.results.operating_points import ServingResult, serving_result
-from wse.studies.results.phases import DecodeResult, decode_result, prefill_result
+from wse.studies.results.phases import prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds
 from wse.studies.results.rewrites import rewrites_result
@@ -95,7 +90,7 @@ def estimate(
     # 4. Drafts need the deployment; published speeds are compared with the drafts' speed too.
     deployment = None
     if result.schedule is not None:
-        deployment = _deployment(prepared_estimate, choice.program, timed_run, result.schedule)
+        deployment = mean_deployment(prepared_estimate, choice.program, timed_run.clock.decode, result.schedule)
     result = replace(result, drafts=draft_plan(prepared_estimate, choice, deployment, result.serving))
     result = replace(result, published=_published(prepared_estimate, result))
     if result.verify is not None:
@@ -138,7 +133,8 @@ def timed_estimate(prepared_estimate: PreparedEstimate, program: Program) -> Tim
     timed_run = time_run(prepared_estimate, program, None)
     result = result_of(prepared_estimate, program, timed_run)
     assert result.schedule is not None  # tokens are decoded
-    return TimedEstimate(result=result, deployment=_deployment(prepared_estimate, program, timed_run, result.schedule))
+    deployment = mean_deployment(prepared_estimate, program, timed_run.clock.decode, result.schedule)
+    return TimedEstimate(result=result, deployment=deployment)
 
 
 def estimate_of(
@@ -175,7 +171,7 @@ def result_of(
     prefill = prefill_result(
         clock.prefill, sum(prepared_estimate.options.prompt_tokens), wafer.clock_hz, prompts.ttft_s(wafer)
     )
-    tokens = _token_results(prepared_estimate, program, timed_run, grades, with_serving=not given_routing)
+    tokens = token_results(prepared_estimate, program, timed_run, grades, with_serving=not given_routing)
     verify = verify_result(prepared_estimate, clock.fabric)
     return EstimateResult(
         inputs=inputs(prepared_estimate),
@@ -241,115 +237,3 @@ def _grades(prepared_estimate: PreparedEstimate) -> Grades:
         wafer_values=request.machine.wafer_values,
         software_values=request.machine.software_values,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TokenResults:
-    """The part of an estimate that concerns generated tokens.
-
-    Only ``decode`` is set if the experts were selected in an actual run. Only ``serving`` and
-    ``cost`` are set if each request has one new token, which follows from the prompt.
-    """
-
-    decode: DecodeResult | None = None
-    pipelining: PipeliningResult | None = None
-    serving: ServingResult | None = None
-    bounds: BoundsResult | None = None
-    energy: EnergyResult | None = None
-    cost: CostResult | None = None
-
-
-def _token_results(
-    prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, grades: Grades, *, with_serving: bool
-) -> _TokenResults:
-    """Return the part of an estimate that concerns generated tokens.
-
-    Args:
-        prepared_estimate: The request.
-        program: The compiled model.
-        timed_run: Cycles of prompts and decoded tokens.
-        grades: Evidence grades of the constants, which say how well each is known.
-        with_serving: Whether to compute pipelining, serving speeds, bounds, energy and cost, in
-            addition to the cycles of a token.
-    """
-    clock, prompts, token_classes = timed_run
-    wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics
-    if not clock.decode.runs:
-        if not with_serving:
-            return _TokenResults()
-        serving = _serving(prepared_estimate, middle_deployment(prepared_estimate, program))
-        return _TokenResults(serving=serving, cost=cost_result(program.wafers, economics, serving))
-    decode = decode_result(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
-    if not with_serving:
-        return _TokenResults(decode=decode)
-    middle_cost = clock.fabric.decode_cost(*prepared_estimate.middle_context)
-    pipelining = pipelining_result(clock.fabric, prompts, middle_cost)
-    serving = _serving(prepared_estimate, _deployment(prepared_estimate, program, timed_run, pipelining))
-    return _TokenResults(
-        decode=decode,
-        pipelining=pipelining,
-        serving=serving,
-        bounds=bounds_result(clock.fabric, spec, token_classes, grades),
-        energy=energy_result(clock.fabric, clock.decode, token_classes, economics, serving),
-        cost=cost_result(program.wafers, economics, serving),
-    )
-
-
-def _serving(prepared_estimate: PreparedEstimate, deployment: WaferDeployment) -> ServingResult:
-    """Return the speed and cost of a deployment for the requested number of users.
-
-    If no number is requested, it depends on the objective: the users of one pass for latency, and
-    the users that saturate the machine for throughput and cost.
-    """
-    goal, users = prepared_estimate.goal, prepared_estimate.goal.users
-    if users is None:
-        users = deployment.slots if goal.objective == LATENCY else max(1, saturating_users(deployment))
-    return serving_result(deployment, users, deployment.slots, goal.replicas_for(deployment.max_concurrency))
-
-
-def _deployment(
-    prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, pipelining: PipeliningResult
-) -> WaferDeployment:
-    """Return a model as deployed on wafers, timed with the mean of all its decoded tokens."""
-    decode = timed_run.clock.decode
-    return wafer_deployment(prepared_estimate, program, decode.cycles / decode.runs, pipelining)
-
-
-def inputs(prepared_estimate: PreparedEstimate) -> dict[str, str | int | float]:
-    """Return the options of a request with defaults filled in, keyed by the option's name.
-
-    ``region`` is included only if the user gave it, not if the mapping chose it.
-    """
-    request, options = prepared_estimate.request, prepared_estimate.options
-    values = {
-        "model": str(request.model),
-        "wafer": str(request.machine.wafer),
-        "mesh": "{}x{}".format(*prepared_estimate.fabric_shape),
-        "wafers": "auto" if request.wafers is None else request.wafers,
-        "mapping": options.mapping_name,
-        "region": request.layout.region,
-        "experts": None if prepared_estimate.spec.experts is None else options.experts,
-        "schedule": options.schedule,
-        "all_reduce": request.layout.all_reduce,
-        "software": str(request.machine.software),
-        "dtype": options.dtype,
-        "activations": options.activation_type,
-        "accumulate": options.accumulate,
-        "prompt_len": prepared_estimate.prompt_len,
-        "new_tokens": prepared_estimate.new_tokens,
-        "batch": options.batch,
-        "users": request.serving.users,
-        "replicas": None if request.replicas == 1 else request.replicas or "auto",
-        "objective": prepared_estimate.goal.objective,
-        "verify_tokens": request.verify_tokens,
-        "draft": request.draft,
-        "draft_model": None if request.drafts.draft_model is None else str(request.drafts.draft_model),
-        "draft_place": request.drafts.draft_place,
-        "context": options.context,
-        "capacity": options.capacity,
-        "price": prices_text(request.costs.price),
-        **replaced_numbers(request),
-        "defects": None if request.machine.defects is None else str(request.machine.defects),
-        "defects_seed": request.machine.defects_seed if request.machine.defects else None,
-    }
-    return {name: value for name, value in values.items() if value is not None}

@@ -18,28 +18,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from wse.errors import BadInput
 from wse.files import path_exists
-from wse.hardware.quantity import COUNT, TOKEN, has_unit, is_time, read_quantity, whole_number
+from wse.hardware.quantity import COUNT
 from wse.known_names import known_name
+from wse.studies.options.amounts import read_amount, read_count
 
 R = TypeVar("R")
 
 Panel = Literal[
     "", "Model", "Wafer and mapping", "GPUs", "Prompt", "Serving", "Sampling", "Drafts", "Trace", "Machines", "Output"
 ]
-
-_EXAMPLES: Final = {
-    "s": "200ms or 0.2s",
-    "µs": "5us or 500ns",
-    "GB/s": "150GB/s or 2.4TB/s",
-    COUNT: "8 or 10k",
-    "": "0.8 or 10k",
-    TOKEN: "4096 or 128k",
-}
-"""Example values for error messages, by the unit of an option; "" is a number without a unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,15 +156,9 @@ class RequestField:
             return self.option.read(text)
         if self.type is float:
             return read_amount(self.flag, text, self.option.unit)
-        if self.type is not int:
-            return text
-        number = whole_number(text, self.option.unit or COUNT)
-        if number is None:
-            tokens, examples = " of tokens" * (self.option.unit == TOKEN), _EXAMPLES[self.option.unit or COUNT]
-            none_word = f", or {self.option.none}" if self.option.none else ""
-            message = f"{self.flag} {text!r}: give a whole number{tokens}, such as {examples}{none_word}"
-            raise BadInput(message)
-        return number
+        if self.type is int:
+            return read_count(self.flag, text, self.option.unit or COUNT, none_word=self.option.none)
+        return text
 
 
 def request_field(name: str, hint: Any, default: Any) -> RequestField | None:
@@ -287,39 +271,3 @@ def group_path(request: type, name: str) -> tuple[str, ...]:
             with suppress(KeyError):
                 return (field, *group_path(get_args(hint)[0], name))
     raise KeyError(name)
-
-
-def read_amount(flag: str, text: str, unit: str) -> float:
-    """Convert the text of an option, such as ``--ttft 200ms`` or ``--rate 1k``, to a number.
-
-    Args:
-        flag: Name of the option, for messages.
-        text: Text to convert.
-        unit: Unit of the result.
-
-    Raises:
-        BadInput: The text is not a number with a suitable unit, or is a time without a unit. A unit
-            is required because a user who writes ``--ttft 200`` may mean milliseconds.
-    """
-    number = read_quantity(text, unit)
-    if number is None:
-        with_unit = " with its unit" if unit else ""
-        message = f"{flag} {text!r}: give a number{with_unit}, such as {_EXAMPLES[unit]}"
-        raise BadInput(message)
-    if is_time(unit) and not has_unit(text):
-        message = f"{flag} {text!r}: give a unit, such as {_EXAMPLES[unit]}"
-        raise BadInput(message)
-    return float(number)
-
-
-def check_counts(**counts: int | None) -> None:
-    """Raise BadInput if the value of an option is below 1.
-
-    Args:
-        counts: Values by the long name of the option, with underscores. None means that the option
-            is not given, and is allowed.
-    """
-    for name, value in counts.items():
-        if value is not None and value < 1:
-            message = f"--{name.replace('_', '-')} {value}: give a number of at least 1"
-            raise BadInput(message)

@@ -139,14 +139,15 @@ def run(
         on_tokens: Called with (tokens read and generated, maximum, "") if ``on_text`` is not
             called.
     """
+    from wse.studies.run.callbacks import RunCallbacks
     from wse.studies.run.study import run as study
 
     request = read_request(RunRequest, locals())
-    return study(
-        request,
+    callbacks = RunCallbacks(
         on_text=on_text or ignore,
         on_warning=on_warning or ignore,
         on_stored=on_stored or ignore,
         on_progress=on_progress or ignore,
         on_tokens=on_tokens or ignore,
     )
+    return study(request, callbacks)

@@ -15,8 +15,7 @@ from wse.backends.execute.observation.pe_contents import PePlace
 from wse.errors import BadInput, BadTrace
 from wse.program.program import Program
 from wse.reports.output_file import write_output
-from wse.reports.progress import OnProgress, ignore
-from wse.studies.run.answer import OnText
+from wse.studies.run.callbacks import SILENT, RunCallbacks
 from wse.studies.run.checkpoint.checkpoint_file import CheckpointFile
 from wse.studies.run.checkpoint.checkpointed_engine import CheckpointedEngine
 from wse.studies.run.drafts.make_drafter import make_drafter
@@ -26,6 +25,7 @@ from wse.studies.run.profile.profile import profile_result, timed_steps
 from wse.studies.run.profile.speedscope import PROFILE_OPTION, speedscope
 from wse.studies.run.result import RunResult
 from wse.studies.run.session import Session
+from wse.studies.run.session_result import session_result
 from wse.tracing.record.keeper import STOP, TraceKeeper
 from wse.tracing.record.run import RunRecorder
 from wse_traces.errors import TraceError
@@ -44,11 +44,7 @@ def execute(
     checkpoint: Path | None = None,
     make_backend: BackendFactory = Engine,
     draft: tuple[PreparedDraft, Program] | None = None,
-    on_text: OnText = ignore,
-    on_warning: Callable[[str], None] = ignore,
-    on_stored: OnProgress = ignore,
-    on_progress: OnProgress = ignore,
-    on_tokens: OnProgress = ignore,
+    callbacks: RunCallbacks = SILENT,
 ) -> RunResult:
     """Execute a compiled run and return its tokens, cycles and traffic.
 
@@ -67,14 +63,7 @@ def execute(
         make_backend: Creates the backend that executes the Program.
         draft: The draft model and its Program. None if drafts are looked up in the text, or if
             there are no drafts.
-        on_text: Called with the text of the prompt and then with each part of generated text, if
-            there is only one prompt.
-        on_warning: Called with a sentence when compiled kernels cannot be cached, when the run
-            continues without a trace, or when an existing trace is replaced.
-        on_stored: Called with (elements stored, total, name of the last tile) while weights are
-            stored in emulated SRAM.
-        on_progress: Called with (kernels compiled, total, name) while kernels compile.
-        on_tokens: Called with (tokens read and generated, maximum, "") if no text is streamed.
+        callbacks: Functions that are called with text, warnings and progress.
 
     Raises:
         BadModel: The model has no weights.
@@ -84,25 +73,24 @@ def execute(
     """
     if wavelets:
         _check_wavelets(prepared_run, program, traced=trace is not None)
-    request, spec = prepared_run.request, prepared_run.loaded.spec
-    weights = weights_of(request, prepared_run.loaded)
+    weights = weights_of(prepared_run.request, prepared_run.loaded)
     started = time.perf_counter()
     digest = program.digest()
     samplers = _samplers(prepared_run, program)
     file = None if checkpoint is None else CheckpointFile(checkpoint, prepared_run, program, digest)
     start = None if file is None else file.read()  # before the trace is opened, since it may be refused
     try:
-        open_recorder = _recorder(prepared_run, program, digest, trace, on_warning)
-        with TraceKeeper(open_recorder, trace_policy, on_warning) as keeper:
+        open_recorder = _recorder(prepared_run, program, digest, trace, callbacks.on_warning)
+        with TraceKeeper(open_recorder, trace_policy, callbacks.on_warning) as keeper:
             backend = make_backend(
                 program,
-                spec,
+                prepared_run.loaded.spec,
                 weights,
                 [sampler.draw for sampler in samplers],
-                allow_nonfinite=request.allow_nonfinite,
+                allow_nonfinite=prepared_run.request.allow_nonfinite,
                 watched=record,
                 on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
-                on_stored=on_stored,
+                on_stored=callbacks.on_stored,
                 profile=profile is not None,
             )
             if record_pes:
@@ -110,18 +98,15 @@ def execute(
                 backend.watch(record_pes, lambda *content: keeper.write(RunRecorder.add_content, *content))
             engine: Backend = backend
             if file is not None:
-                every_s = request.checkpoints.checkpoint_every
-                engine = CheckpointedEngine(backend, file, start, spec.vocab_size, samplers, every_s)
-            cache_warning = engine.precompile(on_progress)
-            if cache_warning:
-                on_warning(cache_warning)
+                engine = CheckpointedEngine(backend, file, start, prepared_run, samplers)
+            if cache_warning := engine.precompile(callbacks.on_progress):
+                callbacks.on_warning(cache_warning)
             session = Session(
                 prepared_run,
                 program,
                 engine,
                 keeper,
-                on_text,
-                on_tokens,
+                callbacks,
                 passes_again=len(start.passes) if start else 0,
                 drafter=make_drafter(prepared_run, program, draft),
                 samplers=samplers,
@@ -129,15 +114,13 @@ def execute(
             session.generate()
             if isinstance(engine, CheckpointedEngine):
                 engine.close()
-            result = session.result(digest, time.perf_counter() - started)
+            result = session_result(session, digest, time.perf_counter() - started)
             if profile is not None:
                 assert engine.step_times is not None
                 steps = timed_steps(program, engine.step_times)
                 result = replace(result, profile=profile_result(steps, engine.step_times, profile))
             if keeper.recorder is not None:
-                logged = keeper.write(session.log_wavelets) if wavelets else None
-                result = replace(result, trace=str(trace), wavelets=logged)
-                keeper.write(RunRecorder.finish, session.clock, session.load, result.to_dict())
+                result = _traced(replace(result, trace=str(trace)), session, keeper, wavelets=wavelets)
     except TraceError as error:
         raise BadTrace(str(error)) from error
     if profile is not None:
@@ -178,6 +161,21 @@ def _recorder(
         on_warning(f"{trace}: this run's trace replaces the existing one; --trace NAME keeps both")
     request = prepared_run.request
     return partial(RunRecorder, trace, prepared_run, program, digest, request.sampling.rule(), request.weights)
+
+
+def _traced(result: RunResult, session: Session, keeper: TraceKeeper, *, wavelets: bool) -> RunResult:
+    """Write a finished run to its trace, and return the result with the log of wavelets.
+
+    Args:
+        result: Result of the run.
+        session: The session, which has generated all tokens.
+        keeper: Writer of the trace.
+        wavelets: Whether to simulate the last pass wavelet by wavelet and trace every move.
+    """
+    logged = keeper.write(session.log_wavelets) if wavelets else None
+    result = replace(result, wavelets=logged)
+    keeper.write(RunRecorder.finish, session.clock, session.load, result.to_dict())
+    return result
 
 
 def _samplers(prepared_run: PreparedRun, program: Program) -> list[Sampler]:

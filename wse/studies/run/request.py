@@ -10,9 +10,9 @@ from wse.studies.options import known_names
 from wse.studies.options.engine import LOCAL, EngineName, RayAddress
 from wse.studies.options.option import Option, OptionsOf
 from wse.studies.options.placement import PlacementRequest
-from wse.studies.run.draft_options import RunDraftOptions
-from wse.studies.run.output_options import CheckpointOptions, ProfileOptions, TraceOptions
-from wse.studies.run.prompt_options import PromptOptions, SamplingOptions
+from wse.studies.run.options.drafts import RunDraftOptions
+from wse.studies.run.options.outputs import CheckpointOptions, ProfileOptions, TraceOptions
+from wse.studies.run.options.prompts import PromptOptions, SamplingOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,8 @@ from wse.reports.terminal import WIDEST, console_on, count, in_bytes, plural, pr
 from wse.reports.terminal_table import print_tables
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure
-from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table
+from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
+from wse.studies.results.placement_table import placement_table
 from wse.studies.results.sram import SramResult, fullest_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
 from wse.studies.run.profile.profile import ProfileResult, profile_tables

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 
 from wse.backends.execute.backend import Backend
 from wse.backends.execute.host_tokens.sampling import Sampler
@@ -16,19 +15,14 @@ from wse.backends.fabric.run_totals import RunTotals
 from wse.compiler.options import DECODE, PREFILL, VERIFY
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.reports.progress import OnProgress, ignore
+from wse.reports.progress import ignore
 from wse.studies.estimate.timing.first_token import PromptRoutes
-from wse.studies.options.settings import replaced_numbers
-from wse.studies.results.defects import defects_result
-from wse.studies.results.phases import decode_result, prefill_result
-from wse.studies.results.placement import model_result, system_result, wafer_result
-from wse.studies.results.sram import sram_result
-from wse.studies.results.traffic import crossing_result, fabric_result
-from wse.studies.run.answer import Answer, OnText
+from wse.studies.run.answer import Answer
+from wse.studies.run.callbacks import RunCallbacks
 from wse.studies.run.drafts.drafts import NO_DRAFT, Draft, Drafter
 from wse.studies.run.prepare import PreparedRun
-from wse.studies.run.result import EmulationResult, RunResult, WaveletsResult
-from wse.studies.run.verify import AcceptanceCounts, DraftResult, VerifiedResult, draft_result, verified_result
+from wse.studies.run.result import WaveletsResult
+from wse.studies.run.verify import AcceptanceCounts
 from wse.tracing.expert_load import ExpertLoad
 from wse.tracing.record.keeper import TraceKeeper
 from wse.tracing.record.run import RunRecorder
@@ -47,6 +41,11 @@ class Session:
         passes_again: Number of passes at the start of the run that are read from a checkpoint
             instead of executed.
         answers: The answer of each user.
+        prompt_routes: Ways of the prompts through the stages, from which the time to first token
+            follows.
+        new_tokens: Number of tokens from passes that were not read from a checkpoint.
+        drafter: Source of the drafts; None if the run has no drafts.
+        acceptance: Number of draft tokens that were accepted; None if the run has no drafts.
     """
 
     def __init__(
@@ -55,8 +54,7 @@ class Session:
         program: Program,
         engine: Backend,
         keeper: TraceKeeper,
-        on_text: OnText,
-        on_tokens: OnProgress,
+        callbacks: RunCallbacks,
         *,
         passes_again: int,
         drafter: Drafter | None = None,
@@ -64,18 +62,18 @@ class Session:
     ) -> None:
         self.prepared, self.program, self.engine, self.keeper = prepared_run, program, engine, keeper
         self.clock = RunTotals(Fabric(program, prepared_run.wafer, prepared_run.software, prepared_run.meshes))
-        self._prompt_routes = PromptRoutes(self.clock.fabric)
+        self.prompt_routes = PromptRoutes(self.clock.fabric)
         self.load = ExpertLoad()
         self.wall_s = 0.0
-        self.passes_again, self._passes, self._new_tokens = passes_again, 0, 0
+        self.passes_again, self._passes, self.new_tokens = passes_again, 0, 0
         self._last_pass = 0  # index in the trace; stays 0 without a trace
         self._last_run: tuple[Phase, list[int]] | None = None  # with the tokens in each cache before it
-        self._drafter, self._samplers = drafter, samplers
-        self._acceptance = AcceptanceCounts(program.verify_tokens - 1) if drafter else None
+        self.drafter, self._samplers = drafter, samplers
+        self.acceptance = AcceptanceCounts(program.verify_tokens - 1) if drafter else None
         ends, tokenizer = prepared_run.end_ids, prepared_run.loaded.tokenizer
-        sink = on_text if program.batch == 1 else ignore  # texts of several users are printed at the end
+        sink = callbacks.on_text if program.batch == 1 else ignore  # texts of several users are printed at the end
         has_text = sink is not ignore and tokenizer is not None
-        self._on_tokens, self._read_tokens = ignore if has_text else on_tokens, 0
+        self._on_tokens, self._read_tokens = ignore if has_text else callbacks.on_tokens, 0
         self.answers = [Answer(ids, ends, prepared_run.new_tokens, tokenizer, sink) for ids in prepared_run.prompts]
 
     def generate(self) -> None:
@@ -117,7 +115,7 @@ class Session:
             phase, start_cycle = self.program.prefill[index], self.clock.cycles
             pairs = self._record_routing(PREFILL)
             cost = self.clock.prefill_chunk(index, pairs)
-            self._prompt_routes.add(phase, cost)
+            self.prompt_routes.add(phase, cost)
             use: CacheUse = (self.engine.cache_slots(phase.user), ())
             self._last_run = (phase, [phase.cached])
             self._record_pass(index, use, cost, pairs, start_cycle, time.perf_counter() - began)
@@ -126,8 +124,8 @@ class Session:
             self._read_tokens += phase.tokens
             self._report_tokens()
             began = time.perf_counter()
-        if self._drafter is not None:
-            drafted_cycles = self._drafter.read(self.prepared.prompts[0])
+        if self.drafter is not None:
+            drafted_cycles = self.drafter.read(self.prepared.prompts[0])
             self.clock.draft_cycles += max(0.0, drafted_cycles - self.clock.cycles)  # read in parallel
         for user, (answer, token) in enumerate(zip(self.answers, self.engine.tokens, strict=True)):
             if self.prepared.request.logits:
@@ -174,9 +172,9 @@ class Session:
         that the model waits for the draft is added to the clock.
         """
         answer, tokens = self.answers[0], self.program.verify_tokens
-        if self._drafter is None or self.clock.lengths[0] + tokens > self.program.context:
+        if self.drafter is None or self.clock.lengths[0] + tokens > self.program.context:
             return NO_DRAFT
-        draft = self._drafter.propose((*answer.prompt, *answer.tokens), tokens - 1)
+        draft = self.drafter.propose((*answer.prompt, *answer.tokens), tokens - 1)
         self.clock.draft_cycles += draft.cycles
         return draft
 
@@ -204,8 +202,8 @@ class Session:
             rejected_indices = (i for i, token in enumerate(draft.tokens) if token != ids[i])
             ids = ids[: next(rejected_indices, len(draft.tokens)) + 1]
         self.engine.keep(len(ids), user, ids[-1])  # 3
-        if self._acceptance is not None:
-            self._acceptance.add(len(ids) - 1)
+        if self.acceptance is not None:
+            self.acceptance.add(len(ids) - 1)
         pairs = self._record_routing(VERIFY)
         cost = self.clock.verify_pass(len(ids), user, pairs)
         self.clock.draft_cycles += max(0.0, draft.overlapped_cycles - cost.cycles)
@@ -235,7 +233,7 @@ class Session:
     def _record_token(self, user: int, token: int, pass_index: int, cycles: float, wall_s: float) -> None:
         answer = self.answers[user]
         text = answer.add(token)
-        self._new_tokens += self._passes > self.passes_again
+        self.new_tokens += self._passes > self.passes_again
         position = len(answer.prompt) + len(answer.tokens) - 1
         self.keeper.write(RunRecorder.add_token, user, token, text, pass_index, position, cycles, wall_s)
 
@@ -282,69 +280,3 @@ class Session:
             pass_index=self._last_pass,
         )
         return WaveletsResult(cycles=log.cycles, wavelet_hops=log.wavelet_hops, moves=log.moves)
-
-    def _verification(self) -> VerifiedResult | None:
-        """Return the results of verification passes, or None if the run has none."""
-        if not self.program.verify_tokens:
-            return None
-        generated_tokens = [len(answer.tokens) - 1 for answer in self.answers]
-        prompts = [len(answer.prompt) for answer in self.answers]
-        return verified_result(
-            self.clock, prompts, generated_tokens, self.prepared.wafer.clock_hz, self._draft_result()
-        )
-
-    def _draft_result(self) -> DraftResult | None:
-        """Return how many draft tokens were accepted, or None if the run has no drafts."""
-        if self._drafter is None or self._acceptance is None:
-            return None
-        return draft_result(self._drafter, self._acceptance, self.clock)
-
-    def result(self, digest: str, wall_s: float) -> RunResult:
-        """Return the result of the run, without the fields about trace and profile.
-
-        Args:
-            digest: Digest of the compiled Program.
-            wall_s: Seconds since the start of the execution, including kernel compilation.
-        """
-        prepared_run, program, clock = self.prepared, self.program, self.clock
-        wafer, spec, totals = prepared_run.wafer, prepared_run.spec, self.clock.decode
-        users = tuple(answer.result() for answer in self.answers)
-        lengths = [min(length, program.context - 1) for length in clock.lengths]
-        result = RunResult(
-            batch=program.batch,
-            users=users,
-            note=prepared_run.note,
-            model=model_result(spec, program, weights=prepared_run.request.weights),
-            wafer=wafer_result(wafer, replaced=replaced_numbers(prepared_run.request)),
-            system=system_result(program),
-            sram=sram_result(program, wafer.sram_bytes_per_pe),
-            prefill=prefill_result(
-                clock.prefill,
-                sum(map(len, prepared_run.prompts)),
-                wafer.clock_hz,
-                self._prompt_routes.result().ttft_s(wafer),
-            ),
-            decode=decode_result(totals, spec.layer_count, wafer.clock_hz, program.batch) if totals.runs else None,
-            crossing=crossing_result(totals, wafer.clock_hz) if totals.runs else None,
-            fabric=fabric_result(program, totals),
-            verify=self._verification(),
-            experts=self.load.result(),
-            defects=defects_result(prepared_run, program, lengths),
-            emulation=EmulationResult(
-                wall_s=wall_s,
-                tokens_per_s=self._new_tokens / self.wall_s,
-                passes_again=self.passes_again or None,
-                program_digest=digest,
-            ),
-        )
-        if len(users) > 1:
-            return result
-        (user,) = users
-        return replace(
-            result,
-            tokens=user.tokens,
-            prompt_tokens=user.prompt_tokens,
-            prompt_ids=user.prompt_ids,
-            text=user.text,
-            prompt_logits_last=user.prompt_logits_last,
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -13,11 +12,10 @@ from wse.backends.execute.observation.pe_contents import PePlace
 from wse.errors import BadInput
 from wse.program.program import Program
 from wse.reports.output_file import output_path
-from wse.reports.progress import OnProgress, ignore
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.engine import RAY, EngineChoice, check_engine
 from wse.studies.options.trace_path import trace_path
-from wse.studies.run.answer import OnText
+from wse.studies.run.callbacks import SILENT, RunCallbacks
 from wse.studies.run.checkpoint.checkpoint_file import CHECKPOINT_OPTION
 from wse.studies.run.drafts.prepare import prepare_draft
 from wse.studies.run.execute import execute
@@ -31,26 +29,12 @@ from wse.tracing.record.ops import recorded_ops
 from wse.tracing.record.pes import recorded_pes
 
 
-def run(
-    request: RunRequest,
-    *,
-    on_text: OnText = ignore,
-    on_warning: Callable[[str], None] = ignore,
-    on_stored: OnProgress = ignore,
-    on_progress: OnProgress = ignore,
-    on_tokens: OnProgress = ignore,
-) -> RunResult:
+def run(request: RunRequest, callbacks: RunCallbacks = SILENT) -> RunResult:
     """Compile a model, execute it on an emulated wafer, and time and trace the run.
 
     Args:
         request: The options of the run.
-        on_text: Called with the text of the prompt and then with each part of generated text, if
-            there is only one prompt.
-        on_warning: Called with a warning. The run continues.
-        on_stored: Called with (elements stored, total, name of the last tile) while weights are
-            stored in emulated SRAM.
-        on_progress: Called with (kernels compiled, total, name) while kernels compile.
-        on_tokens: Called with (tokens read and generated, maximum, "") if no text is streamed.
+        callbacks: Functions that are called with text, warnings and progress.
 
     Raises:
         BadInput: Something named is missing or cannot be used. A subclass says what.
@@ -83,11 +67,7 @@ def run(
             checkpoint=checkpoint,
             make_backend=make_backend,
             draft=draft,
-            on_text=on_text,
-            on_warning=on_warning,
-            on_stored=on_stored,
-            on_progress=on_progress,
-            on_tokens=on_tokens,
+            callbacks=callbacks,
         )
 
 

@@ -2,59 +2,22 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import product
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wse.errors import BadInput, DoesNotFit, WseBug
-from wse.models.load import load_model
+from wse.errors import DoesNotFit, WseBug
 from wse.reports.progress import OnProgress, ignore
-from wse.reports.terminal import count, plural
-from wse.serving.goal import COST, LATENCY, Goal
-from wse.serving.network import load_network
-from wse.serving.operating_point import max_passing_count
-from wse.studies.compare.grid.rows import assumptions_of
-from wse.studies.compare.result import AssumptionResult
-from wse.studies.estimate.request import EstimateRequest
+from wse.reports.terminal import plural
 from wse.studies.options.engine import THIS_MACHINE
 from wse.studies.options.option import replace_options
-from wse.studies.results.operating_points import point_result, user_counts
 from wse.studies.scenario.agreement import compare_with_published, verdict_of
 from wse.studies.scenario.figures import FIGURES
-from wse.studies.scenario.form import PublishedForm, TiersForm
-from wse.studies.scenario.machine import Draft, Machine, ModelLayout, ServedUsers, machine_of
+from wse.studies.scenario.form import PublishedForm
+from wse.studies.scenario.predictions import Answers, Combination, answers_of
 from wse.studies.scenario.request import Setting, read_scenario
-from wse.studies.scenario.result import (
-    CombinationResult,
-    PredictionResult,
-    PublishedResult,
-    ScenarioResult,
-    TiersResult,
-)
+from wse.studies.scenario.result import CombinationResult, PublishedResult, ScenarioResult
 from wse.studies.workers.engine_pool import each_output, engine_pool
-
-Combination = tuple[Setting, CombinationResult]
-"""A setting and its result."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """Predictions for settings that share a compilation, or the traceback of a bug.
-
-    Attributes:
-        combinations: The settings with their predictions.
-        economics: Assumptions about power and prices. The key is made of the name of the number and
-            of the machine.
-        bug: Traceback of an unexpected exception; empty without one.
-    """
-
-    combinations: tuple[Combination, ...] = ()
-    economics: Mapping[str, AssumptionResult]
-    bug: str = ""
 
 
 def answer(
@@ -124,195 +87,6 @@ def answer(
         combinations=combinations,
         economics={key: assumption for answers in all_answers for key, assumption in answers.economics.items()},
     )
-
-
-def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
-    """Predict speed and cost for settings that differ only in users and drafts.
-
-    A setting that cannot run has the reason instead of a prediction. An unexpected exception is
-    returned as a bug.
-
-    Args:
-        settings: The settings, which share a compilation.
-        tiers: The service tiers of the scenario, or None. Each ordinary speed gives a separate
-            combination.
-    """
-    try:
-        machine = machine_of(settings[0].placement)
-    except (BadInput, DoesNotFit) as error:
-        impossible_combinations = tuple((setting, _impossible_combination(setting, str(error))) for setting in settings)
-        return Answers(combinations=impossible_combinations, economics={})
-    except Exception:
-        return Answers(economics={}, bug=traceback.format_exc())
-    works: list[Callable[[Setting, Machine], CombinationResult]] = [_with_users]
-    if tiers is not None:
-        works = [partial(_with_tiers, tiers=tiers, plain_speed=speed) for speed in tiers.plain_speed]
-    combinations: list[Combination] = []
-    for setting, work in product(settings, works):
-        try:
-            combinations.append((setting, work(setting, machine)))
-        except (BadInput, DoesNotFit) as error:
-            users = {} if tiers is None else {"users": 1}
-            combinations.append((setting, _impossible_combination(setting, str(error), **users, **machine.facts)))
-        except Exception:
-            return Answers(economics={}, bug=traceback.format_exc())
-    economics = assumptions_of(machine.economics, str(machine.facts["chip"]))
-    return Answers(combinations=tuple(combinations), economics=economics)
-
-
-def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
-    """Predict speed and cost of a setting for its number of users.
-
-    If the request states no number of users, it is the number that saturates the machine.
-
-    Raises:
-        BadInput: The KV caches of the requested users do not fit.
-    """
-    request, draft = setting.request, Draft.of(setting.request)
-    users = _users(request)
-    laid_out = machine.lay_out(Goal(users=users, objective=request.serving.objective or LATENCY))
-    _check_room(laid_out)
-    served_users = laid_out.serve(draft, users or laid_out.useful_users)
-    if users is None and not served_users.fits:  # the draft leaves room for fewer KV caches
-        served_users = laid_out.serve(draft, max(1, served_users.deployment.max_concurrency))
-    if not served_users.fits:
-        message = f"caches: room for {plural(served_users.deployment.max_concurrency, 'user')} of {users:,}"
-        raise BadInput(message)
-    return _combination(setting, served_users, curve=_curve(laid_out, draft), **machine.facts)
-
-
-def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_speed: float) -> CombinationResult:
-    """Predict speed and cost of a setting with two service tiers, an ordinary and a fast one.
-
-    Each tier promises its users a speed. Its layout is the one with the lowest cost per token at
-    this speed, and it has the maximum number of users that get the speed.
-
-    Args:
-        setting: The setting.
-        machine: The model and its machine.
-        tiers: The speed-up of the fast tier, and which tiers have drafts.
-        plain_speed: Tokens per second of each user of the ordinary tier.
-
-    Raises:
-        BadInput: A single user does not get the plain speed, or no KV cache fits.
-    """
-    draft = Draft.of(setting.request)
-    ordinary_draft = None if tiers.drafts == "fast" else draft
-    fast_speed = tiers.speed_up * plain_speed
-    laid_out, fast_laid_out = (
-        machine.lay_out(Goal(tpot_s=1 / speed, objective=COST)) for speed in (plain_speed, fast_speed)
-    )
-    _check_room(laid_out)
-    _check_room(fast_laid_out)
-    users = _users_at(laid_out, ordinary_draft, plain_speed)
-    if not users:
-        single_user_speed = count(laid_out.serve(ordinary_draft, 1).speed)
-        message = f"a single user gets {single_user_speed} tokens/s, less than the plain speed of {plain_speed:g}"
-        raise BadInput(message)
-    ordinary = laid_out.serve(ordinary_draft, users)
-    fast_users = _users_at(fast_laid_out, draft, fast_speed)
-    fast = fast_laid_out.serve(draft, max(1, fast_users))
-    tiers_result = TiersResult.of(point_result(ordinary.point), point_result(fast.point), reached=fast_users > 0)
-    return _combination(setting, ordinary, curve=_curve(laid_out, draft), tiers=tiers_result, **machine.facts)
-
-
-def _users(request: EstimateRequest) -> int | None:
-    """Return the number of users in flight; None for the number that saturates the machine.
-
-    If the request states no number, a request for minimum latency has the users of its batch (by
-    default one), and any other request has None.
-    """
-    serving = request.serving
-    return serving.users or (serving.batch or 1 if (serving.objective or LATENCY) == LATENCY else None)
-
-
-def _check_room(laid_out: ModelLayout) -> None:
-    """Check that the KV cache of at least one user fits.
-
-    Raises:
-        BadInput: It does not fit.
-    """
-    if not laid_out.plain.max_concurrency:
-        message = f"the KV cache of {laid_out.plain.shape.tokens:,} tokens does not fit"
-        raise BadInput(message)
-
-
-def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -> int:
-    """Return the maximum number of users that each get ``tokens_per_s``; 0 if not even one does."""
-
-    def is_fast(users: int) -> bool:
-        """Return whether the KV caches of that many users fit and each user gets the speed."""
-        served_users = laid_out.serve(draft, users)
-        return served_users.fits and served_users.speed >= tokens_per_s
-
-    return max_passing_count(is_fast, laid_out.useful_users)
-
-
-def _curve(laid_out: ModelLayout, draft: Draft | None) -> tuple[Any, ...]:
-    """Return latencies, speed and cost for several numbers of users, up to saturation."""
-    points = (laid_out.serve(draft, users) for users in user_counts(laid_out.useful_users, 1))
-    return tuple(point_result(served_users.point) for served_users in points if served_users.fits)
-
-
-def _combination(setting: Setting, served_users: ServedUsers, **fields: Any) -> CombinationResult:
-    """Return the record of a setting that can run, with its predicted speed and cost.
-
-    The time to first token includes the network connection of a user.
-
-    Args:
-        setting: The setting.
-        served_users: Speed and cost with its users.
-        fields: Further fields of the record.
-    """
-    point = point_result(served_users.point)
-    prediction = point.convert(
-        PredictionResult,
-        chips=served_users.deployment.chips,
-        most_users=served_users.deployment.max_concurrency,
-        speculation=served_users.speculation,
-        grade=served_users.grade,
-    )
-    prediction = replace(prediction, ttft_s=point.ttft_s + load_network().seconds)
-    return _result(setting, users=point.users, prediction=prediction, **fields)
-
-
-def _impossible_combination(setting: Setting, reason: str, **fields: Any) -> CombinationResult:
-    """Return the record of a setting that cannot run, with the reason.
-
-    Args:
-        setting: The setting.
-        reason: Why the setting cannot run.
-        fields: Further fields of the record.
-    """
-    return _result(setting, ruled_out_by=(reason,), **fields)
-
-
-def _result(setting: Setting, **fields: Any) -> CombinationResult:
-    """Return the record of a setting.
-
-    Args:
-        setting: The setting.
-        fields: Fields of the record. All others have the values that the setting requests.
-    """
-    request = setting.request
-    requested_fields: dict[str, Any] = {
-        "model": str(request.model),
-        "parameters": 0,
-        "dtype": request.types.dtype or _published_type(request.model),
-        "machine": setting.machine,
-        "kind": "wafer" if request.gpu is None else "gpu",
-        "chips": request.wafers if request.gpu is None else request.gpu_serving.gpus,
-        "prompt_len": request.workload.prompt_len,
-        "users": _users(request),
-        "drafts": setting.drafts,
-        "other": setting.other or None,
-    }
-    return CombinationResult(**requested_fields | fields)
-
-
-def _published_type(model: str | Path) -> str:
-    """Return the element type of the published weights of a model."""
-    return load_model(model, with_weights=False).spec.weight_type
 
 
 def _name(setting: Setting) -> str:

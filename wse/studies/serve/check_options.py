@@ -6,7 +6,7 @@ from typing import Final
 
 from wse.errors import BadInput, UnknownName
 from wse.serving.simulation.arrivals import ARRIVALS
-from wse.studies.options.option import check_counts
+from wse.studies.options.amounts import check_counts
 from wse.studies.serve.options import BATCHING, DISPATCHES, OWN, PREFILL_PLACES, STATIC
 from wse.studies.serve.request import ServeRequest
 

@@ -1,8 +1,7 @@
-"""ServeResult: waits of users, use of machines and costs in a serving simulation, with tables."""
+"""ServeResult: waits of users, use of machines and costs in a serving simulation."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -10,17 +9,17 @@ from typing import Annotated, Any, Final
 from wse.hardware.number import Grade
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
-from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import WIDEST, count, in_bytes, percent, plural, printable, ranged, seconds
+from wse.reports.table import Table, pair_table
+from wse.reports.terminal import WIDEST, count, percent, plural, printable, seconds
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.statistics import Distribution
-from wse.studies.estimate.drafts.result import acceptance_rows, draft_text, place_text
 from wse.studies.results.answer import machine_text
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.machines.drafts import DraftsResult
 from wse.studies.serve.machines.kv_transfer import KvTransferResult
 from wse.studies.serve.machines.machine import MachineResult
 from wse.studies.serve.options import CONTINUOUS
+from wse.studies.serve.tables import machine_table, served_table, waits_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,138 +224,10 @@ class ServeResult(Result):
         """
         tables = [pair_table([("", self.verdict)], self.title)]
         if self.served is not None:
-            tables += [waits_table(self.served), _served_table(self, self.served)]
-        return (*tables, _machine_table(self))
-
-
-def waits_table(served_result: ServedResult) -> Table:
-    """Return a table of latencies: queueing delay, TTFT, TPOT, and time between tokens.
-
-    Each tier of requests has further rows.
-    """
-    all_waits = served_result.all
-    rows: list[tuple[str, Distribution | None]] = [
-        ("queue", all_waits.queueing),
-        ("TTFT", all_waits.ttft),
-        ("TPOT", all_waits.tpot),
-        ("time between tokens", served_result.gaps),
-    ]
-    for tier, waits in served_result.tiers.items():
-        rows += [(f"{tier} tier: queue", waits.queueing), (f"{tier} tier: TTFT", waits.ttft)]
-    columns = [Column(key="name"), *(number(key, key, seconds) for key in ("mean", "p50", "p90", "p99", "most"))]
-    cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
-    return Table(columns=tuple(columns), rows=cells, title="Latency", note=plural(all_waits.requests, "request"))
-
-
-def _served_table(result: ServeResult, served_result: ServedResult) -> Table:
-    """Return a table of throughput, goodput, use of the machine, energy and cost."""
-    use = served_result.use
-    busy = f"a pass runs for {percent(use.busy)} of the time"
-    if result.machine.stages > 1:
-        busy += f", and the slowest stage works for {percent(use.slowest_stage)}"
-    if use.prefill_busy is not None:
-        busy += f"; the machine for prompts works for {percent(use.prefill_busy)}"
-    rows = [
-        (
-            "throughput",
-            f"{count(served_result.tokens_per_s)} tokens/s over {seconds(served_result.makespan_s)}, from the first "
-            "arrival to the last token",
-        ),
-        ("busy", busy),
-        ("decoding", f"{count(use.users)} users on average; there is room for {use.most_users:,}"),
-        ("KV cache", f"{percent(use.kv)} occupied on average"),
-    ]
-    for name, amount, unit in (
-        ("energy", served_result.joules_per_token, "J per token"),
-        ("cost", served_result.usd_per_million_tokens, "USD per million tokens"),
-    ):
-        if amount is not None:
-            rows.append((name, f"{_amount(amount)} {unit}"))
-    if served_result.usd_per_hour is not None:
-        rows.append(
-            (
-                "price",
-                f"{_amount(served_result.usd_per_hour)} USD/h in all: {printable(served_result.usd_per_hour.source)}",
-            )
-        )
-    if served_result.tokens_per_pass is not None:
-        rows.insert(1, ("drafts", f"a pass brings a user {served_result.tokens_per_pass:.2f} tokens on average"))
-    goodput = served_result.goodput
-    if goodput is not None:
-        promised = [
-            f"{name} within {seconds(limit)}"
-            for name, limit in (("TTFT", goodput.ttft_s), ("TPOT", goodput.tpot_s))
-            if limit is not None
-        ]
-        text = f"{percent(goodput.share)} of requests have {' and '.join(promised)}"
-        rows.insert(1, ("goodput", f"{text}: {count(goodput.requests_per_s)} requests/s"))
-    prefixes = served_result.prefix_cache
-    if prefixes is not None:
-        found = f"{count(prefixes.hits)} of {count(result.requests.count)} prompts found theirs"
-        rows.append(("prefixes", f"{found}: {count(prefixes.saved_tokens)} tokens were not read again"))
-    little = served_result.little
-    rows.append(
-        ("Little's law", f"{count(little.in_system)} requests in the system; rate × time {count(little.by_law)}")
-    )
-    return pair_table(rows, "What the machine does")
-
-
-def _machine_table(result: ServeResult) -> Table:
-    """Return a table of what the simulation is based on: requests, machines, drafts and so on."""
-    requests = result.requests
-    mean_tokens = math.ceil(requests.prompt_tokens + requests.new_tokens)
-    lengths = f"{count(requests.prompt_tokens)} + {count(requests.new_tokens)} tokens on average"
-    rows = [("requests", f"{count(requests.count)}, {_arrivals_text(requests)}; {lengths}")]
-    for name, machine in (("machine", result.machine), ("for prompts", result.prefill_machine)):
-        if machine is not None:
-            cache = f"{count(machine.kv_capacity_tokens)} tokens of cache in blocks of {machine.kv_block_tokens}"
-            fit = f"{plural(machine.kv_capacity_users, 'sequence')} of {mean_tokens:,} tokens fit"
-            rows.append((name, f"{plural(machine.stages, 'stage')}; {cache}: {fit}"))
-            if not machine.grid_users:
-                rows.append(("", f"{machine.stack}; passes of any users and parts of prompts, by `wse gpus`"))
-                continue
-            sizes = ", ".join(map(str, machine.grid_users))
-            users = "1 user" if machine.grid_users == (1,) else f"{sizes} users"
-            grid = f"passes of {users} at {len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,}"
-            rows.append(("", f"compiled: {grid}; chunks of {machine.chunk_tokens} tokens"))
-    if "objective" in result.inputs:
-        user_count = result.inputs.get("users")
-        purpose = "(--objective)" if user_count is None else f"of {plural(user_count, 'user')} (--objective, --users)"
-        rows.append(("layout", f"chosen for {result.inputs['objective']} {purpose}"))
-    kv = result.kv_transfer
-    if kv is not None:
-        link = f"a link of {in_bytes(kv.bytes_per_s)}/s and {seconds(kv.latency_s)}"
-        text = f"move at {in_bytes(kv.bytes_per_token)} a token over {link}: {seconds(kv.prompt_s)} a mean prompt"
-        rows.append(("caches", text))
-    if result.drafts is not None:
-        place = place_text(result.drafts) if result.machine.gpus is None else "on the model's GPUs"
-        rows.append(("drafts", _drafts_text(result.drafts, place)))
-        rows += [(f"drafts: {name}", text) for name, text in acceptance_rows(result.drafts)]
-    return pair_table(rows, "Rests on")
+            tables += [waits_table(self.served), served_table(self, self.served)]
+        return (*tables, machine_table(self))
 
 
 def _plain(rate_per_s: float) -> str:
     """Return a rate as text that an option accepts."""
     return count(rate_per_s).replace(",", "")
-
-
-def _arrivals_text(requests: RequestsResult) -> str:
-    """Return the type of arrivals as text, with the users who send the requests."""
-    if requests.in_flight is not None:
-        return f"of {plural(requests.in_flight, 'user')}, each sending the next one when an answer ends"
-    if requests.rate_of_users is not None:
-        return f"{requests.arrivals} at the rate of {plural(requests.rate_of_users, 'user')} who wait for each answer"
-    return printable(requests.arrivals)
-
-
-def _drafts_text(drafts: DraftsResult, place: str) -> str:
-    source = f"{draft_text(drafts)} {place}"
-    basis = f"accepted as of {printable(drafts.acceptance)} ({drafts.grade})"
-    if not drafts.draft_tokens:
-        return f"none, because {source}, {basis}, would not increase the speed"
-    times = f"drafting {seconds(drafts.draft_s)}, verifying {seconds(drafts.verify_s)}"
-    return f"{plural(drafts.draft_tokens, 'token')} of {source}, {basis}: {drafts.tokens_per_pass:.2f} a pass; {times}"
-
-
-def _amount(amount: AmountResult) -> str:
-    return ranged(amount.value, *amount.range)

@@ -10,50 +10,32 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from wse.errors import BadInput, DoesNotFit
 from wse.reports.progress import OnProgress, ignore
-from wse.serving.deployment.gpus import MAX_BATCHED_TOKENS
 from wse.serving.operating_point import operating_point
 from wse.serving.simulation.arrivals import CONSTANT
 from wse.serving.simulation.capacity import capacity_requests_per_s, closed_loop_requests_per_s
-from wse.serving.simulation.continuous.machine import ContinuousMachine, simulate_continuous
-from wse.serving.simulation.continuous.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.outcome import SimulationOutcome
-from wse.serving.simulation.pass_costs import PassCosts, users_that_fit
-from wse.serving.simulation.progress import OnDone
-from wse.serving.simulation.replicas import simulate_replicas
-from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.workload import Workload
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.options.option import get_option
 from wse.studies.serve.machines.drafts import drawn_drafts
 from wse.studies.serve.machines.gpus import gpu_machine
-from wse.studies.serve.machines.kv_transfer import KvTransferResult, kv_transfer
+from wse.studies.serve.machines.kv_transfer import kv_transfer
 from wse.studies.serve.machines.machine import ServingMachine
+from wse.studies.serve.machines.room import check_room, max_users_of
 from wse.studies.serve.machines.wafers import wafer_machine
-from wse.studies.serve.options import LEAST_LOADED, STATIC
+from wse.studies.serve.options import STATIC
 from wse.studies.serve.prefill_machine import Placement, prefill_errors
 from wse.studies.serve.prepare import PreparedServe, prepare_serve
 from wse.studies.serve.request import ServeRequest
 from wse.studies.serve.result import STABLE_LOAD, LoadResult, RequestsResult, ServeResult
 from wse.studies.serve.served import served_result
+from wse.studies.serve.simulators import Simulate, simulator
 
 SERVED: Final = "requests"
-
-
-class Simulate(Protocol):
-    """A function that simulates how the requests of a workload are served."""
-
-    def __call__(self, workload: Workload, *, on_done: OnDone) -> SimulationOutcome:
-        """Simulate how the requests of a workload are served, and return when each one was.
-
-        Args:
-            workload: The requests with their arrival times and lengths.
-            on_done: Called with (requests served, total).
-        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +70,11 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     drafts = _drafts(prepared_serve, decode)
     with prefill_errors(request):
         prefill = None if prepared_serve.prefill is None else _machine(prepared_serve, prepared_serve.prefill)
-    _check_room(prepared_serve.workload, decode.costs)
-    max_users = _max_users(
+    check_room(prepared_serve.workload, decode.costs)
+    max_users = max_users_of(
         request.batches.max_users, prepared_serve.workload, decode.costs, shares_prefixes=request.batches.prefix_cache
     )
-    simulate_one = _policy(prepared_serve, decode, prefill, max_users, drafts)
+    simulate_one = simulator(prepared_serve, decode, prefill, max_users, drafts, replicas=1)
     on_progress(0, total, "capacity")
     replica_capacity = capacity_requests_per_s(
         prepared_serve.workload, max_users, lambda workload: simulate_one(workload, on_done=_silent)
@@ -102,15 +84,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     workload = prepared_serve.workload
     if not prepared_serve.has_times:
         workload = _with_arrival_times(prepared_serve, decode, capacity, replicas, simulate_one)
-    simulate = simulate_one
-    if replicas > 1:
-        make_machine = partial(ContinuousMachine, **_continuous(prepared_serve, decode, prefill, max_users, drafts))
-        simulate = partial(
-            simulate_replicas,
-            replicas=replicas,
-            least_loaded=request.batches.dispatch == LEAST_LOADED,
-            make_machine=make_machine,
-        )
+    simulate = simulator(prepared_serve, decode, prefill, max_users, drafts, replicas)
     rate = workload.rate_per_s
     offered = rate / capacity if math.isfinite(rate) else None
     is_stable = offered is not None and (offered < 1 or workload.in_flight is not None)
@@ -238,104 +212,6 @@ def _drafts(prepared_serve: PreparedServe, decode: ServingMachine) -> Drafts | N
     if acceptance is None or decode.drafts is None or not decode.drafts.draft_tokens:
         return None
     return drawn_drafts(acceptance, decode.drafts.draft_tokens, prepared_serve.request.traffic.seed)
-
-
-def _policy(
-    prepared_serve: PreparedServe,
-    decode: ServingMachine,
-    prefill: ServingMachine | None,
-    max_users: int,
-    drafts: Drafts | None,
-) -> Simulate:
-    """Return a function that simulates one replica, with continuous or static batching.
-
-    Args:
-        prepared_serve: The serving request.
-        decode: The machine that decodes.
-        prefill: The machine that reads prompts, if it is separate.
-        max_users: Maximum number of users at a time.
-        drafts: Acceptance of drafts, or None.
-    """
-    request = prepared_serve.request
-    if request.batches.batching == STATIC:
-        wait = math.inf if request.batches.batch_wait is None else request.batches.batch_wait
-        policy = StaticPolicy(batch_slots=max_users, longest_wait_s=wait)
-        return partial(simulate_static, costs=decode.costs, policy=policy, drafts=drafts)
-    return partial(simulate_continuous, **_continuous(prepared_serve, decode, prefill, max_users, drafts))
-
-
-def _continuous(
-    prepared_serve: PreparedServe,
-    decode: ServingMachine,
-    prefill: ServingMachine | None,
-    max_users: int,
-    drafts: Drafts | None,
-) -> dict[str, Any]:
-    """Return the keyword arguments for `simulate_continuous`, which uses continuous batching.
-
-    Args:
-        prepared_serve: The serving request.
-        decode: The machine that decodes.
-        prefill: The machine that reads prompts, if it is separate.
-        max_users: Maximum number of users at a time.
-        drafts: Acceptance of drafts, or None.
-    """
-    request, costs = prepared_serve.request, decode.costs
-    chunk = request.batches.chunk or (None if costs.prompts_fill_gaps else MAX_BATCHED_TOKENS)
-    policy = ContinuousPolicy(max_users=max_users, prompt_tokens=chunk, prefix_cache=request.batches.prefix_cache)
-    machine = None if prefill is None else _prefill_machine(prefill, kv_transfer(prepared_serve, decode, prefill))
-    return {"costs": costs, "policy": policy, "prefill": machine, "drafts": drafts}
-
-
-def _prefill_machine(prefill: ServingMachine, transfer: KvTransferResult) -> PrefillMachine:
-    """Return the machine that reads prompts, with the time to send a KV cache from it."""
-    return PrefillMachine(
-        costs=prefill.costs,
-        transfer_s_per_token=transfer.bytes_per_token / transfer.bytes_per_s,
-        transfer_s=transfer.latency_s,
-    )
-
-
-def _check_room(workload: Workload, costs: PassCosts) -> None:
-    """Check that the KV cache of the longest request fits while no other request is served.
-
-    Raises:
-        DoesNotFit: The KV cache is too large.
-    """
-    slots = costs.room_tokens(workload.most_tokens)
-    if slots > costs.kv_capacity_tokens:
-        message = (
-            f"the KV cache of the longest request is too large: {workload.most_tokens:,} tokens need {slots:,} "
-            f"slots, but there is room for {costs.kv_capacity_tokens:,}; give more wafers or GPUs, or shorter requests"
-        )
-        raise DoesNotFit(message)
-
-
-def _max_users(max_users: int | None, workload: Workload, costs: PassCosts, *, shares_prefixes: bool) -> int:
-    """Return the maximum number of users that a replica serves at the same time.
-
-    Args:
-        max_users: Requested number. None for the maximum number of shortest requests whose KV
-            caches fit.
-        workload: The requests.
-        costs: Costs of passes, and the capacity of the KV cache.
-        shares_prefixes: Whether cached prefixes are shared, so that they need room only once.
-
-    Raises:
-        BadInput: The requested number exceeds the KV cache, even for the shortest requests, or the
-            number of users that passes support.
-    """
-    block, prefix_tokens = costs.kv_block_tokens, workload.prefix_tokens if shares_prefixes else 0
-    own_tokens = int((workload.prompt_tokens + workload.new_tokens - prefix_tokens // block * block).min())
-    min_slots, room = costs.room_tokens(own_tokens), costs.kv_capacity_tokens
-    limit = users_that_fit(costs, own_tokens)
-    if max_users is not None and max_users > limit:
-        message = (
-            f"--max-users {max_users}: caches have room for {room:,} tokens, a request needs at least {min_slots:,}, "
-            f"and at most {costs.max_users:,} users are served at a time; give at most {limit}, or more wafers or GPUs"
-        )
-        raise BadInput(message)
-    return max_users or limit
 
 
 def _inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: int, replicas: int) -> dict[str, Any]:

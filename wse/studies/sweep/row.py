@@ -12,7 +12,7 @@ import pydantic
 
 from wse.errors import WseBug, WseError
 from wse.reports.result import Result
-from wse.studies.estimate.gpus.prepare import check_machine
+from wse.studies.estimate.gpus.checks import check_machine
 from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate

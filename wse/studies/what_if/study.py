@@ -12,11 +12,12 @@ from wse.hardware.load import load_software, load_wafer
 from wse.reports.price import scale_note
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import plural
+from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
-from wse.studies.estimate.study import estimate_of, inputs
+from wse.studies.estimate.study import estimate_of
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.options.option import replace_options
 from wse.studies.options.settings import SOFTWARE, WAFER, with_settings

@@ -1,10 +1,8 @@
-"""Policies of a machine with continuous batching and of a separate machine for prompts."""
+"""Policy of a machine with continuous batching."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from wse.serving.simulation.pass_costs import PassCosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,19 +19,3 @@ class ContinuousPolicy:
     max_users: int
     prompt_tokens: int | None
     prefix_cache: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrefillMachine:
-    """A separate machine that reads prompts one by one and sends their caches to the decoder.
-
-    Attributes:
-        costs: Pass times of the machine.
-        transfer_s_per_token: Seconds that the cache of one token occupies the link to the decode
-            machine. Caches are sent sequentially.
-        transfer_s: Latency of the transfer in seconds.
-    """
-
-    costs: PassCosts
-    transfer_s_per_token: float = 0.0
-    transfer_s: float = 0.0

@@ -11,6 +11,7 @@ from wse.reports.as_json import Report
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.prices import prices_without_gpus
 from wse.serving.tiers import PLAIN_SPEED_TOKENS_PER_S
+from wse.studies.compare.checks import check
 from wse.studies.compare.curve.frontier import with_best
 from wse.studies.compare.curve.points import curve_rows
 from wse.studies.compare.curve.result import CurveResult
@@ -20,7 +21,7 @@ from wse.studies.compare.grid.combination import CombinationRows
 from wse.studies.compare.grid.rows import assumptions_of, distinct_rows
 from wse.studies.compare.grid.study import Grid, grid_inputs, grid_of, wafer_size
 from wse.studies.compare.machine import GPU, Machine, gpu_machine, prepared_gpus
-from wse.studies.compare.request import CompareRequest, check
+from wse.studies.compare.request import CompareRequest
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.options.option import replace_options

@@ -15,9 +15,10 @@ from wse.errors import UnknownName
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import plural, rate_and_latency
 from wse.serving.weight_streaming import StreamingBound
+from wse.studies.compare.grid.axes import prepared_on_fewest_wafers, wafer_counts
 from wse.studies.compare.grid.rows import with_best
 from wse.studies.compare.grid.streaming import BATCHES, StreamedRate, streamed_row, users_with_room, weights_of
-from wse.studies.compare.grid.study import compare, fewest_wafers, wafer_counts
+from wse.studies.compare.grid.study import compare
 from wse.studies.compare.grid.verdict import place, rate, speed
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.result import CompareResult
@@ -67,9 +68,9 @@ def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study)
     The other numbers are those of ``--wafers``, or multiples of the smallest number by default. The
     verdict is derived as for a comparison without a question.
     """
-    fewest_count, first = fewest_wafers(replace(request, wafers=None))
-    default_counts = wafer_counts(fewest_count, first.spec.layer_count)
-    counts = {fewest_count, *(request.wafers or default_counts)}
+    first = prepared_on_fewest_wafers(replace(request, wafers=None))
+    default_counts = wafer_counts(first.options.wafers, first.spec.layer_count)
+    counts = {first.options.wafers, *(request.wafers or default_counts)}
     if len(counts) == 1:
         counts.update(default_counts[:2])
     result = study(replace(request, wafers=tuple(sorted(counts))), on_progress)
@@ -182,7 +183,8 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: 
     # 1. Weights in SRAM.
     resident_request = replace(request, mappings=request.mappings or RESIDENT)
     if request.wafers is None:
-        resident_request = replace(resident_request, wafers=(fewest_wafers(resident_request)[0],))
+        prepared_estimate = prepared_on_fewest_wafers(resident_request)
+        resident_request = replace(resident_request, wafers=(prepared_estimate.options.wafers,))
     result = study(replace(resident_request, link_gb_per_s=None, link_latency_us=None, own_link=True), on_progress)
     best_for_all = max(result.possible, key=lambda row: row.tokens_per_s or 0.0)
     best_for_one = max(result.possible, key=speed)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from wse.compiler.demand import demand_of
-from wse.compiler.search.remedies import MAX_WAFERS as MOST_TRIED
-from wse.compiler.strategies import strategy
 from wse.errors import BadInput, DoesNotFit, WseBug
 from wse.reports.as_json import Report
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import plural
-from wse.serving.goal import LATENCY, THROUGHPUT
+from wse.studies.compare.checks import check
+from wse.studies.compare.grid.axes import combinations_of, compared_counts, prepared_on_fewest_wafers
 from wse.studies.compare.grid.combination import Combination, CombinationRows, combination_rows
 from wse.studies.compare.grid.rows import assumptions_of, distinct_rows, with_best
 from wse.studies.compare.grid.verdict import verdict
-from wse.studies.compare.request import TIMES_THE_FEWEST, CompareRequest, check
+from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.result import CompareResult
 from wse.studies.compile.choose import compile_with_remedies
+from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.estimate.study import inputs
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
-from wse.studies.options.mapping_file import load_mapping
 from wse.studies.results.placement import ModelResult
 from wse.studies.results.published import EstimatedSpeed, published_speeds
 from wse.studies.workers.engine_pool import Pool, each_output, engine_pool
@@ -109,7 +106,7 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
         WseBug: A combination ended in a bug in wse.
     """
     on_progress(0, 1, str(request.base.model))
-    _, first = fewest_wafers(request)
+    first = prepared_on_fewest_wafers(request)
     combinations = combinations_of(request, first, compared_counts(request, first))
     names = list(dict.fromkeys(combination.mapping for combination in combinations))
     counts = tuple(sorted({combination.wafers for combination in combinations}))
@@ -119,39 +116,6 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
         message = f"none of {plural(len(combinations), 'combination')} can be: {_refusal(request, results)}"
         raise DoesNotFit(message)
     return Grid(first=first, names=names, counts=counts, results=results)
-
-
-def combinations_of(request: CompareRequest, first: PreparedEstimate, counts: Iterable[int]) -> list[Combination]:
-    """Return the combinations of mapping, objective and number of wafers that are compared.
-
-    They are sorted by mapping, then by objective, then by number of wafers.
-
-    Args:
-        request: Options of the comparison.
-        first: The request on the smallest number of wafers.
-        counts: The numbers of wafers.
-    """
-    mappings_by_count = {wafers: _names_on(wafers, request, first) for wafers in counts}
-    return [
-        Combination(name, wafers, objective)
-        for name in request.names()
-        for objective in _objectives(request, name)
-        for wafers in mappings_by_count
-        if name in mappings_by_count[wafers]
-    ]
-
-
-def _objectives(request: CompareRequest, name: str) -> tuple[str, ...]:
-    """Return the objectives for which layouts of a mapping are compared, each in its own row.
-
-    A ranking has only one objective. Otherwise, requested mappings are compared with a layout for
-    latency and one for throughput. If no mapping was requested, only ``auto``, which tries all
-    mappings, has a layout for throughput.
-    """
-    if request.is_ranked:
-        return (request.goal.objective,)
-    has_both = request.mappings is not None or strategy(load_mapping(name).strategy).tries_others
-    return (LATENCY, THROUGHPUT) if has_both else (LATENCY,)
 
 
 def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
@@ -202,50 +166,6 @@ def wafer_size(first: PreparedEstimate) -> dict[str, str | int]:
     return {"name": first.wafer.name, "rows": first.wafer.mesh_rows, "cols": first.wafer.mesh_cols}
 
 
-def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> tuple[str, ...]:
-    """Return the mappings to try on a number of wafers.
-
-    These are the requested mappings. By default, they are the ``candidates`` of the comparison,
-    except those that make no difference, such as a mapping that separates experts for a model
-    without experts. A mapping file lists regions on a certain number of wafers. Unless numbers of
-    wafers were requested, it is tried only on that number.
-
-    Args:
-        wafers: Number of wafers.
-        request: Options of the comparison.
-        first: The request on the smallest number of wafers.
-    """
-    if request.mappings is not None:
-        allowed_counts = (None, wafers)
-        return tuple(n for n in request.names() if request.wafers or load_mapping(n).wafers in allowed_counts)
-    demand = demand_of(first.spec, first.wafer, replace(first.options, wafers=wafers))
-    return tuple(name for name in request.names() if strategy(name).differs(demand))
-
-
-def compared_counts(request: CompareRequest, first: PreparedEstimate) -> tuple[int, ...]:
-    """Return the numbers of wafers to compare.
-
-    They are the values of ``--wafers``. By default, they are multiples of the smallest number on
-    which the model fits, and the numbers that requested mapping files use.
-
-    Args:
-        request: Options of the comparison.
-        first: The request on the smallest number of wafers.
-    """
-    if request.wafers is not None:
-        return request.wafers
-    default_counts = wafer_counts(first.options.wafers, first.spec.layer_count)
-    mapping_counts = [load_mapping(name).wafers for name in request.names()]
-    return tuple(
-        sorted(
-            {
-                *(default_counts if None in mapping_counts else ()),
-                *(wafers for wafers in mapping_counts if wafers is not None),
-            }
-        )
-    )
-
-
 def all_outputs(
     request: CompareRequest,
     combinations: Sequence[Combination],
@@ -284,42 +204,6 @@ def all_outputs(
         output_by_combination[combination] = output
         on_progress(len(output_by_combination), len(combinations), str(combination))
     return output_by_combination
-
-
-def fewest_wafers(request: CompareRequest) -> tuple[int, PreparedEstimate]:
-    """Return the smallest number of wafers to compare, and the request prepared for this number.
-
-    The number is the smallest of ``--wafers``. By default, it is the smallest on which the model
-    fits with any of the mappings.
-
-    Raises:
-        BadInput: A name or file in the request cannot be used with any of the mappings.
-    """
-    wafers = None if request.wafers is None else min(request.wafers)
-    candidates: list[PreparedEstimate] = []
-    refusals: list[BadInput] = []
-    for name in request.names():
-        try:
-            candidates.append(prepare_estimate(replace(request.base, mapping=name, wafers=wafers)))
-        except BadInput as error:  # some mappings are not for every model
-            refusals.append(error)
-        if candidates and wafers is not None:
-            break
-    if not candidates:
-        raise refusals[0]
-    first = min(candidates, key=lambda candidate: candidate.options.wafers)
-    return first.options.wafers, first
-
-
-def wafer_counts(min_wafers: int, layers: int) -> tuple[int, ...]:
-    """Return the default numbers of wafers to compare: multiples of the smallest number.
-
-    Args:
-        min_wafers: Smallest number on which the model fits.
-        layers: Number of layers of the model, which limits the number of wafers.
-    """
-    max_wafers = max(min_wafers, min(layers, MOST_TRIED))
-    return tuple(min_wafers * times for times in TIMES_THE_FEWEST if min_wafers * times <= max_wafers)
 
 
 def grid_inputs(request: CompareRequest, grid: Grid) -> Report:

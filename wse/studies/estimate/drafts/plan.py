@@ -13,7 +13,8 @@ from wse.serving.drafts.speculation import HEAD_KIND, MODEL_KIND, choice_shares
 from wse.serving.drafts.tree import DraftTree
 from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts, in_a_row
-from wse.studies.estimate.drafts.drafting import COST_GRADE, WaferDrafter, head_token_parts, wafer_drafter
+from wse.studies.estimate.drafts.draft_machine import head_token_parts
+from wse.studies.estimate.drafts.drafting import COST_GRADE, WaferDrafter, wafer_drafter
 from wse.studies.estimate.drafts.placement import PlacedDraft, place_draft
 from wse.studies.estimate.drafts.result import (
     AcceptanceResult,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from wse.errors import BadInput, UnknownName
+from wse.errors import BadInput
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
-from wse.reports.terminal import plural
 from wse.serving.deployment.gpus import GpuDeployment
 from wse.serving.economics import Economics, load_gpu_economics
 from wse.serving.goal import LATENCY, Goal
@@ -22,27 +20,14 @@ from wse.serving.gpus.weights import weight_format
 from wse.serving.operating_point import RequestShape
 from wse.serving.plan import saturating_users
 from wse.serving.prices import gpu_price, prices_text
-from wse.studies.estimate.prepare import check_drafts, check_objective, check_replicas, load_draft_model
+from wse.studies.estimate.gpus.checks import DATA, EXPERTS, TENSOR, check_heads, check_options, check_users
+from wse.studies.estimate.prepare import load_draft_model
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.basis import dtype_note
 from wse.studies.options.drafts.acceptance import DraftAcceptance, read_acceptance
-from wse.studies.options.drafts.draft import SAME
-from wse.studies.options.groups.gpu_serving import GpuOptions
-from wse.studies.options.option import check_counts, get_option, group_path, options_of
 
 STACK: Final = "vllm"
 """Default serving stack."""
-TENSOR, EXPERTS, DATA = "tensor", "experts", "data"
-PARALLELISMS: Final = (TENSOR, EXPERTS, DATA)
-"""Ways to split a model: all matrices, or experts whole, or experts whole and attention by user."""
-
-SHARED: Final = frozenset(
-    (
-        *("model", "dtype", "replicas", "verify_tokens", "draft", "gpu"),
-        *("workload", "serving", "drafts", "gpu_serving", "costs"),
-    )
-)
-"""Options, and groups of options, that apply to GPUs too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -104,35 +89,6 @@ class PreparedGpuEstimate:
         return self.prompt_tokens + self.new_tokens / 2
 
 
-def check_machine(request: EstimateRequest, explicit_fields: Collection[str] = ()) -> None:
-    """Check that a request does not mix options for GPUs with options for wafers.
-
-    Args:
-        request: The request.
-        explicit_fields: Fields that were given even though they have their default value.
-
-    Raises:
-        BadInput: An option for wafers is given together with ``--gpu``, or an option for GPUs
-            without ``--gpu``.
-    """
-    default = EstimateRequest()
-    given_names = {
-        *explicit_fields,
-        *(n for n in options_of(EstimateRequest) if get_option(request, n) != get_option(default, n)),
-    }
-    if request.gpu is None:
-        wrong_options = sorted(given_names & options_of(GpuOptions).keys())
-        if wrong_options:
-            msg = f"{_flag(wrong_options[0])}: says how GPUs serve the model; give --gpu NAME as well, or leave it out"
-            raise BadInput(msg)
-        return
-    wrong_options = sorted(name for name in given_names if not {name, *group_path(EstimateRequest, name)} & SHARED)
-    if wrong_options:
-        flags = ", ".join(map(_flag, wrong_options))
-        msg = f"--gpu {request.gpu}: {flags} is of wafers; leave it out, or leave out --gpu"
-        raise BadInput(msg.replace(" is of", " are of") if len(wrong_options) > 1 else msg)
-
-
 def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     """Load the model, GPU and serving stack of a request, and fill in its defaults.
 
@@ -144,28 +100,8 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     prepared_estimate = prepare_gpus(request)
     tokens = prepared_estimate.prompt_tokens + prepared_estimate.new_tokens
     option = "--batch" if request.serving.users is None else "--users"
-    _check_users(prepared_estimate.server, prepared_estimate.users, tokens, option, prepared_estimate.replicas)
+    check_users(prepared_estimate.server, prepared_estimate.users, tokens, option, prepared_estimate.replicas)
     return prepared_estimate
-
-
-def _check_options(request: EstimateRequest) -> None:
-    """Check those options of a request for GPUs that can be checked without loading files.
-
-    Raises:
-        BadInput: A number is out of range, or options contradict each other.
-        UnknownName: The parallelism, the objective or the place of drafts does not exist.
-    """
-    check_machine(request)
-    counts = ("gpus", "batch", "users", "replicas", "prompt_len", "new_tokens", "verify_tokens")
-    check_counts(**{name: get_option(request, name) for name in counts})
-    check_replicas(request.serving.users, request.replicas)
-    if request.gpu_serving.parallelism not in (None, *PARALLELISMS):
-        raise UnknownName("parallelism", request.gpu_serving.parallelism, PARALLELISMS)
-    check_objective(request)
-    check_drafts(request)
-    if request.drafts.draft_place not in (None, SAME):
-        msg = f"--draft-place {request.drafts.draft_place}: drafts of GPUs are made on the same GPUs; leave it out"
-        raise BadInput(msg)
 
 
 def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
@@ -185,7 +121,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
     """
     assert request.gpu is not None  # callers use this function for requests with a GPU only
     # 1. Options.
-    _check_options(request)
+    check_options(request)
     parallelism = request.gpu_serving.parallelism or TENSOR
     # 2. Model, GPU and serving stack.
     loaded_model = load_model(request.model, with_weights=False)
@@ -214,7 +150,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         one_gpu = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
         parallelism_of_fewest = dataclasses.replace(server.parallelism, gpus=one_gpu.fewest_gpus() or gpu.linked_gpus)
         server = dataclasses.replace(server, parallelism=parallelism_of_fewest)
-    _check_heads(server)
+    check_heads(server)
     server = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
     if prompt + new > spec.context_limit:
         msg = f"--prompt-len {prompt} --new-tokens {new}: {spec.name} was made for {spec.context_limit} tokens in total"
@@ -294,53 +230,3 @@ def _users(request: EstimateRequest, deployment: GpuDeployment) -> int:
     if users or batch or request.serving.objective in (None, LATENCY):
         return users or batch or 1
     return max(1, saturating_users(deployment))
-
-
-def _check_heads(server: GpuServer) -> None:
-    """Raise BadInput if the attention heads cannot be divided evenly among the GPUs."""
-    heads, gpus = server.spec.head_count, server.parallelism.gpus
-    if server.parallelism.attention_by_data or heads % gpus == 0:
-        return
-    counts = [str(count) for count in range(1, server.gpu.linked_gpus + 1) if heads % count == 0]
-    allowed_counts = ", ".join(counts[:8])
-    msg = f"--gpus {gpus}: does not divide the {heads} heads of {server.spec.name}; give one of {allowed_counts}"
-    raise BadInput(msg)
-
-
-def _check_users(server: GpuServer, users: int, tokens: int, option: str, replicas: int) -> None:
-    """Check that the KV caches of all users fit, and that the serving stack allows so many users.
-
-    Args:
-        server: The model on its GPUs.
-        users: Requested number of users.
-        tokens: Prompt tokens and new tokens of each user.
-        option: Option with which the users were requested.
-        replicas: Number of equal machines that share the users.
-
-    Raises:
-        BadInput: There are too many users. The message states the maximum, and the options that
-            raise it.
-    """
-    max_users = replicas * server.users_that_fit(tokens)
-    if users <= max_users:
-        return
-    model, machine = f"{server.spec.name} as {server.weights.name}", f"{server.parallelism.gpus} {server.gpu.name}"
-    model += "" if server.draft is None else " and its draft"
-    machine += "" if replicas == 1 else f" on each of {replicas:,} replicas"
-    remedy = f"give {option} {max_users}" if max_users else "give shorter --prompt-len and --new-tokens"
-    shares = option == "--users"  # those of --batch are on one machine
-    if max_users == replicas * server.max_sequences:
-        limit = f"{server.stack.name} serves at most {plural(max_users, 'user')} at a time on {machine}"
-        options_to_raise = ["--replicas"] * shares
-    else:
-        limit = f"with {model}, {machine} has room for KV caches of {plural(max_users, 'user')} of {tokens:,} tokens"
-        options_to_raise = ["--gpus", *["--replicas"] * (shares and max_users > 0)]
-    msg = f"{option} {users}: {limit}; {remedy}" + (
-        f", or more {' or '.join(options_to_raise)}" if options_to_raise else ""
-    )
-    raise BadInput(msg)
-
-
-def _flag(field: str) -> str:
-    """Return the command-line option that sets a field of the request, such as ``--gpus``."""
-    return options_of(EstimateRequest)[field].flag

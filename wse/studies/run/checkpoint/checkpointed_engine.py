@@ -21,6 +21,7 @@ from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots
 from wse.studies.run.checkpoint.checkpoint_file import Checkpoint, CheckpointFile, PassRecord
+from wse.studies.run.prepare import PreparedRun
 
 
 class CheckpointedEngine:
@@ -28,15 +29,14 @@ class CheckpointedEngine:
 
     Passes that the checkpoint contains are not executed again: their stored results are returned.
     All other passes are executed by another backend. The checkpoint is written by `close`, and
-    before a pass if ``every_s`` seconds have passed since it was last written.
+    before a pass if the requested time has passed since it was last written.
 
     Args:
         engine: Backend that executes the passes.
         file: File of the checkpoints.
         start: Checkpoint to resume from, or None.
-        vocabulary: Number of token ids that samplers draw from.
+        prepared_run: The run.
         samplers: Random samplers that the engine uses. They are advanced to the state of ``start``.
-        every_s: Minimum time between two checkpoints in seconds.
 
     Attributes:
         passes_again: Number of passes whose results are read from the checkpoint.
@@ -50,12 +50,12 @@ class CheckpointedEngine:
         engine: CheckpointableBackend,
         file: CheckpointFile,
         start: Checkpoint | None,
-        vocabulary: int,
+        prepared_run: PreparedRun,
         samplers: Sequence[Sampler],
-        every_s: float,
     ) -> None:
-        self._engine, self._file, self._start, self._vocabulary = engine, file, start, vocabulary
-        self._samplers, self._every_s = samplers, every_s
+        self._engine, self._file, self._start, self._samplers = engine, file, start, samplers
+        self._vocabulary = prepared_run.loaded.spec.vocab_size
+        self._every_s = prepared_run.request.checkpoints.checkpoint_every
         self._passes = [] if start is None else list(start.passes)
         self.passes_again = len(self._passes)
         self._done = 0  # passes whose results were returned in this run

@@ -2,10 +2,6 @@
 
 Its results equal those of `wse.backends.execute.engine` bit for bit.
 
-A pass consists of segments (`wse.backends.execute.calls.segments`). Each segment is a task of the
-actor of its wafer. Tiles that cross between wafers are objects in Ray's store. The receiving task
-refers to them, and they are copied between machines without passing through this process.
-
 An actor executes its tasks in the order of submission. Passes that do not depend on each other are
 therefore submitted ahead: the chunks of prompts, and the announced passes of several users. The
 wafers then work on different passes at the same time.
@@ -15,17 +11,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.backends.execute.caches import Caches
-from wse.backends.execute.calls.segments import may_overlap, segments
 from wse.backends.execute.calls.streams import Draw, Streams
 from wse.backends.execute.engine import chunk_of
-from wse.backends.execute.engine_part import SegmentReport
 from wse.backends.execute.engine_state import restore, state_of
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.host_tokens.verified_ids import VerifiedIds
@@ -36,33 +29,11 @@ from wse.errors import WseBug
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.program.steps import Slots
+from wse.studies.run.ray.ray_passes import RayPasses, SubmittedPass
 from wse.studies.run.ray.wafer_actor import WaferJob
-from wse.studies.run.ray.wafer_actors import ActorCall, WaferActors
+from wse.studies.run.ray.wafer_actors import WaferActors
 from wse.studies.run.ray.wafer_states import merge_states, state_of_wafer
 from wse.studies.run.request import RunRequest
-
-PASSES_PER_WAFER: Final = 4
-"""Passes submitted ahead per wafer. More than one, since wafers take different times."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pass:
-    """A pass (one run of a phase of the Program) that was submitted to a Ray cluster.
-
-    A pass is divided into segments, each of which consists of consecutive steps on one wafer. Each
-    segment is a remote call, which returns a report.
-
-    Attributes:
-        index: Index of the phase.
-        ids: Input token ids.
-        calls: Calls whose reports have not arrived yet.
-        reports: Reports that have arrived.
-    """
-
-    index: int
-    ids: tuple[int, ...]
-    calls: deque[ActorCall] = field(default_factory=deque)
-    reports: list[SegmentReport] = field(default_factory=list)
 
 
 class RayEngine:
@@ -100,10 +71,9 @@ class RayEngine:
         self.caches = Caches(program)
         self._profile = profile
         self.expert_pairs: Mapping[int, npt.NDArray[np.int64]] = {}
-        self._segments = {steps: segments(program, steps) for steps in {phase.steps for phase in program.phases}}
-        overlaps = all(may_overlap(program, steps, phase_segments) for steps, phase_segments in self._segments.items())
-        self.passes_at_once = PASSES_PER_WAFER * program.wafers if overlaps else 1
-        self._announced: dict[int, _Pass] = {}
+        self._passes = RayPasses(program, self.streams, self._actors)
+        self.passes_at_once = self._passes.at_once
+        self._announced: dict[int, SubmittedPass] = {}
         self._verified = VerifiedIds(program, self.caches)
         job = WaferJob(program=program, spec=spec, request=request, watched=tuple(watched), profile=profile)
         self._actors.load(job, threads, on_stored)
@@ -175,11 +145,11 @@ class RayEngine:
             The index of each phase when it has finished, in order.
         """
         phases = deque(list(enumerate(self.program.prefill))[first_phase:end_phase])
-        passes: deque[_Pass] = deque()
+        passes: deque[SubmittedPass] = deque()
         while phases or passes:
             while phases and len(passes) < self.passes_at_once:
                 index, phase = phases.popleft()
-                passes.append(self._submit(index, chunk_of(phase, prompts)))
+                passes.append(self._passes.submit(index, chunk_of(phase, prompts)))
             self._finish(passes[0])
             yield passes.popleft().index
 
@@ -189,7 +159,7 @@ class RayEngine:
         Args:
             tokens: Ids that replace the input ids that are stored on the wafer. By default, none.
         """
-        self._finish(self._submit(self.program.decode_index, tokens))
+        self._finish(self._passes.submit(self.program.decode_index, tokens))
         return self.tokens
 
     def announce(self, tokens: Sequence[int], user: int) -> None:
@@ -204,7 +174,7 @@ class RayEngine:
         """
         if len(self._announced) < self.passes_at_once > 1:
             self._verified.check(tokens, user)
-            self._announced[user] = self._submit(self._verify_index(user), tokens)
+            self._announced[user] = self._passes.submit(self._verify_index(user), tokens)
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
         """Run a verification pass over tokens of one user.
@@ -222,7 +192,7 @@ class RayEngine:
         submitted = self._announced.pop(user, None)
         if submitted is None:
             self._verified.check(tokens, user)
-            submitted = self._submit(self._verify_index(user), tokens)
+            submitted = self._passes.submit(self._verify_index(user), tokens)
         elif submitted.ids != tuple(tokens):
             message = f"user {user}: {submitted.ids} were announced, and {tuple(tokens)} are to be verified"
             raise WseBug(message)
@@ -282,53 +252,14 @@ class RayEngine:
     def _verify_index(self, user: int) -> int:
         return self.program.phases.index(self.program.verify[user])
 
-    def _submit(self, index: int, ids: Sequence[int]) -> _Pass:
-        """Submit a pass (one run of a phase of the Program) to the actors of its wafers.
-
-        A pass is submitted in segments, which are consecutive steps on one wafer. A segment
-        receives the data that earlier segments send from other wafers. Before a segment that needs
-        ids drawn by the host, the reports of all earlier segments are awaited.
-
-        Args:
-            index: Index of the phase.
-            ids: Input token ids.
-
-        Returns:
-            The submitted pass, whose last segments may still be running.
-        """
-        submitted, phase = _Pass(index=index, ids=tuple(ids)), self.program.phases[index]
-        tiles: dict[int, Any] = {}
-        for number, segment in enumerate(self._segments[phase.steps]):
-            drawn_ids: Sequence[int] = ()
-            if segment.draws:
-                self._collect(submitted)
-                self.streams.draw(self.program.host_places(phase))
-                drawn_ids = self.streams.host_tokens[: self.program.batch].tolist()
-            inputs = [tiles.pop(step) for step in segment.receives]
-            call, outputs = self._actors.run(segment, index, number, submitted.ids, drawn_ids, *inputs)
-            tiles |= dict(zip(segment.sends, outputs, strict=True))
-            submitted.calls.append(call)
-        return submitted
-
-    def _finish(self, submitted: _Pass) -> None:
+    def _finish(self, submitted: SubmittedPass) -> None:
         """Wait for a pass, then process its results.
 
         The tokens per expert are stored, requested outputs of ops are reported, and the pass is
         added to the fill levels of the KV caches.
         """
-        self._collect(submitted)
+        self._passes.collect(submitted)
         self.expert_pairs = {layer: pairs for report in submitted.reports for layer, pairs in report.pairs.items()}
         for op, values in (output for report in submitted.reports for output in report.outputs):
             self._on_output(op, values)
         self.caches.append(self.program.phases[submitted.index])
-
-    def _collect(self, submitted: _Pass) -> None:
-        """Wait for all outstanding reports of a pass, and store their token ids and logits."""
-        places = self.program.host_places(self.program.phases[submitted.index])
-        while submitted.calls:
-            report: SegmentReport = self._actors.value(submitted.calls.popleft())
-            if report.tokens is not None:
-                self.streams.host_tokens[places] = report.tokens
-            if report.logits is not None:
-                self.streams.host_logits[places] = report.logits
-            submitted.reports.append(report)

@@ -8,9 +8,9 @@ from wse.models.tensors.model_tensors import kv_bytes_per_token
 from wse.number_formats import ELEMENT_BYTES
 from wse.serving.simulation.pass_costs import users_that_fit
 from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.estimate.study import inputs
 from wse.studies.results.placement import model_result
 from wse.studies.serve.machines.machine import MachineResult, ServingMachine, times
 from wse.studies.serve.machines.wafer_drafts import drafted_costs

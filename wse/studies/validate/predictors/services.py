@@ -31,8 +31,9 @@ from wse.models.spec import ModelSpec
 from wse.serving.drafts.machine import DraftMachine
 from wse.serving.drafts.speculation import Acceptance, acceptance_of, best_draft
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.drafts.drafting import head_machine, verify_passes
+from wse.studies.estimate.drafts.draft_machine import head_machine
 from wse.studies.estimate.drafts.placement import place_head
+from wse.studies.estimate.drafts.verify_passes import verify_passes
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate_of

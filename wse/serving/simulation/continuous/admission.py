@@ -1,0 +1,89 @@
+"""Admission: the requests that wait for admission, and the batch slots and KV caches they wait for.
+
+Waiting requests are admitted in order, the fast tier first, while there are free batch slots and
+room for their KV caches. No request is overtaken by one of the same or of a lower tier.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+
+from wse.serving.simulation.continuous.policy import ContinuousPolicy
+from wse.serving.simulation.kv_room import KvRoom
+from wse.serving.simulation.pass_costs import PassCosts
+from wse.serving.simulation.workload import NORMAL, Workload
+
+
+class Admission:
+    """The waiting requests, one queue per service tier, and what the admitted requests leave free.
+
+    Attributes:
+        room: Room for KV caches.
+        free_slots: Number of free batch slots.
+        tiers: Service tier of each request.
+        released_s: Time at which a request last left.
+    """
+
+    def __init__(self, workload: Workload, costs: PassCosts, policy: ContinuousPolicy) -> None:
+        """Create empty queues of a machine without requests.
+
+        Args:
+            workload: The requests. Each must fit in the KV cache by itself.
+            costs: Capacity of the machine.
+            policy: Number of batch slots, and whether prefixes stay in the cache.
+        """
+        self.room = KvRoom(workload, costs, prefix_cache=policy.prefix_cache)
+        self.free_slots = policy.max_users
+        self.tiers: list[int] = workload.tier.tolist()
+        self.released_s = -inf
+        self._is_tiered = len(set(self.tiers)) > 1
+        self._queues: list[deque[int]] = [deque() for _ in range(NORMAL + 1)]
+        self._was_full = False
+
+    def add(self, request: int) -> None:
+        """Add a request that has arrived to the queue of its tier."""
+        self._queues[self.tiers[request]].append(request)
+
+    @property
+    def head_fits(self) -> bool:
+        """Whether a request waits, and the one to be admitted next has a batch slot and room."""
+        head = self._head()
+        return head is not None and self._fits(head)
+
+    def admit_head(self) -> tuple[int, int]:
+        """Admit the request that is next, and occupy its batch slot and the room for its cache.
+
+        Returns:
+            The request, and the number of tokens of its prompt that are already in the cache.
+        """
+        request = next(queue for queue in self._queues if queue).popleft()
+        self.free_slots -= 1
+        return request, self.room.take(request)
+
+    def release(self, request: int, now_s: float) -> None:
+        """Free the batch slot and the cache of a request that leaves."""
+        if self.released_s < now_s:
+            self._was_full = self._head() is not None and not self.head_fits
+            self.released_s = now_s
+        self.free_slots += 1
+        self.room.give_back(request)
+
+    def needed_release(self, now_s: float) -> bool:
+        """Return whether the request to be admitted now had no room until another request left."""
+        return self.released_s == now_s and self._was_full
+
+    def may_admit_arrival(self, request: int) -> bool:
+        """Return whether a request that arrives next may be admitted before another one leaves."""
+        head = self._head()
+        if self._is_tiered:
+            return head is None or self.tiers[head] == NORMAL
+        return head is None and self._fits(request)
+
+    def _head(self) -> int | None:
+        """Return the request that is to be admitted next; None if no request waits."""
+        return next((queue[0] for queue in self._queues if queue), None)
+
+    def _fits(self, request: int) -> bool:
+        """Return whether a batch slot is free and the KV cache of the request fits."""
+        return self.free_slots > 0 and self.room.fits(request)

@@ -1,0 +1,130 @@
+"""DecodeRounds: the rounds of a machine, in each of which every user in flight gets a decode pass.
+
+Many rounds are computed at once (`DecodeTimes`), until a user has a complete answer or another
+event may occur.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import inf
+from typing import NamedTuple
+
+from wse.serving.simulation.continuous.prompt_reader import ROUNDING
+from wse.serving.simulation.continuous.users import Users
+from wse.serving.simulation.decode_times import decode_times, gap_times
+from wse.serving.simulation.drafts import AnswerPasses
+from wse.serving.simulation.outcome import Recorder
+from wse.serving.simulation.pass_costs import PassCosts, PromptPart
+from wse.serving.simulation.workload import Workload
+
+
+class GapRun(NamedTuple):
+    """Some rounds in whose gaps (idle time of the busiest stage) prompts are read.
+
+    Attributes:
+        seconds: Duration of the rounds.
+        gap_s: Total seconds of their gaps.
+        round_per_gap: Ratio of the time of the last round to the time of its gap.
+    """
+
+    seconds: float
+    gap_s: float
+    round_per_gap: float
+
+
+class DecodeRounds:
+    """The users in flight and the times of the rounds in which their answers are decoded.
+
+    Attributes:
+        users: Users in flight.
+    """
+
+    def __init__(self, workload: Workload, costs: PassCosts, answers: AnswerPasses, record: Recorder) -> None:
+        """Prepare rounds without users.
+
+        Args:
+            workload: The requests.
+            costs: Times of passes.
+            answers: Decode passes and contexts of all answers.
+            record: Recorder of the simulation, which receives the runs of passes.
+        """
+        self.users = Users(answers)
+        self._costs, self._record, self._tokens_per_pass = costs, record, answers.tokens_per_pass
+        self._delays_s: list[float] = []  # of users who have just joined
+        middle = int(workload.prompt_tokens.mean()) // 2
+        chunk_s = costs.part_busy_s(PromptPart(costs.chunk_tokens, middle, ends=False))
+        self._times = cache(lambda users: decode_times(costs, users, answers.tokens_per_pass))
+        self._gap_times = cache(lambda users: gap_times(costs, users, answers.tokens_per_pass, chunk_s))
+
+    @property
+    def round_per_gap(self) -> float:
+        """Ratio of the time of the next round to the time of its gap; 1 without users."""
+        if not self.users.count:
+            return 1.0
+        times, gaps = self._gap_times(self.users.count)
+        return times.pass_s(self.users.mean_context) / gaps.pass_s(self.users.mean_context)
+
+    def join(self, request: int, delay_s: float) -> None:
+        """Add the user of a request, ``delay_s`` seconds after the request's first token."""
+        self._delays_s.append(delay_s)
+        self.users.join(request)
+
+    def run(self, until_s: float) -> tuple[float, float]:
+        """Simulate rounds without prompts until a user is done or a time has passed.
+
+        Args:
+            until_s: Seconds after which another event may occur.
+
+        Returns:
+            Seconds of all rounds, and of the last one.
+        """
+        context, max_passes = self.users.mean_context, self.users.passes_to_first
+        times, work_times = self._times(self.users.count)
+        passes = max_passes if until_s == inf else times.passes_until(context, until_s, max_passes)
+        seconds, last_s = times.run_s(context, passes), times.pass_s(context + passes - 1)
+        self._record.work_s += work_times.run_s(context, passes)
+        self._end(times.pass_s(context), last_s, passes, seconds)
+        return seconds, last_s
+
+    def run_with_gaps(self, unread_s: float, until_s: float) -> GapRun:
+        """Simulate rounds with gaps until a prompt is read, a user is done or a time has passed.
+
+        Args:
+            unread_s: Seconds of gaps that the first prompt still needs.
+            until_s: Seconds after which another event may occur.
+        """
+        if not self.users.count:
+            seconds = min(unread_s, until_s)
+            return GapRun(seconds, seconds, 1.0)
+        times, gaps = self._gap_times(self.users.count)
+        context, max_passes = self.users.mean_context, self.users.passes_to_first
+        passes = gaps.passes_until(context, unread_s * (1 - ROUNDING), max_passes)
+        if until_s < inf:
+            passes = min(passes, times.passes_until(context, until_s, max_passes))
+        seconds, last = times.run_s(context, passes), context + passes - 1
+        self._end(times.pass_s(context), times.pass_s(last), passes, seconds)
+        return GapRun(seconds, gaps.run_s(context, passes), times.pass_s(last) / gaps.pass_s(last))
+
+    def run_with_prompts(self, parts: Sequence[PromptPart]) -> float:
+        """Simulate one round in which parts of prompts are read, and return its seconds."""
+        users = self.users.count
+        context = round(self.users.mean_context * self._tokens_per_pass) if users else 0
+        seconds = self._costs.round_s(users, context, parts)
+        self._record.work_s += self._costs.work_s(users, context, parts)
+        if users:
+            self._end(seconds, seconds, 1, seconds)
+        return seconds
+
+    def _end(self, first_s: float, last_s: float, passes: int, seconds: float) -> None:
+        """Record some decode passes, and advance the users by them.
+
+        Args:
+            first_s, last_s: Seconds of the first and the last pass.
+            passes: Number of passes.
+            seconds: Total seconds of all passes.
+        """
+        delays_s, self._delays_s = self._delays_s, []
+        self._record.decode_run(first_s, last_s, passes, self.users.count, seconds, delays_s)
+        self.users.run(passes)

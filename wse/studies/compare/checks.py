@@ -1,0 +1,144 @@
+"""Checks of the options of ``wse compare``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Final
+
+from wse.errors import BadInput
+from wse.studies.compare.request import TIMES_THE_FEWEST, CompareRequest
+from wse.studies.compare.targets import check_targets
+from wse.studies.estimate.gpus.checks import check_machine
+from wse.studies.estimate.prepare import check_replicas
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.amounts import check_counts
+from wse.studies.options.mapping_file import load_mapping
+from wse.studies.options.option import options_of
+
+MOST_WAFERS: Final = 1_000
+MOST_ROWS: Final = 2_000
+BANDWIDTHS_GB_PER_S: Final = (0.1, 10_000.0)
+LATENCIES_US: Final = (0.0, 10_000.0)
+SPEEDS_TOKENS_PER_S: Final = (0.1, 1e6)
+
+
+def check(request: CompareRequest) -> None:
+    """Check the options of a comparison before any model is loaded.
+
+    Raises:
+        BadInput: A number is out of range, a list is empty, options contradict each other, or the
+            comparison has more than `MOST_ROWS` rows. Or only one new token is requested, so that
+            nothing would be decoded.
+        UnknownName: There is no such mapping.
+    """
+    for name in ("wafers", "mappings", "link_gb_per_s", "link_latency_us", "gpu"):
+        if getattr(request, name) == ():
+            message = f"{options_of(CompareRequest)[name].flag}: there is no value; give at least one, or leave it out"
+            raise BadInput(message)
+    if request.gpu is None:
+        check_machine(EstimateRequest(gpu_serving=request.base.gpu_serving))
+    for name in request.names():
+        load_mapping(name)
+    for count in request.wafers or ():
+        check_counts(wafers=count)
+        if count > MOST_WAFERS:
+            message = f"--wafers {count}: give at most {MOST_WAFERS:,}"
+            raise BadInput(message)
+    check_counts(users=request.base.serving.users)
+    if request.replicas is not None:
+        check_replicas(request.base.serving.users, request.replicas)
+    _check_plain_speed(request)
+    check_targets(request.targets, request.base.workload.prompt_len, request.base.workload.new_tokens)
+    _check_values("--link-bandwidth", request.link_gb_per_s, BANDWIDTHS_GB_PER_S, "GB/s")
+    _check_values("--link-latency", request.link_latency_us, LATENCIES_US, "µs")
+    rows = len(request.names()) * len(request.wafers or TIMES_THE_FEWEST)
+    rows *= len(request.link_gb_per_s or (0,)) * len(request.link_latency_us or (0,))
+    if rows > MOST_ROWS:
+        message = f"{rows:,} rows: give fewer wafers, mappings or links, for at most {MOST_ROWS:,} rows"
+        raise BadInput(message)
+    if request.base.workload.new_tokens == 1:
+        message = "--new-tokens 1: the prompt gives the first token, and nothing is decoded; give at least 2 to compare"
+        raise BadInput(message)
+
+
+def check_question(question: str | None, request: CompareRequest) -> None:
+    """Check that the options of a comparison do not contradict each other or the question.
+
+    A question is about wafers only, so it excludes GPUs and the options that rank machines. Without
+    a question, options about links between wafers need more than one wafer.
+
+    Args:
+        question: Question that the comparison is to answer; None for none.
+        request: Options of the comparison.
+
+    Raises:
+        BadInput: Options contradict each other.
+    """
+    if question is not None and request.gpu is not None:
+        message = f"--question {question}: is about wafers only; leave out --question or --gpu"
+        raise BadInput(message)
+    if request.is_ranked and question is not None:
+        message = (
+            f"--question {question}: --users, --objective, --ttft, --tpot, --lengths, --top and --pareto rank "
+            "machines; leave out one or the other"
+        )
+        raise BadInput(message)
+    if question is None and request.links_are_given and request.wafers == (1,):
+        message = "--wafers 1: no link joins one wafer to others; leave out --link-bandwidth and --link-latency"
+        raise BadInput(message)
+    if request.is_ranked:
+        check(request)
+
+
+def check_pictures(kinds: Collection[str], question: str | None, request: CompareRequest) -> None:
+    """Check that no plot and no page is requested if machines are ranked.
+
+    Args:
+        kinds: Kinds of the requested files, such as ``png``.
+        question: Question that the comparison is to answer; None for none.
+        request: Options of the comparison.
+
+    Raises:
+        BadInput: A plot or a page is requested, or other options contradict each other.
+    """
+    picture = next((kind for kind in ("png", "html") if kind in kinds), None)
+    if request.is_ranked and picture is not None:
+        check_question(question, request)
+        message = f"--{picture}: draws a whole comparison, not ranked rows; leave it out"
+        raise BadInput(message)
+
+
+def _check_plain_speed(request: CompareRequest) -> None:
+    """Check ``--plain-speed``, the tokens/s per user in the plain service tier.
+
+    Raises:
+        BadInput: The speed is out of range. Or it is given although the comparison has no service
+            tiers, because it has no GPUs or ranks machines.
+    """
+    speed, (low, high) = request.plain_speed_tokens_per_s, SPEEDS_TOKENS_PER_S
+    if speed is None:
+        return
+    if not low <= speed <= high:
+        message = f"--plain-speed {speed:g}: give tokens/s per user from {low:g} to {high:,.0f}"
+        raise BadInput(message)
+    if request.is_ranked or request.gpu is None:
+        remedy = "give --tpot in its place" if request.is_ranked else "give --gpu NAME as well"
+        message = f"--plain-speed {speed:g}: only --gpu without users or targets has tiers; {remedy}, or leave it out"
+        raise BadInput(message)
+
+
+def _check_values(option: str, values: tuple[float, ...] | None, bounds: tuple[float, float], unit: str) -> None:
+    """Raise BadInput if one of the values of an option is not a finite number within bounds.
+
+    Args:
+        option: Name of the option, for the message.
+        values: Values in the unit; None if the option is not given.
+        bounds: Smallest and largest allowed value.
+        unit: Unit, for the message.
+    """
+    low, high = bounds
+    for value in values or ():
+        if not (math.isfinite(value) and low <= value <= high):
+            message = f"{option} {value:g}: give numbers from {low:g} to {high:g} {unit}"
+            raise BadInput(message)

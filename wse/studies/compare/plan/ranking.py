@@ -1,0 +1,43 @@
+"""Order of ranked machines: limits of latency, the objective, and the Pareto frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
+from wse.studies.compare.plan.result import PlannedRow
+
+
+def with_pareto(rows: Sequence[PlannedRow]) -> list[PlannedRow]:
+    """Return the rows, with ``pareto`` set for those on the Pareto frontier of speed and cost."""
+    return [replace(row, pareto=not any(_surpasses(other_row, row) for other_row in rows)) for row in rows]
+
+
+def _surpasses(row: PlannedRow, other_row: PlannedRow) -> bool:
+    """Return whether a row dominates another: better in speed or cost, and worse in neither."""
+    pairs = (
+        (row.tokens_per_s_per_user or 0.0, other_row.tokens_per_s_per_user or 0.0),
+        (-(row.usd_per_million_tokens or 0.0), -(other_row.usd_per_million_tokens or 0.0)),
+    )
+    return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+
+
+def rank(row: PlannedRow, goal: Goal) -> tuple[bool, float]:
+    """Return the sort key of a row; the best row has the smallest key.
+
+    Rows that meet the limits come first, sorted by the objective (latency of a request, throughput
+    or cost). All other rows follow, sorted by how far they exceed the limits.
+    """
+    if not row.keeps:
+        return True, row.excess
+    if goal.objective == LATENCY:
+        return False, row.ttft_s + (row.new_tokens - 1) * (row.tpot_s or 0.0)
+    if goal.objective == THROUGHPUT:
+        return False, -row.tokens_per_s
+    return False, row.usd_per_million_tokens or 0.0
+
+
+def compares_hours(goal: Goal) -> bool:
+    """Return whether machines for a given number of users are also compared by price per hour."""
+    return goal.users is not None and goal.objective == COST

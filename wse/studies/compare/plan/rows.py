@@ -1,0 +1,174 @@
+"""Rows of ranked machines: the layouts and replicas with which each machine serves the users."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from wse.errors import BadInput, DoesNotFit
+from wse.serving.goal import LATENCY, Goal
+from wse.serving.operating_point import Deployment, RequestShape
+from wse.serving.plan import Plan, plan
+from wse.studies.compare.grid.combination import Combination, with_link
+from wse.studies.compare.grid.rows import assumptions_of
+from wse.studies.compare.machine import GPU, WAFER, Kind, gpu_machine, no_room, prepared_gpus
+from wse.studies.compare.plan.ranking import compares_hours
+from wse.studies.compare.plan.result import PlannedRow
+from wse.studies.compare.request import CompareRequest, WaferLink
+from wse.studies.compare.result import AssumptionResult
+from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
+from wse.studies.estimate.layouts.searches import searches_for
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CombinationPlan:
+    """The rows of one mapping on one number of wafers.
+
+    Attributes:
+        rows: For each link between wafers, the best layout, and the one with the lowest price per
+            hour if this is another one.
+        reason: Why the mapping is impossible on these wafers; empty if it is possible.
+        bug: Traceback if the combination ended in a bug in wse; empty otherwise.
+    """
+
+    rows: tuple[PlannedRow, ...] = ()
+    reason: str = ""
+    bug: str = ""
+
+
+def plan_combination(request: CompareRequest, combination: Combination) -> CombinationPlan:
+    """Return the rows of a mapping on a number of wafers, for each link between wafers.
+
+    The function runs in worker processes, so errors are not raised: the result contains the reason
+    or, for a bug in wse, the traceback.
+    """
+    base = replace(request.base, mapping=combination.mapping, wafers=combination.wafers)
+    try:
+        prepared_estimate = prepare_estimate(base)
+        links: Sequence[WaferLink | None] = (None,)
+        if request.links_are_given and prepared_estimate.options.wafers > 1:
+            links = request.links(prepared_estimate.wafer)
+        rows = [row for link in links for row in _planned_wafers(prepared_estimate, link, request.goal)]
+        return CombinationPlan(rows=tuple(rows))
+    except (DoesNotFit, BadInput) as error:
+        return CombinationPlan(reason=str(error))
+    except Exception:
+        return CombinationPlan(bug=traceback.format_exc())
+
+
+def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None, goal: Goal) -> list[PlannedRow]:
+    """Return the row of the layout on wafers that best meets a goal, and of the cheapest per hour.
+
+    The second row is left out if both are the same layout, or if prices per hour are not compared.
+
+    Args:
+        prepared_estimate: The request.
+        link: Requested link between wafers, which is then stated in the row. None for the wafer's
+            own link.
+        goal: Users, latency limits and objective.
+
+    Raises:
+        DoesNotFit: There is no room for the model, or for the KV cache of a single request.
+    """
+    linked = with_link(prepared_estimate, link)
+    ranking = LayoutRanking(linked, searches_for(linked, compile_fastest, goal))
+    best_layouts = [ranking.layouts_for(goal)[0]]
+    if compares_hours(goal):  # for latency, the fewest replicas come first
+        best_layouts.append(ranking.layouts_for(replace(goal, objective=LATENCY))[0])
+    rows: list[PlannedRow] = []
+    for layout in dict.fromkeys(best_layouts):
+        found = plan(layout.deployment, goal)
+        if found is None:
+            raise DoesNotFit(no_room(RequestShape(prompt_tokens=linked.prompt_len, new_tokens=linked.new_tokens)))
+        row = planned_row(
+            layout.deployment,
+            found,
+            kind=WAFER,
+            name=linked.wafer.name,
+            software=layout.candidate.program.mapping_name,
+            dtype=linked.options.dtype,
+            users_per_pass=layout.deployment.slots,
+            link=link,
+        )
+        if not rows or row.replicas < rows[0].replicas:
+            rows.append(row)
+    return rows
+
+
+def rows_of_gpus(request: CompareRequest) -> tuple[list[PlannedRow], dict[str, AssumptionResult], dict[str, str]]:
+    """Return the rows of GPUs for one prompt length and one number of new tokens.
+
+    Returns:
+        1. A row for each type and number of GPUs that can serve a user.
+        2. The assumed prices and powers of these GPUs.
+        3. The reasons for GPUs that cannot, keyed by their description.
+    """
+    possible_gpus, reasons = prepared_gpus(request)
+    rows: list[PlannedRow] = []
+    economics: dict[str, AssumptionResult] = {}
+    for machine in map(gpu_machine, possible_gpus):
+        economics |= assumptions_of(machine.deployment.economics, machine.name)
+        found = plan(machine.deployment, request.goal)
+        assert found is not None  # prepared_gpus returns only GPUs with room for a user
+        row = planned_row(
+            machine.deployment, found, kind=GPU, name=machine.name, software=machine.software, dtype=machine.dtype
+        )
+        rows.append(row)
+    return rows, economics, reasons
+
+
+def planned_row(
+    deployment: Deployment,
+    found: Plan,
+    *,
+    kind: Kind,
+    name: str,
+    software: str,
+    dtype: str,
+    users_per_pass: int | None = None,
+    link: WaferLink | None = None,
+) -> PlannedRow:
+    """Return the row of a plan, which says how many replicas of a deployment serve how many users.
+
+    Args:
+        deployment: The model on the wafers or GPUs of one replica.
+        found: The plan.
+        kind: ``wafer`` or ``gpu``.
+        name: Name of the wafer or GPU.
+        software: Mapping or serving stack.
+        dtype: Element type of the weights.
+        users_per_pass: Users whose tokens are decoded in one pass on wafers; None on GPUs.
+        link: Requested link between wafers; None for the wafer's own.
+    """
+    point = found.point
+    cost, energy = point.usd_per_million_tokens, point.joules_per_token
+    return PlannedRow(
+        kind=kind,
+        name=name,
+        software=software,
+        dtype=dtype,
+        prompt_len=deployment.shape.prompt_tokens,
+        new_tokens=deployment.shape.new_tokens,
+        chips=deployment.chips,
+        link_bytes_per_s=None if link is None else link.bytes_per_s,
+        link_latency_s=None if link is None else link.latency_s,
+        replicas=point.replicas,
+        users=point.concurrency,
+        users_per_pass=users_per_pass,
+        max_users=point.replicas * deployment.max_concurrency,
+        keeps=found.meets,
+        excess=found.excess,
+        ttft_s=point.ttft_s,
+        tpot_s=point.tpot_s,
+        tokens_per_s_per_user=point.tokens_per_s_per_user,
+        tokens_per_s=point.tokens_per_s,
+        usd_per_million_tokens=None if cost is None else cost.value,
+        usd_per_million_tokens_low=None if cost is None else cost.low,
+        usd_per_million_tokens_high=None if cost is None else cost.high,
+        usd_per_hour=point.usd_per_hour,
+        joules_per_token=None if energy is None else energy.value,
+        pareto=False,
+    )

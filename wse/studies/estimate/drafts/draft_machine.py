@@ -1,0 +1,152 @@
+"""DraftMachine of a model on wafers: times of drafting and verification with a head or a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from wse.backends.fabric.model import Fabric
+from wse.compiler.search.search import Compilation
+from wse.program.program import Program
+from wse.serving.drafts.machine import DraftMachine
+from wse.studies.compile.draft_times import DraftTimes, Region
+from wse.studies.estimate.drafts.placement import PlacedDraft
+from wse.studies.estimate.drafts.verify_passes import OUTSIDE, VerifyPasses, layer_cycles
+from wse.studies.options.basis import PreparedPlacement
+from wse.studies.options.drafts.draft import HEAD
+
+
+def machine_of(
+    prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
+) -> DraftMachine:
+    """Return the times of drafting and of verification, from which the best drafts follow.
+
+    Args:
+        prepared_placement: The request.
+        compilation: The compiled model.
+        draft: The draft head or draft model, compiled for its place.
+        passes: The passes that verify drafts, from `verify_passes`.
+    """
+    if draft.name == HEAD:
+        return head_machine(prepared_placement, compilation, draft, passes)
+    return _model_machine(prepared_placement, compilation, draft, passes)
+
+
+def head_machine(
+    prepared_placement: PreparedPlacement, compilation: Compilation, head: PlacedDraft, passes: VerifyPasses
+) -> DraftMachine:
+    """Return the times of drafting and of verification with a draft head, for one user.
+
+    A draft head is one more layer of the model. A token without drafts is timed on the model
+    compiled alone. Passes over several tokens are timed on the model compiled with its head. They
+    are assumed to be no faster than a token without drafts.
+
+    Args:
+        prepared_placement: The request.
+        compilation: The model compiled alone.
+        head: The model compiled with its head.
+        passes: The passes that verify drafts, from `verify_passes`.
+    """
+    assert head.compilation is not None  # a head has PEs
+    drafted_s = head_token_parts(head)[1]
+    return DraftMachine(
+        verify_s=_verify_s(prepared_placement, compilation, passes),
+        draft_s=lambda tokens: drafted_s if tokens == 1 else passes.in_the_middle(tokens).head_s,
+        busy_s=lambda tokens, drafts_s: passes.in_the_middle(tokens + 1).busy_with(drafts_s, on_last_stage=True),
+    )
+
+
+def _model_machine(
+    prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
+) -> DraftMachine:
+    """Return the times of drafting and of verification with a separate draft model, for one user.
+
+    They include the time in which token ids travel between the two models. If the draft model runs
+    on the host, each of its passes takes the time to read its weights from memory once, and each
+    pass of the model adds a round trip for the ids.
+    """
+    wafer = prepared_placement.wafer
+    embedding_wafer, region = _embedding_region(compilation.program)
+    times = DraftTimes(
+        wafer=wafer,
+        software=prepared_placement.software,
+        region=region,
+        place=draft.place,
+        host_draws=False,
+        wafers_apart=0 if draft.region is None else abs(draft.region.wafer - embedding_wafer),
+    )
+    machine = DraftMachine(
+        verify_s=_verify_s(prepared_placement, compilation, passes),
+        draft_s=lambda tokens: times.host_token_cycles(draft.prepared.weight_bytes) / wafer.clock_hz,
+        ways_s=lambda tokens: times.round_trip_cycles() / wafer.clock_hz,
+        busy_s=lambda tokens, drafts_s: passes.in_the_middle(tokens + 1).busy_with(drafts_s, on_last_stage=False),
+    )
+    if draft.compilation is None:
+        return machine
+    _, draft_region = _embedding_region(draft.compilation.program)
+
+    def ways_s(tokens: int) -> float:
+        """Return the seconds in which token ids go to the draft model and draft tokens come back.
+
+        Args:
+            tokens: Tokens of a verification pass, of which all except one are draft tokens.
+        """
+        cycles = times.exchange_cycles(2, draft_region, region) + times.exchange_cycles(
+            tokens - 1, region, draft_region
+        )
+        return cycles / wafer.clock_hz
+
+    draft_passes = VerifyPasses(draft.prepared, draft.compilation, has_head=False)
+    return replace(machine, draft_s=_verify_s(draft.prepared, draft.compilation, draft_passes), ways_s=ways_s)
+
+
+def _verify_s(
+    prepared_placement: PreparedPlacement, compilation: Compilation, passes: VerifyPasses
+) -> Callable[[int], float]:
+    """Return a function that gives the seconds of a verification pass over N new tokens.
+
+    For one token, this is a normal decode pass of the whole batch. With a batch of 1, a pass over
+    several tokens is assumed to be no faster than a decode pass.
+    """
+    plain_s = decode_s(prepared_placement, compilation)
+    least_s = plain_s if compilation.options.batch == 1 else 0.0
+    return lambda tokens: plain_s if tokens == 1 else max(least_s, passes.in_the_middle(tokens).model_s)
+
+
+def decode_s(prepared_placement: PreparedPlacement, compilation: Compilation) -> float:
+    """Return the seconds of a pass over one token of each user, halfway through the generation."""
+    fabric = Fabric(
+        compilation.program, prepared_placement.wafer, prepared_placement.software, prepared_placement.meshes
+    )
+    return fabric.decode_cost(*prepared_placement.middle_context).cycles / prepared_placement.wafer.clock_hz
+
+
+def head_token_parts(head: PlacedDraft) -> tuple[float, float]:
+    """Return the seconds of the model and of its draft head in a pass over one token.
+
+    Steps outside all layers, such as the output, run for both, so they count in both numbers.
+
+    Args:
+        head: The model compiled with its draft head, which is one more layer.
+
+    Returns:
+        1. Seconds of all steps except those of the head's layer.
+        2. Seconds of the head's layer and of the steps outside all layers.
+    """
+    assert head.compilation is not None  # a head has PEs
+    prepared_estimate, program = head.prepared, head.compilation.program
+    fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
+    cost, clock_hz = fabric.decode_cost(*prepared_estimate.middle_context), prepared_estimate.wafer.clock_hz
+    head_layer_cycles = layer_cycles(program, program.decode, cost, prepared_estimate.spec.layer_count - 1)
+    outside_cycles = layer_cycles(program, program.decode, cost, OUTSIDE)
+    return (cost.cycles - head_layer_cycles) / clock_hz, (head_layer_cycles + outside_cycles) / clock_hz
+
+
+def _embedding_region(program: Program) -> tuple[int, Region]:
+    """Return the rectangle of PEs that stores the embedding table, which receives token ids.
+
+    Returns:
+        The index of its wafer, and its size.
+    """
+    stage = next(stage for stage in program.stages if stage.has_embedding)
+    return stage.wafer, Region(rows=stage.rect.rows, cols=stage.cols)

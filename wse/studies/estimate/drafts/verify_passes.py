@@ -1,0 +1,152 @@
+"""Timing of verification passes, which run a model over several new tokens of one user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
+from wse.compiler.search.search import Compilation
+from wse.program.phase import Phase
+from wse.program.program import Program
+from wse.serving.route import PassRoute, busy_cycles
+from wse.studies.compile.choose import pass_fabric
+from wse.studies.estimate.drafts.placement import PlacedDraft
+from wse.studies.estimate.timing.stage_times import REGION, RouteReader, pass_time
+from wse.studies.options.basis import PreparedPlacement
+from wse.studies.options.drafts.draft import HEAD
+
+OUTSIDE: Final = -1
+"""Layer number of ops outside all layers, such as the embedding and the output table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyPass:
+    """Times of a verification pass, which runs the model over several new tokens of one user.
+
+    All times are in seconds. A draft head is one more layer of the model, which proposes tokens.
+
+    Attributes:
+        model_s: Time through all stages, without the layer of a draft head.
+        head_s: Time of the layer of a draft head and of the steps outside all layers; 0 without a
+            head.
+        busy_s: Time for which the pass occupies the slowest stage or link.
+        last_stage_s: Time for which it occupies the last stage, without the layer of a draft head.
+    """
+
+    model_s: float
+    head_s: float
+    busy_s: float
+    last_stage_s: float
+
+    def busy_with(self, drafts_s: float, *, on_last_stage: bool) -> float:
+        """Return the seconds for which the busiest stage, link or draft works for one pass.
+
+        Args:
+            drafts_s: Time to draft all tokens of the pass, in seconds.
+            on_last_stage: Whether the last stage drafts in addition to its own work.
+        """
+        return max(self.busy_s, drafts_s + (self.last_stage_s if on_last_stage else 0.0))
+
+
+class VerifyPasses:
+    """Timing of the verification passes of a model, cached by context and number of new tokens.
+
+    A verification pass runs the model over several new tokens of one user. It is compiled once for
+    each number of new tokens, on the same regions of PEs as the model.
+    """
+
+    def __init__(self, prepared_placement: PreparedPlacement, compilation: Compilation, *, has_head: bool) -> None:
+        """Prepare to time the verification passes of a compiled model.
+
+        Args:
+            prepared_placement: Request for the model.
+            compilation: The compiled model.
+            has_head: Whether the last layer is a draft head.
+        """
+        self._prepared, self._compilation, self._has_head = prepared_placement, compilation, has_head
+        self._readers: dict[int, tuple[Fabric, RouteReader]] = {}
+        self._passes: dict[tuple[int, int], VerifyPass] = {}
+
+    def in_the_middle(self, tokens: int) -> VerifyPass:
+        """Return the times of a pass over ``tokens`` new tokens halfway through the generation.
+
+        Args:
+            tokens: Number of new tokens, at least 2.
+        """
+        return self.pass_after(self._prepared.middle_context[0], tokens)
+
+    def pass_after(self, context: int, tokens: int) -> VerifyPass:
+        """Return the times of a pass over ``tokens`` new tokens of one user.
+
+        Args:
+            context: Tokens in the KV cache before the pass. The number is reduced if the cache
+                would have no room for the new tokens.
+            tokens: New tokens, at least 2.
+        """
+        context = min(context, self._compilation.options.context - tokens)
+        if (context, tokens) not in self._passes:
+            self._passes[context, tokens] = self._pass(context, tokens)
+        return self._passes[context, tokens]
+
+    def _pass(self, context: int, tokens: int) -> VerifyPass:
+        """Time a pass over ``tokens`` new tokens, after ``context`` tokens in the KV cache."""
+        fabric, reader = self._compiled(tokens)
+        phase, cost, clock_hz = fabric.program.verify[0], fabric.verify_cost(context), self._prepared.wafer.clock_hz
+        route = reader.route(phase, cost)
+        head_layer_cycles = outside_cycles = 0.0
+        if self._has_head:
+            head_layer_cycles = layer_cycles(fabric.program, phase, cost, self._prepared.spec.layer_count - 1)
+            outside_cycles = layer_cycles(fabric.program, phase, cost, OUTSIDE)
+        time = pass_time(reader, self._prepared.wafer, route)
+        return VerifyPass(
+            model_s=time.latency_s - head_layer_cycles / clock_hz,
+            head_s=(head_layer_cycles + outside_cycles) / clock_hz,
+            busy_s=time.busy_s,
+            last_stage_s=(_last_stage_cycles(reader, route) - head_layer_cycles) / clock_hz,
+        )
+
+    def _compiled(self, tokens: int) -> tuple[Fabric, RouteReader]:
+        """Return the timing model of passes over N new tokens, and the reader of their routes."""
+        if tokens not in self._readers:
+            fabric = pass_fabric(self._prepared, self._compilation, tokens)
+            self._readers[tokens] = fabric, RouteReader(fabric)
+        return self._readers[tokens]
+
+
+def verify_passes(prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft) -> VerifyPasses:
+    """Return the timing of the passes that verify the drafts of a request.
+
+    The passes run on the model compiled with its draft head if it has one, and otherwise on the
+    model compiled alone.
+
+    Args:
+        prepared_placement: The request.
+        compilation: The model compiled alone.
+        draft: The draft head or draft model, compiled for its place.
+    """
+    if draft.name == HEAD and draft.compilation is not None:
+        return VerifyPasses(draft.prepared, draft.compilation, has_head=True)
+    return VerifyPasses(prepared_placement, compilation, has_head=False)
+
+
+def layer_cycles(program: Program, phase: Phase, cost: PhaseCost, layer: int) -> float:
+    """Return the cycles that the steps of one layer take in a phase.
+
+    Args:
+        program: Compiled Program.
+        phase: Phase of the Program.
+        cost: Cycles of each step of the phase.
+        layer: Index of the layer, or `OUTSIDE` for the steps outside all layers.
+    """
+    layer_of_step = np.array(program.op_layers)[phase.steps.op]
+    return float(cost.by_step[layer_of_step == layer].sum())
+
+
+def _last_stage_cycles(reader: RouteReader, route: PassRoute) -> float:
+    """Return the cycles for which a pass occupies the last region of PEs on its route."""
+    last = next(visit.server for visit in reversed(route) if reader.servers[visit.server].kind == REGION)
+    return busy_cycles([route])[last]

@@ -1,0 +1,127 @@
+"""Checks of the options of an estimate on GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from wse.errors import BadInput, UnknownName
+from wse.reports.terminal import plural
+from wse.serving.gpus.server import GpuServer
+from wse.studies.estimate.prepare import check_drafts, check_objective, check_replicas
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.amounts import check_counts
+from wse.studies.options.drafts.draft import SAME
+from wse.studies.options.groups.gpu_serving import GpuOptions
+from wse.studies.options.option import get_option, group_path, options_of
+
+TENSOR, EXPERTS, DATA = "tensor", "experts", "data"
+PARALLELISMS: Final = (TENSOR, EXPERTS, DATA)
+"""Ways to split a model: all matrices, or experts whole, or experts whole and attention by user."""
+
+SHARED: Final = frozenset(
+    (
+        *("model", "dtype", "replicas", "verify_tokens", "draft", "gpu"),
+        *("workload", "serving", "drafts", "gpu_serving", "costs"),
+    )
+)
+"""Options, and groups of options, that apply to GPUs too."""
+
+
+def check_machine(request: EstimateRequest, explicit_fields: Collection[str] = ()) -> None:
+    """Check that a request does not mix options for GPUs with options for wafers.
+
+    Args:
+        request: The request.
+        explicit_fields: Fields that were given even though they have their default value.
+
+    Raises:
+        BadInput: An option for wafers is given together with ``--gpu``, or an option for GPUs
+            without ``--gpu``.
+    """
+    default = EstimateRequest()
+    given_names = {
+        *explicit_fields,
+        *(n for n in options_of(EstimateRequest) if get_option(request, n) != get_option(default, n)),
+    }
+    if request.gpu is None:
+        wrong_options = sorted(given_names & options_of(GpuOptions).keys())
+        if wrong_options:
+            msg = f"{_flag(wrong_options[0])}: says how GPUs serve the model; give --gpu NAME as well, or leave it out"
+            raise BadInput(msg)
+        return
+    wrong_options = sorted(name for name in given_names if not {name, *group_path(EstimateRequest, name)} & SHARED)
+    if wrong_options:
+        flags = ", ".join(map(_flag, wrong_options))
+        msg = f"--gpu {request.gpu}: {flags} is of wafers; leave it out, or leave out --gpu"
+        raise BadInput(msg.replace(" is of", " are of") if len(wrong_options) > 1 else msg)
+
+
+def check_options(request: EstimateRequest) -> None:
+    """Check those options of a request for GPUs that can be checked without loading files.
+
+    Raises:
+        BadInput: A number is out of range, or options contradict each other.
+        UnknownName: The parallelism, the objective or the place of drafts does not exist.
+    """
+    check_machine(request)
+    counts = ("gpus", "batch", "users", "replicas", "prompt_len", "new_tokens", "verify_tokens")
+    check_counts(**{name: get_option(request, name) for name in counts})
+    check_replicas(request.serving.users, request.replicas)
+    if request.gpu_serving.parallelism not in (None, *PARALLELISMS):
+        raise UnknownName("parallelism", request.gpu_serving.parallelism, PARALLELISMS)
+    check_objective(request)
+    check_drafts(request)
+    if request.drafts.draft_place not in (None, SAME):
+        msg = f"--draft-place {request.drafts.draft_place}: drafts of GPUs are made on the same GPUs; leave it out"
+        raise BadInput(msg)
+
+
+def check_heads(server: GpuServer) -> None:
+    """Raise BadInput if the attention heads cannot be divided evenly among the GPUs."""
+    heads, gpus = server.spec.head_count, server.parallelism.gpus
+    if server.parallelism.attention_by_data or heads % gpus == 0:
+        return
+    counts = [str(count) for count in range(1, server.gpu.linked_gpus + 1) if heads % count == 0]
+    allowed_counts = ", ".join(counts[:8])
+    msg = f"--gpus {gpus}: does not divide the {heads} heads of {server.spec.name}; give one of {allowed_counts}"
+    raise BadInput(msg)
+
+
+def check_users(server: GpuServer, users: int, tokens: int, option: str, replicas: int) -> None:
+    """Check that the KV caches of all users fit, and that the serving stack allows so many users.
+
+    Args:
+        server: The model on its GPUs.
+        users: Requested number of users.
+        tokens: Prompt tokens and new tokens of each user.
+        option: Option with which the users were requested.
+        replicas: Number of equal machines that share the users.
+
+    Raises:
+        BadInput: There are too many users. The message states the maximum, and the options that
+            raise it.
+    """
+    max_users = replicas * server.users_that_fit(tokens)
+    if users <= max_users:
+        return
+    model, machine = f"{server.spec.name} as {server.weights.name}", f"{server.parallelism.gpus} {server.gpu.name}"
+    model += "" if server.draft is None else " and its draft"
+    machine += "" if replicas == 1 else f" on each of {replicas:,} replicas"
+    remedy = f"give {option} {max_users}" if max_users else "give shorter --prompt-len and --new-tokens"
+    shares = option == "--users"  # those of --batch are on one machine
+    if max_users == replicas * server.max_sequences:
+        limit = f"{server.stack.name} serves at most {plural(max_users, 'user')} at a time on {machine}"
+        options_to_raise = ["--replicas"] * shares
+    else:
+        limit = f"with {model}, {machine} has room for KV caches of {plural(max_users, 'user')} of {tokens:,} tokens"
+        options_to_raise = ["--gpus", *["--replicas"] * (shares and max_users > 0)]
+    msg = f"{option} {users}: {limit}; {remedy}" + (
+        f", or more {' or '.join(options_to_raise)}" if options_to_raise else ""
+    )
+    raise BadInput(msg)
+
+
+def _flag(field: str) -> str:
+    """Return the command-line option that sets a field of the request, such as ``--gpus``."""
+    return options_of(EstimateRequest)[field].flag

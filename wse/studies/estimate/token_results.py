@@ -1,0 +1,83 @@
+"""Part of an estimate about generated tokens: their cycles, serving speed, energy and cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wse.backends.fabric.run_totals import TimedRun
+from wse.program.program import Program
+from wse.serving.deployment.wafers import WaferDeployment
+from wse.serving.goal import LATENCY
+from wse.serving.plan import saturating_users
+from wse.studies.estimate.bounds.bounds import BoundsResult, bounds_result
+from wse.studies.estimate.deployment import mean_deployment, middle_deployment
+from wse.studies.estimate.economy import CostResult, EnergyResult, cost_result, energy_result
+from wse.studies.estimate.grades import Grades
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
+from wse.studies.results.operating_points import ServingResult, serving_result
+from wse.studies.results.phases import DecodeResult, decode_result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenResults:
+    """The part of an estimate that concerns generated tokens.
+
+    Only ``decode`` is set if the experts were selected in an actual run. Only ``serving`` and
+    ``cost`` are set if each request has one new token, which follows from the prompt.
+    """
+
+    decode: DecodeResult | None = None
+    pipelining: PipeliningResult | None = None
+    serving: ServingResult | None = None
+    bounds: BoundsResult | None = None
+    energy: EnergyResult | None = None
+    cost: CostResult | None = None
+
+
+def token_results(
+    prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, grades: Grades, *, with_serving: bool
+) -> TokenResults:
+    """Return the part of an estimate that concerns generated tokens.
+
+    Args:
+        prepared_estimate: The request.
+        program: The compiled model.
+        timed_run: Cycles of prompts and decoded tokens.
+        grades: Evidence grades of the constants, which say how well each is known.
+        with_serving: Whether to compute pipelining, serving speeds, bounds, energy and cost, in
+            addition to the cycles of a token.
+    """
+    clock, prompts, token_classes = timed_run
+    wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics
+    if not clock.decode.runs:
+        if not with_serving:
+            return TokenResults()
+        serving = _serving(prepared_estimate, middle_deployment(prepared_estimate, program))
+        return TokenResults(serving=serving, cost=cost_result(program.wafers, economics, serving))
+    decode = decode_result(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
+    if not with_serving:
+        return TokenResults(decode=decode)
+    middle_cost = clock.fabric.decode_cost(*prepared_estimate.middle_context)
+    pipelining = pipelining_result(clock.fabric, prompts, middle_cost)
+    serving = _serving(prepared_estimate, mean_deployment(prepared_estimate, program, clock.decode, pipelining))
+    return TokenResults(
+        decode=decode,
+        pipelining=pipelining,
+        serving=serving,
+        bounds=bounds_result(clock.fabric, spec, token_classes, grades),
+        energy=energy_result(clock.fabric, clock.decode, token_classes, economics, serving),
+        cost=cost_result(program.wafers, economics, serving),
+    )
+
+
+def _serving(prepared_estimate: PreparedEstimate, deployment: WaferDeployment) -> ServingResult:
+    """Return the speed and cost of a deployment for the requested number of users.
+
+    If no number is requested, it depends on the objective: the users of one pass for latency, and
+    the users that saturate the machine for throughput and cost.
+    """
+    goal, users = prepared_estimate.goal, prepared_estimate.goal.users
+    if users is None:
+        users = deployment.slots if goal.objective == LATENCY else max(1, saturating_users(deployment))
+    return serving_result(deployment, users, deployment.slots, goal.replicas_for(deployment.max_concurrency))

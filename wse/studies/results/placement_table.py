@@ -1,0 +1,89 @@
+"""The table of a placement: the wafer, the model, and the stages of the model on the wafer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from wse.reports.shared_tables import setting_texts, wafer_line
+from wse.reports.table import Table, pair_table
+from wse.reports.terminal import count, in_bytes, percent, plural, printable
+from wse.studies.results.placement import ModelResult, StageResult, SystemResult, WaferResult
+
+ABOUT_ALL: Final = 0.95
+"""Fraction of a wafer's PEs from which on the wafer is reported as fully used."""
+
+
+def _model_line(model: ModelResult) -> str:
+    """Return a line of text with name, size and number formats of a model."""
+    activations = "" if model.activations == model.dtype else f"activations as {model.activations}, "
+    return (
+        f"{printable(model.name)}: {count(model.parameters)} parameters, {in_bytes(model.bytes)} "
+        f"as {model.dtype}, {activations}accumulation in {model.accumulate}"
+    )
+
+
+def used_text(wafer: WaferResult, system: SystemResult) -> str:
+    """Return which part of a wafer the stages occupy, such as "400x400 in use, 25 %".
+
+    The occupied part reaches from the first PE to the last row and column of any stage. The text is
+    empty if it is at least 95 % of the wafer.
+    """
+    used_fraction = system.used_rows * system.used_cols / (wafer.rows * wafer.cols)
+    if used_fraction >= ABOUT_ALL:
+        return ""
+    return f"{system.used_rows}x{system.used_cols} in use, {percent(used_fraction)}"
+
+
+def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult, note: str | None = None) -> Table:
+    """Return the table of the wafer, the model, and its placement on the wafer.
+
+    Args:
+        model: Name, size and element types of the model.
+        wafer: Name, size and clock of the wafer.
+        system: Mapping and stages of the model.
+        note: A note to add as the last row, or None.
+    """
+    stages = [stage for stage in system.stages if stage.layers or stage.embedding or stage.head]
+    shapes = sorted({(s.rows, s.cols) for s in stages})
+    shape = " or ".join(f"{rows}x{cols}" for rows, cols in shapes)
+    span = f" on each of {stages[0].wafers} wafers" if stages[0].wafers > 1 else ""
+    chunks = system.prefill_chunks
+    tokens = plural(sum(chunks), "token")
+    passes = "in one chunk" if len(chunks) == 1 else f"in {len(chunks)} chunks"
+    wafers = wafer_line(wafer.name, wafer.rows, wafer.cols, wafer.clock_hz, system.wafers)
+    used_pes = used_text(wafer, system)
+    rows = [
+        ("wafer", f"{wafers}; {used_pes}" if used_pes else wafers),
+        *([("set", " ".join(setting_texts(wafer.replaced)))] if wafer.replaced else []),
+        ("model", _model_line(model)),
+        ("mapping", f"{system.mapping}: {plural(len(stages), 'region')} of {shape} PEs{span}, {_layers(stages)}"),
+        ("prefill", f"{tokens} {passes}, matrix product {system.prefill}"),
+        ("padding", f"{percent(system.padding_fraction)} of the weight elements in SRAM"),
+    ]
+    if column_counts := sorted({s.attention[1] - s.attention[0] + 1 for s in stages if s.narrows_attention}):
+        columns = " or ".join(map(str, column_counts))
+        rows.insert(3, ("attention", f"on the middle {columns} columns of each region that has more"))
+    if model.weights is not None:
+        rows.insert(2, ("weights", f"{model.weights}: not the weights of the model, so its tokens are meaningless"))
+    experts = system.experts
+    if experts is not None:
+        is_spread = experts.on_a_column == experts.count
+        placement = (
+            "each on all columns" if is_spread else f"at most {plural(experts.on_a_column, 'expert')} per column"
+        )
+        rows.insert(-2, ("experts", f"{experts.active} of {experts.count} per token, {placement}"))
+    if note is not None:
+        rows.append(("note", printable(note)))
+    return pair_table(rows, "Placement")
+
+
+def _layers(stages: Sequence[StageResult]) -> str:
+    """Return the layers per stage as text, such as "3 layers each, 2 of them split"."""
+    layers = [s.layers[1] - s.layers[0] + 1 if s.layers else 0 for s in stages]
+    if len(stages) == 1:
+        return f"used by all {plural(layers[0], 'layer')}"
+    low, high = min(layers), max(layers)
+    layer_text = plural(low, "layer") if low == high else f"{low} to {high} layers"
+    cut = len({stage.layers[0] for stage in stages if stage.layers and stage.parts[0]})
+    return f"{layer_text} each" + (f", {cut} of them split" if cut else "")

@@ -1,0 +1,49 @@
+"""Room of a machine: whether the requests of a workload fit in its KV cache, and how many."""
+
+from __future__ import annotations
+
+from wse.errors import BadInput, DoesNotFit
+from wse.serving.simulation.pass_costs import PassCosts, users_that_fit
+from wse.serving.simulation.workload import Workload
+
+
+def check_room(workload: Workload, costs: PassCosts) -> None:
+    """Check that the KV cache of the longest request fits while no other request is served.
+
+    Raises:
+        DoesNotFit: The KV cache is too large.
+    """
+    slots = costs.room_tokens(workload.most_tokens)
+    if slots > costs.kv_capacity_tokens:
+        message = (
+            f"the KV cache of the longest request is too large: {workload.most_tokens:,} tokens need {slots:,} "
+            f"slots, but there is room for {costs.kv_capacity_tokens:,}; give more wafers or GPUs, or shorter requests"
+        )
+        raise DoesNotFit(message)
+
+
+def max_users_of(max_users: int | None, workload: Workload, costs: PassCosts, *, shares_prefixes: bool) -> int:
+    """Return the maximum number of users that a replica serves at the same time.
+
+    Args:
+        max_users: Requested number. None for the maximum number of shortest requests whose KV
+            caches fit.
+        workload: The requests.
+        costs: Costs of passes, and the capacity of the KV cache.
+        shares_prefixes: Whether cached prefixes are shared, so that they need room only once.
+
+    Raises:
+        BadInput: The requested number exceeds the KV cache, even for the shortest requests, or the
+            number of users that passes support.
+    """
+    block, prefix_tokens = costs.kv_block_tokens, workload.prefix_tokens if shares_prefixes else 0
+    own_tokens = int((workload.prompt_tokens + workload.new_tokens - prefix_tokens // block * block).min())
+    min_slots, room = costs.room_tokens(own_tokens), costs.kv_capacity_tokens
+    limit = users_that_fit(costs, own_tokens)
+    if max_users is not None and max_users > limit:
+        message = (
+            f"--max-users {max_users}: caches have room for {room:,} tokens, a request needs at least {min_slots:,}, "
+            f"and at most {costs.max_users:,} users are served at a time; give at most {limit}, or more wafers or GPUs"
+        )
+        raise BadInput(message)
+    return max_users or limit

@@ -1,0 +1,101 @@
+"""Simulators of a service: one machine or several, with continuous or static batching."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, Protocol
+
+from wse.serving.deployment.gpus import MAX_BATCHED_TOKENS
+from wse.serving.simulation.continuous.machine import ContinuousMachine, simulate_continuous
+from wse.serving.simulation.continuous.policy import ContinuousPolicy
+from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
+from wse.serving.simulation.drafts import Drafts
+from wse.serving.simulation.outcome import SimulationOutcome
+from wse.serving.simulation.progress import OnDone
+from wse.serving.simulation.replicas import simulate_replicas
+from wse.serving.simulation.static import StaticPolicy, simulate_static
+from wse.serving.simulation.workload import Workload
+from wse.studies.serve.machines.kv_transfer import KvTransferResult, kv_transfer
+from wse.studies.serve.machines.machine import ServingMachine
+from wse.studies.serve.options import LEAST_LOADED, STATIC
+from wse.studies.serve.prepare import PreparedServe
+
+
+class Simulate(Protocol):
+    """A function that simulates how the requests of a workload are served."""
+
+    def __call__(self, workload: Workload, *, on_done: OnDone) -> SimulationOutcome:
+        """Simulate how the requests of a workload are served, and return when each one was.
+
+        Args:
+            workload: The requests with their arrival times and lengths.
+            on_done: Called with (requests served, total).
+        """
+
+
+def simulator(
+    prepared_serve: PreparedServe,
+    decode: ServingMachine,
+    prefill: ServingMachine | None,
+    max_users: int,
+    drafts: Drafts | None,
+    replicas: int,
+) -> Simulate:
+    """Return a function that simulates a service, with continuous or static batching.
+
+    Args:
+        prepared_serve: The serving request.
+        decode: The machine that decodes, one replica.
+        prefill: The machine that reads prompts, if it is separate.
+        max_users: Maximum number of users of a replica at a time.
+        drafts: Acceptance of drafts, or None.
+        replicas: Number of replicas (equal machines that share the requests); 1 for static
+            batching.
+    """
+    batches = prepared_serve.request.batches
+    if batches.batching == STATIC:
+        wait = math.inf if batches.batch_wait is None else batches.batch_wait
+        policy = StaticPolicy(batch_slots=max_users, longest_wait_s=wait)
+        return partial(simulate_static, costs=decode.costs, policy=policy, drafts=drafts)
+    continuous = _continuous(prepared_serve, decode, prefill, max_users, drafts)
+    if replicas == 1:
+        return partial(simulate_continuous, **continuous)
+    return partial(
+        simulate_replicas,
+        replicas=replicas,
+        least_loaded=batches.dispatch == LEAST_LOADED,
+        make_machine=partial(ContinuousMachine, **continuous),
+    )
+
+
+def _continuous(
+    prepared_serve: PreparedServe,
+    decode: ServingMachine,
+    prefill: ServingMachine | None,
+    max_users: int,
+    drafts: Drafts | None,
+) -> dict[str, Any]:
+    """Return the keyword arguments for `simulate_continuous`, which uses continuous batching.
+
+    Args:
+        prepared_serve: The serving request.
+        decode: The machine that decodes.
+        prefill: The machine that reads prompts, if it is separate.
+        max_users: Maximum number of users at a time.
+        drafts: Acceptance of drafts, or None.
+    """
+    request, costs = prepared_serve.request, decode.costs
+    chunk = request.batches.chunk or (None if costs.prompts_fill_gaps else MAX_BATCHED_TOKENS)
+    policy = ContinuousPolicy(max_users=max_users, prompt_tokens=chunk, prefix_cache=request.batches.prefix_cache)
+    machine = None if prefill is None else _prefill_machine(prefill, kv_transfer(prepared_serve, decode, prefill))
+    return {"costs": costs, "policy": policy, "prefill": machine, "drafts": drafts}
+
+
+def _prefill_machine(prefill: ServingMachine, transfer: KvTransferResult) -> PrefillMachine:
+    """Return the machine that reads prompts, with the time to send a KV cache from it."""
+    return PrefillMachine(
+        costs=prefill.costs,
+        transfer_s_per_token=transfer.bytes_per_token / transfer.bytes_per_s,
+        transfer_s=transfer.latency_s,
+    )
