@@ -12,7 +12,7 @@ def normal_numbers(values: npt.NDArray[np.float32], key: int, first: int, mean: 
     """Fill an array with pseudo-random numbers that are approximately normally distributed.
 
     A number is ``mean`` plus ``factor`` times the centred sum of the four 16-bit parts of a random
-    64-bit word. This reference serves to test the compiled kernel of the same name.
+    64-bit word. This reference is used to test the compiled kernel of the same name.
 
     Args:
         values: float32 ``[n]``, overwritten.

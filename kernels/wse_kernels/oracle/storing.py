@@ -19,7 +19,7 @@ ELEMENT = {"uint16": "float16", "int16": "bfloat16", "float32": "float32"}
 def store_numbers(view: Any, values: Any, rows: I32, columns: I32, row_places: I32, column_places: I32, a: I64) -> None:
     """Store weights in the SRAM of a rectangle of PEs, rounded to the view's element type.
 
-    Padding is stored as 0. This reference serves to test the compiled kernel of the same name.
+    Padding is stored as 0. This reference is used to test the compiled kernel of the same name.
 
     Args:
         view: SRAM ``[block, address, lane]``.
@@ -49,8 +49,8 @@ def store_codes(
 ) -> None:
     """Store quantised weights in the SRAM of a rectangle of PEs.
 
-    Weights that share a byte are combined by a bitwise OR. Padding is not stored. This reference
-    serves to test the compiled kernel of the same name.
+    Weights that share a byte are combined by a bitwise OR. Padding is not stored. This reference is
+    used to test the compiled kernel of the same name.
 
     Args:
         view: SRAM as bytes, ``[block, address, lane]``.

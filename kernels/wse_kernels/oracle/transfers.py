@@ -17,7 +17,7 @@ WORD_BYTES = 4
 def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> I64:
     """Execute messages between the PEs of each mesh row, one after another.
 
-    A message sends elements from one PE to another. This reference serves to test the compiled
+    A message sends elements from one PE to another. This reference is used to test the compiled
     kernel of the same name.
 
     Args:
@@ -43,7 +43,7 @@ def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: 
 def along_columns(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> I64:
     """Execute messages between the PEs of each mesh column, one after another.
 
-    A message sends elements from one PE to another. This reference serves to test the compiled
+    A message sends elements from one PE to another. This reference is used to test the compiled
     kernel of the same name.
 
     Args:
@@ -79,7 +79,7 @@ def along_columns_counted(
 ) -> None:
     """Execute messages between the PEs of each mesh column whose length depends on a stored count.
 
-    This reference serves to test the compiled kernel of the same name.
+    This reference is used to test the compiled kernel of the same name.
 
     Args:
         memory, count_memory: SRAM with the elements, changed in place, and SRAM with the float32
@@ -102,14 +102,14 @@ def along_columns_counted(
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
     """Move the oldest KV-cache entry of a row one row up, wherever ``ctl`` says so.
 
-    All rows do so at once, so each passes the entry that it had before. This reference serves to
+    All rows do so at once, so each passes the entry that it had before. This reference is used to
     test the compiled kernel of the same name.
 
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
         links: Number of words that left each PE, ``[direction, row, col]``, which is added to.
-        ctl: Counters of each row. Word 5 is the slot that the row passes up, or -1. Word 6 is the
-            slot that receives the entry of the row below.
+        ctl: Per-row counters. Word 5 is the slot that the row passes up, or -1. Word 6 is the slot
+            that receives the entry of the row below.
         a: Operands: 0 rows, 2 cache address, 3 elements per entry, 4 words per entry, 5 columns.
     """
     rows, cache, n, words, columns = a[0], a[2], a[3], a[4], a[5]
@@ -126,7 +126,7 @@ def hand_over(
 ) -> None:
     """Copy parts of weight tiles from the PEs of one region to the PEs of another.
 
-    The words travel along rows first, then along columns. This reference serves to test the
+    The words travel along rows first, then along columns. This reference is used to test the
     compiled kernel of the same name.
 
     Args:

@@ -65,8 +65,8 @@ class Queue:
 def run_wavelets(tables: WaveletTables, spans: I32, events: I32, counts: I64, burst: int, limit: int) -> None:
     """Simulate independent parts of a machine wavelet by wavelet.
 
-    This reference serves to test the compiled kernel of the same name and changes the tables in the
-    same way, with two exceptions: in the table of queues, only the counters of entered and left
+    This reference is used to test the compiled kernel of the same name and changes the tables in
+    the same way, with two exceptions: in the table of queues, only the counters of entered and left
     wavelets are updated, and ``events`` are not recorded.
 
     Args:

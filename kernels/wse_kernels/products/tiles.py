@@ -15,7 +15,7 @@ class Tile(NamedTuple):
 
     Attributes:
         w: Address of the first element.
-        K, N: Input features; output features.
+        K, N: Numbers of input features and output features.
         k_stride, n_stride: Distances in elements from one input to the next, and from one output to
             the next.
     """
@@ -37,7 +37,7 @@ class CodeTile(NamedTuple):
         widths: Address of the number of outputs of each of the B blocks, one byte each. Used only
             for FP8_BLOCKS.
         scale: Address of the first scale.
-        K, N: Input features; output features.
+        K, N: Numbers of input features and output features.
         k_stride, scale_stride: Distance from one row of weights to the next, and from the scales of
             one group to those of the next.
         G: Number of groups of inputs that share scales.

@@ -40,9 +40,9 @@ def expert_in(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: Expert
     A pair is a token and one of its selected experts: out[pair, N] = x[token, K] @ w[expert][K, N].
 
     Args:
-        place, act, wgt, acc, f32: Position of the block of PEs, and views of their SRAM.
+        place, act, wgt, acc, f32: Position of the block of PEs, and its SRAM views.
         at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
     """
     tile = CodeTile(at.w, 0, 0, 0, shape.K, shape.N, product.k_stride, 0, 0, 0)
@@ -57,10 +57,10 @@ def expert_out(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: Exper
     x[pair, K] @ w[expert][K, N]. It is 0 for a token without pairs.
 
     Args:
-        place, act, wgt, acc, f32: Position of the block of PEs, and views of their SRAM.
+        place, act, wgt, acc, f32: Position of the block of PEs, and its SRAM views.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Whether to apply routing weights.
     """
     tile = CodeTile(at.w, 0, 0, 0, shape.K, shape.N, shape.local_experts * shape.N, 0, 0, 0)
@@ -86,11 +86,11 @@ def expert_in_quantised(
     out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
 
     Args:
-        place, act, wgt, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
+        place, act, wgt, acc, f32, raw: Position of the block of PEs, and its SRAM views.
         at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
-        scales: Format of the weights, and groups of rows that share scales.
+        scales: Weight format, and the groups of rows that share scales.
     """
     K, N, stride = shape.K, shape.N, product.k_stride
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, scales.G, N)
@@ -116,12 +116,12 @@ def expert_in_mxfp4(
     e8m0 scale: out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
 
     Args:
-        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
+        place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
         at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
         G: Number of groups of rows that share scales.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     K, N, stride = shape.K, shape.N, product.k_stride
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, G, N)
@@ -147,11 +147,11 @@ def expert_in_fp8_blocks(
     N]).
 
     Args:
-        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
+        place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
         at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
-        scales: Groups of rows, and blocks of outputs, that share scales.
+        scales: Groups of rows and blocks of outputs that share scales.
     """
     k_stride, scale_stride = product.k_stride, product.scale_stride
     tile = CodeTile(
@@ -180,12 +180,12 @@ def expert_out_quantised(
     expert, N]).
 
     Args:
-        place, act, wgt, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
+        place, act, wgt, acc, f32, raw: Position of the block of PEs, and its SRAM views.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Whether to apply routing weights.
-        scales: Format of the weights, and groups of rows that share scales.
+        scales: Weight format, and the groups of rows that share scales.
     """
     K, N, stride = shape.K, shape.N, shape.local_experts * shape.N
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, scales.G, N)
@@ -212,13 +212,13 @@ def expert_out_mxfp4(
     scale[groups[K], expert, N]).
 
     Args:
-        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
+        place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Whether to apply routing weights.
         G: Number of groups of rows that share scales.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     K, N, stride = shape.K, shape.N, shape.local_experts * shape.N
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, G, N)
@@ -244,12 +244,12 @@ def expert_out_fp8_blocks(
     scale[groups[K], expert, block of N]).
 
     Args:
-        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
+        place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
         at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Whether to apply routing weights.
-        scales: Groups of rows, and blocks of outputs, that share scales.
+        scales: Groups of rows and blocks of outputs that share scales.
     """
     k_stride, scale_stride = shape.local_experts * shape.N, shape.local_experts * scales.B
     tile = CodeTile(
