@@ -75,7 +75,7 @@ def _narrow_element(value: Any, example: Any) -> Any:
 
 
 def widen_ir(builder: Any, element_type: Any, value: Any) -> Any:
-    """Generate LLVM instructions that convert a stored element, or a vector of them, to float32.
+    """Generate LLVM instructions that convert a stored element or vector to float32.
 
     Args:
         builder: LLVM builder.
@@ -102,7 +102,7 @@ def widen_ir(builder: Any, element_type: Any, value: Any) -> Any:
 
 
 def narrow_ir(builder: Any, element_type: Any, value: Any) -> Any:
-    """Generate LLVM instructions that round float32 to a stored element type, to nearest even.
+    """Generate LLVM instructions that round float32 to nearest even in a stored element type.
 
     Args:
         builder: LLVM builder.

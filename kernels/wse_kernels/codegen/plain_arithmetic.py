@@ -171,7 +171,7 @@ def instructions_of(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]
 
 
 def plain(function: Callable[[Any], Any], results: int = 1) -> Any:
-    """Translate a Python function of one float32 to a numba function with exactly its operations.
+    """Translate a Python function of one float32 to a numba function with the same operations.
 
     Args:
         function: Plain Python function of a float32.

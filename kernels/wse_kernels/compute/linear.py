@@ -175,7 +175,7 @@ def matmul_fp8_blocks(block, act, acc, f32, raw, at: BlockScaledTensors, shape: 
         at: Addresses of activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B] and
             sums out[M, N].
         shape: M tokens, K inputs, N outputs.
-        G, B: Groups of rows and blocks of outputs that share scales.
+        G, B: Numbers of row groups and of output blocks that share scales.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     M, K, N = shape

@@ -50,14 +50,14 @@ def router_place(place: Place, acc, x, out, M, n, E, first, columns, zeros):
 
 
 def router_scores(block, acc, f32, x, out, M, E, sigmoid):
-    """Compute the scores of all experts from router outputs: softmax over the experts, or sigmoid.
+    """Compute the scores of all experts from router outputs, using softmax or a sigmoid.
 
     Args:
         block, acc, f32: Index of the block of PEs, and its SRAM views.
         x: Address of the router outputs [M, E] in the accumulator type.
         out: Address of the float32 scores [M, E].
         M, E: Numbers of tokens and experts.
-        sigmoid: 1 for a sigmoid, 0 for softmax.
+        sigmoid: 1 for a sigmoid, 0 for a softmax over the experts.
     """
     lanes = acc.shape[2]
     max_logits, totals = lane_values(lanes), lane_values(lanes)
@@ -154,7 +154,7 @@ def router_choose(block, f32, at: ChoiceTensors, M, E, A, normalised, scale_pico
             maxima.
         M, E, A: Numbers of tokens, experts, and selected experts per token.
         normalised: 1 to divide the weights of a token by their sum, else 0.
-        scale_pico: Factor of the weights in units of 1e-12.
+        scale_pico: Factor applied to the weights, in units of 1e-12.
     """
     choice, scores, ids, weights, maxima = at
     scale = np.float32(scale_pico * 1e-12)

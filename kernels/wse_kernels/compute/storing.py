@@ -65,7 +65,7 @@ def store_codes(
     column_shifts: Any,
     a: Any,
 ) -> None:
-    """Store quantised weights in the SRAM of a rectangle of PEs, several per byte if needed.
+    """Store quantised weights in the SRAM of a rectangle of PEs, packed into bytes if needed.
 
     Each weight is shifted left by ``row_shifts[r]`` + ``column_shifts[c]`` bits and combined with
     the stored byte by a bitwise OR. Padding is not stored.

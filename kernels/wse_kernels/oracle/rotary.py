@@ -72,7 +72,8 @@ def _turns(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: in
     """Return the scaled cosines and sines of all rotary angles, as [M, R / 2, 2].
 
     Args:
-        pe, ctl: PE whose SRAM is read; counters of each row, which start with its first position.
+        pe, ctl: PE whose SRAM is read; per-row counters, the first of which is the row's first
+            position.
         frequency: Address of the float32 frequencies [R / 2].
         M, R: Numbers of tokens and rotated features per head.
         multiplier_pico: Factor applied to the cosines and sines, in units of 1e-12.
@@ -83,7 +84,7 @@ def _turns(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: in
 
 
 def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, turns: RotaryTurns) -> F32:
-    """Return heads [M, H, F] in which the feature pairs (p, p + R / 2) of each head are rotated.
+    """Return heads [M, H, F] with the feature pairs (p, p + R / 2) of each head rotated.
 
     Args:
         pe, ctl: PE whose SRAM is read; counters of each row.

@@ -34,7 +34,7 @@ def router_place(pe, x, out, M, n, E, first, columns, zeros):
 
 
 def router_scores(pe, x, out, M, E, sigmoid):
-    """Compute the scores of all experts from router outputs: softmax over the experts, or sigmoid.
+    """Compute the scores of all experts from router outputs, using softmax or a sigmoid.
 
     This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
@@ -43,7 +43,7 @@ def router_scores(pe, x, out, M, E, sigmoid):
         x: Address of the router outputs [M, E] in the accumulator type.
         out: Address of the float32 scores [M, E].
         M, E: Numbers of tokens and experts.
-        sigmoid: 1 for a sigmoid, 0 for softmax.
+        sigmoid: 1 for a sigmoid, 0 for a softmax over the experts.
     """
     logits = pe.read("acc", x, M, E)
     if sigmoid:
@@ -97,7 +97,7 @@ def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
 def router_choose(pe, at: ChoiceTensors, M, E, A, normalised, scale_pico):
     """Select the A experts with the largest values, and compute their routing weights.
 
-    Of equal values, the lowest id comes first. Afterwards, ``maxima`` contains, for each block of
+    Among equal values, the lowest id comes first. On return, ``maxima`` contains, for each block of
     experts, the best expert that was not selected for the last token. This NumPy reference for one
     PE is used to test the compiled kernel of the same name.
 
@@ -107,7 +107,7 @@ def router_choose(pe, at: ChoiceTensors, M, E, A, normalised, scale_pico):
             maxima.
         M, E, A: Numbers of tokens, experts, and selected experts per token.
         normalised: 1 to divide the weights of a token by their sum, else 0.
-        scale_pico: Factor of the weights in units of 1e-12.
+        scale_pico: Factor applied to the weights, in units of 1e-12.
     """
     choice, scores, ids, weights, maxima = at
     scale = np.float32(scale_pico * PICO)
@@ -131,7 +131,7 @@ def router_choose(pe, at: ChoiceTensors, M, E, A, normalised, scale_pico):
 
 
 def chosen_softmax(pe, ids, weights, M, A, scale_pico):
-    """Replace the scores of selected experts by their softmax, times a scale.
+    """Replace the scores of the selected experts by their softmax, multiplied by a scale.
 
     The first score of a token must be the largest. Missing experts, whose ids are -1, get weight 0.
     This NumPy reference for one PE is used to test the compiled kernel of the same name.

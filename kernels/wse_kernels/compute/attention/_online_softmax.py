@@ -46,7 +46,7 @@ class FoldedEntries(NamedTuple):
 
 
 class VisibleEntries(NamedTuple):
-    """Range of positions that a token attends to, and location of the positions of cache entries.
+    """Positions that a token attends to, and where the positions of cache entries are stored.
 
     Attributes:
         row, col: Row of the position table, and the column with the position of the first entry.
@@ -103,7 +103,7 @@ class _CodeGenerator:
         self.lane, self.mask = word(0), None
 
     def fold(self) -> None:
-        """Generate the code for all lanes (PEs of a block): whole vectors, then the rest."""
+        """Generate the code for all lanes (PEs of a block): full vectors, then the remainder."""
         builder = self.builder
         whole = builder.sub(self.lanes, builder.urem(self.lanes, word(WIDTH)))
         with short_loop(builder, word(0), whole, WIDTH) as self.lane:

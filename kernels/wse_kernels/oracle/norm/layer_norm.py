@@ -50,7 +50,7 @@ def gain_moments(pe, x, sums, gain, out, M, K):
 
 
 def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto):
-    """Complete a layer norm whose mean and scale are applied after the product with weights.
+    """Complete a layer norm whose mean and scale are applied after the product with the weights.
 
     x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N]. This NumPy
     reference for one PE is used to test the compiled kernel of the same name.
