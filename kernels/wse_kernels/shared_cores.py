@@ -36,7 +36,7 @@ TASKS: Final = Path("/proc/self/task")
 
 
 class SharedCores:
-    """Control of the number of kernel threads: all, or one while other programs use the CPU cores.
+    """Control of the kernel thread count: all, or one while other programs use the CPU cores.
 
     Args:
         clock: Function that returns the current time in seconds.
@@ -62,7 +62,7 @@ class SharedCores:
 
     @contextmanager
     def steps(self) -> Iterator[None]:
-        """Use the adapted number of threads in the ``with`` block, and restore it at the end.
+        """Adapt the number of threads within the ``with`` block, and restore it at the end.
 
         Call `adapt` between the steps executed in the block.
         """

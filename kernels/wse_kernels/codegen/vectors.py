@@ -58,7 +58,7 @@ def whole_mask(builder: Any, count: Any) -> Any:
 
 
 def rest_mask(builder: Any, count: Any) -> Any:
-    """Generate the mask of the last vector, which ``count`` elements may not fill.
+    """Generate the mask of the last vector if ``count`` elements do not fill it completely.
 
     It selects the elements that remain after all full vectors.
     """

@@ -51,7 +51,7 @@ class LayerSumsTensors(NamedTuple):
     Attributes:
         x: Sums of the product [M, N] in the accumulator type.
         sums: [M, 2] in the accumulator type, the sums of the inputs and their squares.
-        of_gain, of_bias: float32 [N], products of the norm's gain and bias and the weights.
+        of_gain, of_bias: float32 [N], products of the norm's gain and bias with the weights.
     """
 
     x: int

@@ -187,7 +187,7 @@ def owners(row: int, n: int, length: int, groups: int) -> I64:
     PEs.
 
     Args:
-        row: Row of a PE, whose group the result is for.
+        row: Row of a PE. The result applies to its group.
         n: Number of features.
         length, groups: Number of PEs in the column; number of groups.
     """

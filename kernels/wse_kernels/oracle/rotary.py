@@ -87,7 +87,7 @@ def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, turns: R
     """Return heads [M, H, F] with the feature pairs (p, p + R / 2) of each head rotated.
 
     Args:
-        pe, ctl: PE whose SRAM is read; counters of each row.
+        pe, ctl: PE whose SRAM is read; per-row counters.
         heads: Heads before the rotation, [M, H, F].
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.

@@ -72,7 +72,7 @@ class _EventFile:
         self._file.write(b"\n]}\n")
 
     def place(self, track: Track) -> dict[str, int]:
-        """Return the numbers of a track in the file: ``pid`` (process) and ``tid`` (thread).
+        """Return the identifiers of a track in the file: ``pid`` (process) and ``tid`` (thread).
 
         A new track gets a new number, and its name and sort key are written to the file.
         """

@@ -103,7 +103,7 @@ def _draw_whole(axes: Any, lives: SramLives, enlarged: tuple[int, int]) -> None:
 
 
 def _draw_changing(axes: Any, lives: SramLives, enlarged: tuple[int, int], cycles: tuple[int, int]) -> None:
-    """Draw a range of addresses over time, with a rectangle for each use of a buffer.
+    """Draw an address range over time, with a rectangle for each use of a buffer.
 
     Args:
         axes: Axes to draw on.

@@ -35,7 +35,7 @@ class CheckView(View):
 
 
 def check_trace(path: Path) -> CheckView:
-    """Check a trace file, and return all problems found or the size of its contents.
+    """Check a trace file, and return either all problems found or the size of its contents.
 
     Raises:
         BadTrace: The file does not exist or is not a trace.

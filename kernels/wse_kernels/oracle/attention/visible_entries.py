@@ -19,7 +19,7 @@ def slots_of(ctl: I32, row: int, T: int, capacity: int) -> I64:
         ctl: Per-row counters. Word 7 is the slot of the oldest entry.
         row: Index of the row.
         T: Number of entries.
-        capacity: Number of slots, after which entries wrap around.
+        capacity: Number of slots, after which the entries wrap around.
     """
     slots: I64 = (ctl[row, 7] + np.arange(T)) % capacity
     return slots
