@@ -47,8 +47,8 @@ def answer_data(trace: Trace) -> Report:
 
     Returns:
         A dict with the key ``answer``. Its entries are ``numbers``, keyed by name; their evidence
-        ``grades``; ``bound``, the resource that limits the token rate; and ``gap``, a list with the
-        ``cycles`` above the lower bound and the ``reason`` for each cause.
+        ``grades``; ``bound``, the resource that limits the speed of token generation; and ``gap``,
+        a list with the ``cycles`` above the lower bound and the ``reason`` for each cause.
     """
     report = trace.report()
     numbers = {name: _number(_at(report, path)) for name, path in FIGURES.items()}

@@ -85,7 +85,7 @@ def _number_lines(content: Content, element_count: int, width: int) -> Iterator[
 
 
 def _hex_lines(content: Content, element_count: int, width: int) -> Iterator[str]:
-    """Yield the bytes of a buffer as lines: an address, bytes in hexadecimal, and their characters.
+    """Yield the bytes of a buffer as lines of an address, hexadecimal bytes, and characters.
 
     Args:
         content: Contents of a buffer.

@@ -31,7 +31,7 @@ class _Layers(NamedTuple):
 
 
 def print_links(console: Console, view: LinksView) -> None:
-    """Print a table of the busiest links, and the layer with the highest load on a single link.
+    """Print a table of the busiest links, and the layer that loads a single link most.
 
     For each link, the table lists the layers whose words cross it. If the view contains no links, a
     line says that links are counted only when a run has ended.
@@ -71,7 +71,7 @@ def _table(links: Sequence[Link], width: int) -> Table:
 
 
 def link_line(link: Link) -> str:
-    """Return a description of a link: its place, words, layers, and the number of equal links."""
+    """Return a description of a link: place, words, layers, and number of equal links."""
     place = f"wafer {link.wafer}, row {link.row}, col {link.col}, {link.direction}"
     layers, other_links = _layers(link), link.count - 1
     equal_text = f", as on {count(other_links)} more" if other_links else ""
@@ -110,7 +110,7 @@ def _layers_text(layers: _Layers, words: int) -> str:
 
 
 def _busiest_layers(links: Sequence[LayerLinks]) -> str:
-    """Return a text with the highest load of a layer on a single link, and the layers with it.
+    """Return text with the highest load of a layer on a single link, and the layers with this load.
 
     Args:
         links: Load of each layer, with the highest first. There must be at least one layer.

@@ -122,7 +122,7 @@ def _check_dump(request: InspectRequest) -> None:
 
 
 def _wafer_of(pe: str, wafer_index: int | None) -> int | None:
-    """Return the wafer that ``--pe`` or ``--wafer-index`` names, or None if neither does.
+    """Return the wafer that ``--pe`` or ``--wafer-index`` specifies, or None if neither does.
 
     Raises:
         BadInput: The two options contradict each other, or the position is invalid.

@@ -125,7 +125,7 @@ class RunRecorder(Recorder):
         super().__exit__(kind, error, trace)
 
     def add_op_output(self, op: int, values: Values) -> None:
-        """Add the output of an op in the current pass. It is written together with the pass."""
+        """Add the output of an op in the current pass, to be written together with the pass."""
         self._outputs.append((op, values))
 
     def add_content(self, place: PePlace, buffer: int, values: Bytes) -> None:

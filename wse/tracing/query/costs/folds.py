@@ -58,7 +58,7 @@ def op_in_layer(name: str, layer: int) -> str:
 
 
 class OpNumbers:
-    """Numbering of the ops of a trace that gives corresponding ops of different layers one number.
+    """Numbering of a trace's ops in which corresponding ops of different layers share a number.
 
     Ops correspond if they have the same name within their layers and the same kind. All arrays have
     an extra entry at the end, for steps that belong to no op.

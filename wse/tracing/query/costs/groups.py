@@ -202,7 +202,7 @@ def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) 
 
 
 def _causes(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each cause of cycles, with the op that accounts for most of its cycles.
+    """Yield a group for each cause of cycles, with the op that has the most cycles of this cause.
 
     The cycles of an op are summed over equal ops of all layers. The groups have no words or hops,
     because words are sent by steps, and a step has several causes.
@@ -212,7 +212,7 @@ def _causes(sums: StepSums) -> Iterator[Group]:
 
 
 def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
-    """Return a group for each cause of cycles, with the op that accounts for most of its cycles.
+    """Return a group for each cause of cycles, with the op that has the most cycles of this cause.
 
     Equal ops of different layers are considered separately.
     """
@@ -220,7 +220,7 @@ def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
 
 
 def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Group]:
-    """Yield a group for each cause of cycles, with the op that accounts for most of its cycles.
+    """Yield a group for each cause of cycles, with the op that has the most cycles of this cause.
 
     Args:
         sums: Steps of a trace.

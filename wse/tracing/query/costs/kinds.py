@@ -41,7 +41,7 @@ class PartCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """Total cycles of those steps of some equal ops that run the same kernel or pattern.
+    """Total cycles of the steps in some equal ops that run the same kernel or pattern.
 
     A step runs either a kernel on the PEs or a communication pattern between them.
     """

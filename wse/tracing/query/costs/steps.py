@@ -59,7 +59,7 @@ class Step(Result):
 
     @property
     def mostly(self) -> str:
-        """Cause of most of the step's cycles, such as "hops" or "compute"."""
+        """Cause with the most cycles in the step, such as "hops" or "compute"."""
         return max(self.cycles_by, key=lambda cause: self.cycles_by[cause])
 
 

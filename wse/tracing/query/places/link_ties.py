@@ -115,7 +115,7 @@ def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
 
 
 def _tie(key: _Key, places: list[tuple[Array, Array]]) -> LinkTie:
-    """Return a tie (links that carry the same number of words), sorted by row and column.
+    """Return a tie (links that carry the same number of words), ordered by row and column.
 
     Args:
         key: Words, wafer and direction of the tie.

@@ -36,7 +36,7 @@ class Limits(NamedTuple):
     """What limits the speed of one user and the number of users.
 
     Attributes:
-        limited_by: Cause of most of the cycles per token.
+        limited_by: Cause with the most cycles per token.
         users_limited_by: Resource that limits the number of users, or None if unknown.
         limit: Sentence that states both limits.
     """
