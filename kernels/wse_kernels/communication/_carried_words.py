@@ -163,7 +163,7 @@ def _carry(words: Any, cols: int, count: int, messages: Any, first: int, end: in
     """Execute messages between PEs of a mesh row in plain Python. See `carry_words`.
 
     Args:
-        words: Words of the PEs, transposed: vector v of PE c is ``words[v * cols + c]``.
+        words: Transposed words of the PEs: vector v of PE c is ``words[v * cols + c]``.
         cols: Number of PEs.
         count: Number of vectors per PE.
         messages: int32 [messages, 3] with source, target and arrival code of each message.

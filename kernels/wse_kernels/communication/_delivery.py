@@ -89,7 +89,7 @@ def _take_larger_pair(view: Any, target: Elements, source: Elements) -> None:
 def fill_lanes(
     view: Any, sender: int, lane: int, source: int, base: int, west: int, east: int, target: int, n: int
 ) -> None:
-    """Copy n elements of one PE to all PEs of the columns ``west`` to ``east`` of its mesh row.
+    """Copy n elements of one PE to all PEs in columns ``west`` to ``east`` of its mesh row.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.

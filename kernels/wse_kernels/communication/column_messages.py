@@ -21,7 +21,7 @@ MAX_PIECES = 8
 def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Execute messages between the PEs of each mesh column.
 
-    The work is divided over CPU cores in one of two ways:
+    The work is divided among CPU cores in one of two ways:
 
     - If the source and target addresses of the messages do not overlap, each core handles some mesh
       rows: the same rows as in other kernels, so that their data are in the core's caches. Every
@@ -32,7 +32,7 @@ def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) ->
         view: SRAM of the region, ``[block, address, lane]``.
         messages: int32 ``[m, 5]``: source row, target row, arrival code, first element, number of
             elements.
-        first: Index of the first message of each list of messages, and the end of the last list.
+        first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each column executes.
         a: Operands 0 to 5 of `along_rows`. Operand 6 is 1 if columns execute different lists, or 0
             if all columns execute list ``variant[0]``. Operand 7 is the number of columns.
@@ -129,11 +129,10 @@ def along_columns_counted(
 
     Args:
         view, count_view: SRAM with the elements, and its float32 view with the counts.
-        links: Number of words on each link, ``[direction, row, col]``, to which the words are
-            added.
+        links: Number of words on each link, ``[direction, row, col]``, incremented in place.
         messages: int32 ``[m, 3]``: source row, target row, arrival code.
-        first: Index of the first message of each list of messages, and the end of the last list.
-        variant: Index of the list that all columns execute, as its first element.
+        first: Index of the first message in each message list, and the end of the last list.
+        variant: Array whose first element is the index of the list that all columns execute.
         a: Operands 0 to 4 and 7 of `along_columns`; 5 elements per unit of the count, 8 bytes per
             element, 9 address of the count, 10 maximum count, 11 elements of a message with count
             0.

@@ -17,8 +17,7 @@ def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        links: Number of words on each link, ``[direction, row, col]``, to which the words are
-            added.
+        links: Number of words on each link, ``[direction, row, col]``, incremented in place.
         ctl: Per-row counters, ``[row, word]``.
         a: Operands: 0 rows, 1 blocks per row, 2 cache address, 3 elements per entry, 4 words per
             entry, 5 columns.

@@ -51,7 +51,7 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
         view: SRAM of the region, ``[block, address, lane]``.
         messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
             elements.
-        first: Index of the first message of each list of messages, and the end of the last list.
+        first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each row executes.
         a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
             elements per PE. 8 is 1 if every row ends with multicasts that overwrite all PEs with

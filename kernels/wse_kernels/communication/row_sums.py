@@ -26,7 +26,7 @@ def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: A
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
         messages: int32 ``[m, 3]``: source PE, target PE, arrival code.
-        first: Index of the first message of each list of messages, and the end of the last list.
+        first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each row executes.
         a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 address, 5 elements.
     """

@@ -117,7 +117,7 @@ def copy(block, act, out, x, n):
 
     Args:
         block, act: Index of the block of PEs, and its activation view of SRAM.
-        out, x: Addresses of the copy [n] and of the vector [n].
+        out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
     copy_elements(act, block, out, x, n)
@@ -128,7 +128,7 @@ def copy_statistics(block, f32, out, x, n):
 
     Args:
         block, f32: Index of the block of PEs, and its float32 view of SRAM.
-        out, x: Addresses of the copy [n] and of the vector [n].
+        out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
     copy_elements(f32, block, out, x, n)
@@ -178,7 +178,7 @@ def copy_weights(block, wgt, out, x, n):
 
     Args:
         block, wgt: Index of the block of PEs, and its weight view of SRAM.
-        out, x: Addresses of the copy [n] and of the vector [n].
+        out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
     copy_elements(wgt, block, out, x, n)

@@ -88,7 +88,7 @@ def matmul_int8(block, act, wgt, acc, raw, at: CodedTensors, shape: ProductShape
 
     Args:
         block, act, wgt, acc, raw: Index of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
+        at: Addresses of the activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
@@ -100,7 +100,7 @@ def matmul_fp8(block, act, wgt, acc, raw, at: CodedTensors, shape: ProductShape,
 
     Args:
         block, act, wgt, acc, raw: Index of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
+        at: Addresses of the activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
@@ -135,7 +135,7 @@ def matmul_int4(block, act, wgt, acc, raw, at: Int4Tensors, shape: ProductShape,
 
     Args:
         block, act, wgt, acc, raw: Index of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
+        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
         G: Number of groups of rows that share scales.
@@ -153,7 +153,7 @@ def matmul_mxfp4(block, act, acc, raw, at: Mxfp4Tensors, shape: ProductShape, G,
 
     Args:
         block, act, acc, raw: Index of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
+        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
         G: Number of groups of rows that share scales.
@@ -172,8 +172,8 @@ def matmul_fp8_blocks(block, act, acc, f32, raw, at: BlockScaledTensors, shape: 
 
     Args:
         block, act, acc, f32, raw: Index of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B] and
-            sums out[M, N].
+        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B]
+            and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
         G, B: Numbers of row groups and of output blocks that share scales.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.

@@ -81,7 +81,7 @@ def rotary_turns(place: Place, f32, ctl, frequency, out, M, R, multiplier_pico):
     Args:
         place, f32, ctl: Position of the block of PEs, its float32 view of SRAM, and the per-row
             counters.
-        frequency, out: Addresses of the float32 frequencies [R / 2], and of the results.
+        frequency, out: Addresses of the float32 frequencies [R / 2] and the results.
         M, R: Numbers of tokens and rotated features per head.
         multiplier_pico: Factor applied to the cosines and sines, in units of 1e-12.
     """

@@ -114,7 +114,7 @@ def copy(pe, out, x, n):
 
     Args:
         pe: PE whose SRAM is read and written.
-        out, x: Addresses of the copy [n] and of the vector [n].
+        out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
     pe.move("act", x, out, n)
@@ -127,7 +127,7 @@ def copy_statistics(pe, out, x, n):
 
     Args:
         pe: PE whose SRAM is read and written.
-        out, x: Addresses of the copy [n] and of the vector [n].
+        out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
     pe.move("f32", x, out, n)
@@ -182,7 +182,7 @@ def copy_weights(pe, out, x, n):
 
     Args:
         pe: PE whose SRAM is read and written.
-        out, x: Addresses of the copy [n] and of the vector [n].
+        out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
     pe.move("wgt", x, out, n)

@@ -107,7 +107,7 @@ def matmul_int8(pe, at: CodedTensors, shape: ProductShape, rows):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
+        at: Addresses of the activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
@@ -122,7 +122,7 @@ def matmul_fp8(pe, at: CodedTensors, shape: ProductShape, rows):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
+        at: Addresses of the activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
@@ -135,7 +135,7 @@ def _one_scale(pe, values, at, shape):
     Args:
         pe: PE whose SRAM is read and written.
         values: Unscaled weights [K, N].
-        at: Addresses of activations x[M, K], scale[N] and sums out[M, N].
+        at: Addresses of the activations x[M, K], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
     """
     M, K, N = shape
@@ -152,7 +152,7 @@ def matmul_int4(pe, at: Int4Tensors, shape: ProductShape, G, rows):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
+        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
         G: Number of groups of rows that share scales.
@@ -170,7 +170,7 @@ def matmul_mxfp4(pe, at: Mxfp4Tensors, shape: ProductShape, G, rows):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
+        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
         G: Number of groups of rows that share scales.
@@ -190,8 +190,8 @@ def matmul_fp8_blocks(pe, at: BlockScaledTensors, shape: ProductShape, G, B, row
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B] and
-            sums out[M, N].
+        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B]
+            and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
         G, B: Numbers of row groups and of output blocks that share scales.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.

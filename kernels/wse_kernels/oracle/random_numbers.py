@@ -18,7 +18,7 @@ def normal_numbers(values: npt.NDArray[np.float32], key: int, first: int, mean: 
         values: float32 ``[n]``, overwritten.
         key: 64-bit number that selects the stream of random words.
         first: Position of the first number in the stream.
-        mean, factor: Mean of the numbers, and scale of their deviation.
+        mean, factor: Mean of the numbers, and the factor that scales their deviation from it.
     """
     for i in range(len(values)):
         bits = _word(int(key), int(first) + i)

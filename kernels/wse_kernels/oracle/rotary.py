@@ -61,7 +61,7 @@ def rotary_turns(pe, ctl, frequency, out, M, R, multiplier_pico):
 
     Args:
         pe, ctl: PE whose SRAM is read and written; per-row counters.
-        frequency, out: Addresses of the float32 frequencies [R / 2], and of the results.
+        frequency, out: Addresses of the float32 frequencies [R / 2] and the results.
         M, R: Numbers of tokens and rotated features per head.
         multiplier_pico: Factor applied to the cosines and sines, in units of 1e-12.
     """

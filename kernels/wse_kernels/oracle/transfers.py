@@ -25,7 +25,7 @@ def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: 
         messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
             elements. The arrival code specifies what happens at the target, for example that
             elements are added.
-        first: Index of the first message of each list of messages, and the end of the last list.
+        first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each row executes.
         a: Operands of the kernel `wse_kernels.communication.row_messages.along_rows`.
 
@@ -51,7 +51,7 @@ def along_columns(memory: Bytes, element: str, messages: I32, first: I32, varian
         messages: int32 ``[m, 5]``: source row, target row, arrival code, first element, number of
             elements. The arrival code specifies what happens at the target, for example that
             elements are added.
-        first: Index of the first message of each list of messages, and the end of the last list.
+        first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each column executes.
         a: Operands of the kernel `wse_kernels.communication.column_messages.along_columns`.
 
@@ -85,11 +85,10 @@ def along_columns_counted(
         memory, count_memory: SRAM with the elements, changed in place, and SRAM with the float32
             counts.
         element: Element type.
-        links: Number of words that left each PE, ``[direction, row, col]``, to which the words are
-            added.
+        links: Number of words that left each PE, ``[direction, row, col]``, incremented in place.
         messages: int32 ``[m, 3]``: source row, target row, arrival code.
-        first: Index of the first message of each list of messages, and the end of the last list.
-        variant: Index of the list that all columns execute, as its first element.
+        first: Index of the first message in each message list, and the end of the last list.
+        variant: Array whose first element is the index of the list that all columns execute.
         a: Operands of the kernel `wse_kernels.communication.column_messages.along_columns_counted`.
     """
     for col in range(a[7]):
@@ -108,8 +107,7 @@ def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> No
 
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
-        links: Number of words that left each PE, ``[direction, row, col]``, to which the words are
-            added.
+        links: Number of words that left each PE, ``[direction, row, col]``, incremented in place.
         ctl: Per-row counters. Word 5 is the slot that the row passes up, or -1. Word 6 is the slot
             that receives the entry of the row below.
         a: Operands: 0 rows, 2 cache address, 3 elements per entry, 4 words per entry, 5 columns.
@@ -134,8 +132,8 @@ def hand_over(
     Args:
         source_memory, target_memory: SRAM of the two regions. Only the second is changed.
         element: Element type.
-        links: Number of words that left each PE of the mesh, ``[direction, row, col]``, to which
-            the words are added.
+        links: Number of words that left each PE of the mesh, ``[direction, row, col]``, incremented
+            in place.
         pieces: int64 ``[n, 5]``: sending row, receiving row, first element in the source tile,
             first element in the target tile, number of elements.
         words: int64 ``[n]``: number of words per piece on the links.
@@ -167,7 +165,7 @@ def _carry(line: Bytes, element: str, messages: I32, a: I64, onward: I64, backwa
             elements.
         a: Operands of the calling kernel. Operands 3 and 4 are the source and target addresses.
         onward, backward: Number of words that leave each PE towards higher and towards lower
-            indices. The words are added to both.
+            indices. Both are incremented in place.
     """
     for start, end, arrival, place, n in messages.tolist():
         source, target = a[3] + place, a[4] + place

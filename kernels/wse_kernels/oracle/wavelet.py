@@ -154,7 +154,7 @@ class _Machine:
         return bool(targets) and self.queues[q].ready(t) and all(len(s.waiting_wavelets) < s.capacity for s in targets)
 
     def arbitrate(self, link: int, t: int) -> list[int]:
-        """Return the index of the queue that may use a link in cycle ``t``, as a list.
+        """Return a list with the index of the queue that may use a link in cycle ``t``.
 
         The list is empty if no queue can use the link. Queues that compete for the link take turns
         (round-robin), starting after the last queue that used it.

@@ -43,7 +43,7 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
     ones that fit are selected.
 
     Args:
-        trace: Trace of a run or an estimate.
+        trace: Trace of a run or estimate.
         tokens: Indices of the first and last token, or None for all passes.
 
     Returns:

@@ -110,7 +110,7 @@ class _EventFile:
 def _json(value: dict[str, Any]) -> bytes:
     """Return a value as strict ASCII JSON.
 
-    Numbers that are not finite are written as strings such as "nan".
+    Non-finite numbers are written as strings such as "nan".
     """
     try:
         return _ENCODER.encode(value).encode()

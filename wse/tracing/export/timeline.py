@@ -25,7 +25,7 @@ def timeline(trace: Trace, selection: PassSelection) -> Iterator[Event]:
     The events are grouped: passes, tokens, steps, words on links, and bytes between wafers.
 
     Args:
-        trace: Trace of a run or an estimate.
+        trace: Trace of a run or estimate.
         selection: Passes and tokens to show.
 
     Raises:

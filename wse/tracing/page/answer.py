@@ -43,7 +43,7 @@ def answer_data(trace: Trace) -> Report:
     no dollars. The report is text from a file, so every value in it is checked before use.
 
     Args:
-        trace: Trace of a run or an estimate.
+        trace: Trace of a run or estimate.
 
     Returns:
         A dict with the key ``answer``. Its entries are ``numbers``, keyed by name; their evidence
@@ -68,7 +68,7 @@ def answer_data(trace: Trace) -> Report:
 
 
 def _gap(rows: object) -> list[Report]:
-    """Return the cycles above the lower bound for each cause, in the order of the report.
+    """Return the cycles above the lower bound for each cause, in report order.
 
     Each item has the keys ``cause``, ``cycles`` and ``reason``. Malformed rows are skipped.
     """

@@ -49,7 +49,7 @@ def kind_cycles(trace: Trace, begins: Array, counts: Array, kind_of: Array) -> A
 
     Args:
         trace: An open trace.
-        begins: int ``[schedule]``: first row of each schedule in the table of steps.
+        begins: int ``[schedule]``: first row of each schedule in the step table.
         counts: int ``[schedule]``: number of rows of each schedule.
         kind_of: int ``[op + 1]``: kind of each op, followed by -1 for steps without an op.
 

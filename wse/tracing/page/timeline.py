@@ -176,7 +176,7 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
 
     Args:
         trace: An open trace.
-        begins: int ``[schedule]``: first row of each selected schedule in the table of steps.
+        begins: int ``[schedule]``: first row of each selected schedule in the step table.
         rows: Number of steps of each schedule on the page.
     """
     spans = list(zip(begins.tolist(), rows, strict=True))

@@ -46,7 +46,7 @@ def read_summary(trace: Trace, top: int, *, each_layer: bool = False) -> Summary
     """Return the summary of a trace.
 
     Args:
-        trace: Trace of a run or an estimate.
+        trace: Trace of a run or estimate.
         top: Maximum number of links and maximum number of steps in the summary.
         each_layer: Whether to list equal layers and links one by one instead of combining them.
 

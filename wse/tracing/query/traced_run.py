@@ -115,7 +115,7 @@ def read_run(trace: Trace, phases: Mapping[str, PassTotals]) -> TracedRun:
     """Return the description of the run that a trace records.
 
     Args:
-        trace: Trace of a run or an estimate.
+        trace: Trace of a run or estimate.
         phases: Totals of each phase that ran. The totals of "decode" also receive the token rate.
     """
     header, users, decode = trace.header, _users(trace), phases.get("decode")

@@ -174,7 +174,7 @@ class _Passes:
             passes: int ``[token]``: pass that read or generated each token.
             user: Index of the user.
             position: Position of each token in the sequence.
-            cycles: Cycles from the previous token to each token.
+            cycles: Number of cycles from the previous token to each token.
             is_prompt: Whether the tokens belong to the prompt.
         """
         zeros = np.zeros(len(passes), np.int64)

@@ -65,7 +65,7 @@ def scale_scores(place, acc, ctl, values, e, t, scale, visible_range, slots):
             counters.
         values: float32 array with one element per lane (PE of the block), overwritten.
         e, t: Address of the score; index of the cache entry.
-        scale: Factor of the scores.
+        scale: Factor applied to the scores.
         visible_range: Range of positions that the token attends to.
         slots: Location of the entries in the cache.
 

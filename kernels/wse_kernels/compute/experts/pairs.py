@@ -21,8 +21,8 @@ def expert_pairs(place: Place, f32, ids, weights, pairs, M, A, P, experts, divis
     Args:
         place, f32: Position of the block of PEs, and its float32 view of SRAM.
         ids, weights: Addresses of the selected expert ids [M, A] and their routing weights [M, A].
-        pairs: Address of the list [1 + 3 P]: the count, then (token, index of the expert in the
-            column, weight) for each pair.
+        pairs: Address of the list [1 + 3 P]: the pair count, then (token, index of the expert in
+            the column, weight) for each pair.
         M, A, P: Numbers of tokens and of experts per token; maximum number of pairs in the list.
         experts: Number of experts in the layer.
         division: Groups of columns that store different experts.
@@ -73,7 +73,7 @@ def expert_bias(
 
     Args:
         place, wgt, acc, f32: Position of the block of PEs, and its SRAM views.
-        at: Addresses of sums, biases and pairs.
+        at: Addresses of the sums, biases and pairs.
         shape: P pairs, M tokens, N outputs in each part, parts, and experts of the column.
         by_token: 1 to add to the sums of tokens, 0 to add to the sums of pairs.
         weighted: 1 to multiply biases by routing weights, else 0.

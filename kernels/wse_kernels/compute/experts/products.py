@@ -41,7 +41,7 @@ def expert_in(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: Expert
 
     Args:
         place, act, wgt, acc, f32: Position of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
     """
@@ -51,14 +51,14 @@ def expert_in(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: Expert
 
 
 def expert_out(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: ExpertShape, product: OutputProduct):
-    """Multiply by the output weights of the selected experts, and sum the products of each token.
+    """Multiply activations by the selected experts' output weights, and sum the products per token.
 
     A pair is a token and one of its selected experts. out[token, N] = sum over the token's pairs of
     x[pair, K] @ w[expert][K, N]. It is 0 for a token without pairs.
 
     Args:
         place, act, wgt, acc, f32: Position of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Whether to apply routing weights.
@@ -87,7 +87,7 @@ def expert_in_quantised(
 
     Args:
         place, act, wgt, acc, f32, raw: Position of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
         scales: Weight format, and the groups of rows that share scales.
@@ -117,7 +117,7 @@ def expert_in_mxfp4(
 
     Args:
         place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
         G: Number of groups of rows that share scales.
@@ -148,7 +148,7 @@ def expert_in_fp8_blocks(
 
     Args:
         place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
         scales: Groups of rows and blocks of outputs that share scales.
@@ -173,7 +173,7 @@ def expert_out_quantised(
     product: OutputProduct,
     scales: QuantisedScales,
 ):
-    """Multiply by the int8, FP8 or int4 output weights of the selected experts, and sum per token.
+    """Multiply activations by the experts' int8, FP8 or int4 output weights, and sum per token.
 
     A pair is a token and one of its selected experts. Each weight is multiplied by its scale:
     out[token, N] = sum over the token's pairs of x[pair, K] @ (w[expert][K, N] * scale[groups[K],
@@ -181,7 +181,7 @@ def expert_out_quantised(
 
     Args:
         place, act, wgt, acc, f32, raw: Position of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Whether to apply routing weights.
@@ -205,7 +205,7 @@ def expert_out_mxfp4(
     G,
     rows,
 ):
-    """Multiply by the MXFP4 output weights of the selected experts, and sum per token.
+    """Multiply activations by the selected experts' MXFP4 output weights, and sum per token.
 
     A pair is a token and one of its selected experts. Each weight is an e2m1 code multiplied by its
     e8m0 scale: out[token, N] = sum over the token's pairs of x[pair, K] @ (w[expert][K, N] *
@@ -213,7 +213,7 @@ def expert_out_mxfp4(
 
     Args:
         place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Whether to apply routing weights.
@@ -237,7 +237,7 @@ def expert_out_fp8_blocks(
     product: OutputProduct,
     scales: BlockScales,
 ):
-    """Multiply by the block-scaled FP8 output weights of the selected experts, and sum per token.
+    """Multiply activations by the experts' block-scaled FP8 output weights, and sum per token.
 
     A pair is a token and one of its selected experts. Each weight is an e4m3 code multiplied by its
     float32 scale: out[token, N] = sum over the token's pairs of x[pair, K] @ (w[expert][K, N] *
@@ -245,7 +245,7 @@ def expert_out_fp8_blocks(
 
     Args:
         place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Whether to apply routing weights.

@@ -39,7 +39,8 @@ def gain_moments(block, act, acc, wgt, x, sums, gain, out, M, K):
 
     Args:
         block, act, acc, wgt: Index of the block of PEs, and its SRAM views.
-        x, out: Addresses of the activations [M, K], and of the results [M, K] in the same type.
+        x, out: Addresses of the activations [M, K] and the results [M, K], which have the same
+            type.
         sums: Address of the sums [M, 2] in the accumulator type.
         gain: Address of the gain [K] in the weight type.
         M, K: Numbers of tokens and features per PE.
@@ -93,8 +94,8 @@ def layer_scale(block, act, wgt, f32, at: LayerNormTensors, M, K, size, eps_atto
 
     Args:
         block, act, wgt, f32: Index of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[M, K], float32 sums[M, 2], gain[K], bias[K] and results
-            out[M, K]. The sums of values and squares are replaced by mean and scale factor.
+        at: Addresses of the activations x[M, K], float32 sums[M, 2], gain[K], bias[K] and results
+            out[M, K]. The sums of values and squares are replaced by the mean and the scale factor.
         M, K: Numbers of tokens and features per PE.
         size: Number of features in the whole vector.
         eps_atto: Epsilon in units of 1e-18.

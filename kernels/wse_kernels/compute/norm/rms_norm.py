@@ -42,8 +42,8 @@ def rms_scale(block, act, wgt, f32, at: NormTensors, M, K, size, eps_atto, offse
 
     Args:
         block, act, wgt, f32: Index of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[M, K], float32 sums[M], gain[K] and results out[M, K]. The
-            sums are replaced by the factors 1 / sqrt(...).
+        at: Addresses of the activations x[M, K], float32 sums[M], gain[K] and results out[M, K].
+            The sums are replaced by the factors 1 / sqrt(...).
         M, K: Numbers of tokens and features per PE.
         size: Number of features in the whole vector.
         eps_atto: Epsilon in units of 1e-18.
@@ -70,8 +70,8 @@ def gain_sum_squares(block, act, acc, wgt, at: NormTensors, M, K, offset):
 
     Args:
         block, act, acc, wgt: Index of the block of PEs, and its SRAM views.
-        at: Addresses of activations x[M, K], sums[M] in the accumulator type, gain[K] and results
-            out[M, K].
+        at: Addresses of the activations x[M, K], sums[M] in the accumulator type, gain[K] and
+            results out[M, K].
         M, K: Numbers of tokens and features per PE.
         offset: Integer added to the gain.
     """

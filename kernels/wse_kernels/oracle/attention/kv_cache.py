@@ -16,7 +16,7 @@ def kv_append(pe, ctl, at: CacheAppend, E, Ev, capacity, tokens, stride):
 
     Args:
         pe, ctl: PE whose SRAM is read and written; per-row counters.
-        at: Addresses of new keys and values, and of the caches.
+        at: Addresses of the new keys and values, and of the caches.
         E, Ev: Number of elements of a key and of a value on this PE, over all heads.
         capacity: Number of slots in the cache.
         tokens: Unused here. Maximum number of tokens that a row appends, used by the cycle model.

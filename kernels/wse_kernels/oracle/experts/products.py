@@ -37,7 +37,7 @@ def expert_in(pe, at: ExpertTensors, shape: ExpertShape, product: InputProduct):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
     """
@@ -46,7 +46,7 @@ def expert_in(pe, at: ExpertTensors, shape: ExpertShape, product: InputProduct):
 
 
 def expert_out(pe, at: ExpertTensors, shape: ExpertShape, product: OutputProduct):
-    """Multiply by the output weights of the selected experts, and sum the products of each token.
+    """Multiply activations by the selected experts' output weights, and sum the products per token.
 
     A pair is a token and one of its selected experts. out[token, N] = sum over the token's pairs of
     x[pair, K] @ w[expert][K, N]. This NumPy reference for one PE is used to test the compiled
@@ -54,7 +54,7 @@ def expert_out(pe, at: ExpertTensors, shape: ExpertShape, product: OutputProduct
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Whether to apply routing weights.
@@ -73,7 +73,7 @@ def expert_in_quantised(
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
         scales: Weight format, and the groups of rows that share scales.
@@ -90,7 +90,7 @@ def expert_in_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: Inp
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
         G: Number of groups of rows that share scales.
@@ -110,7 +110,7 @@ def expert_in_fp8_blocks(
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
         scales: Groups of rows and blocks of outputs that share scales.
@@ -122,14 +122,14 @@ def expert_in_fp8_blocks(
 def expert_out_quantised(
     pe, at: QuantisedExpertTensors, shape: ExpertShape, product: OutputProduct, scales: QuantisedScales
 ):
-    """Multiply by the int8, FP8 or int4 output weights of the selected experts, and sum per token.
+    """Multiply activations by the experts' int8, FP8 or int4 output weights, and sum per token.
 
     Each weight is multiplied by its scale. This NumPy reference for one PE is used to test the
     compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P (token, expert) pairs, M tokens, K inputs, N outputs, and the number of experts in
             the column.
@@ -140,14 +140,14 @@ def expert_out_quantised(
 
 
 def expert_out_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: OutputProduct, G, rows):
-    """Multiply by the MXFP4 output weights of the selected experts, and sum per token.
+    """Multiply activations by the selected experts' MXFP4 output weights, and sum per token.
 
     Weights are e2m1 codes multiplied by e8m0 scales. This NumPy reference for one PE is used to
     test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P (token, expert) pairs, M tokens, K inputs, N outputs, and the number of experts in
             the column.
@@ -161,14 +161,14 @@ def expert_out_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: Ou
 def expert_out_fp8_blocks(
     pe, at: BlockScaledExpertTensors, shape: ExpertShape, product: OutputProduct, scales: BlockScales
 ):
-    """Multiply by the block-scaled FP8 output weights of the selected experts, and sum per token.
+    """Multiply activations by the experts' block-scaled FP8 output weights, and sum per token.
 
     Weights are e4m3 codes multiplied by float32 scales. This NumPy reference for one PE is used to
     test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P (token, expert) pairs, M tokens, K inputs, N outputs, and the number of experts in
             the column.

@@ -36,7 +36,8 @@ def gain_moments(pe, x, sums, gain, out, M, K):
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, out: Addresses of the activations [M, K], and of the results [M, K] in the same type.
+        x, out: Addresses of the activations [M, K] and the results [M, K], which have the same
+            type.
         sums: Address of the sums [M, 2] in the accumulator type.
         gain: Address of the gain [K] in the weight type.
         M, K: Numbers of tokens and features per PE.
@@ -79,8 +80,8 @@ def layer_scale(pe, at: LayerNormTensors, M, K, size, eps_atto, offset):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], float32 sums[M, 2], gain[K], bias[K] and results
-            out[M, K]. The sums of values and squares are replaced by mean and scale factor.
+        at: Addresses of the activations x[M, K], float32 sums[M, 2], gain[K], bias[K] and results
+            out[M, K]. The sums of values and squares are replaced by the mean and the scale factor.
         M, K: Numbers of tokens and features per PE.
         size: Number of features in the whole vector.
         eps_atto: Epsilon in units of 1e-18.

@@ -34,8 +34,8 @@ def rms_scale(pe, at: NormTensors, M, K, size, eps_atto, offset):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], float32 sums[M], gain[K] and results out[M, K]. The
-            sums are replaced by the factors 1 / sqrt(...).
+        at: Addresses of the activations x[M, K], float32 sums[M], gain[K] and results out[M, K].
+            The sums are replaced by the factors 1 / sqrt(...).
         M, K: Numbers of tokens and features per PE.
         size: Number of features in the whole vector.
         eps_atto: Epsilon in units of 1e-18.
@@ -57,8 +57,8 @@ def gain_sum_squares(pe, at: NormTensors, M, K, offset):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], sums[M] in the accumulator type, gain[K] and results
-            out[M, K].
+        at: Addresses of the activations x[M, K], sums[M] in the accumulator type, gain[K] and
+            results out[M, K].
         M, K: Numbers of tokens and features per PE.
         offset: Integer added to the gain.
     """

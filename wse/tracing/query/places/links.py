@@ -66,7 +66,7 @@ class LayerLinks(Result):
 class LinksView(View):
     """View of the busiest links between PEs, and of the words that each layer sends over links.
 
-    Words have 32 bits and are summed over the run.
+    Words are 32 bits wide and are summed over the run.
     """
 
     TABLE: ClassVar[str] = "links"
@@ -125,7 +125,7 @@ def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Li
 
 
 def _link(tie: LinkTie, members: Array, words: list[tuple[int, Array]]) -> Link:
-    """Return the description of some links over which every layer sends the same number of words.
+    """Return the description of links over which each layer sends the same number of words.
 
     Args:
         tie: Links with the same total number of words.

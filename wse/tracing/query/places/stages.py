@@ -79,7 +79,7 @@ def layers_text(first: int, last: int) -> str:
 
 
 def covers(rectangles: Columns, row: int, col: int) -> Array:
-    """Return whether each of some rectangles contains a PE.
+    """Return whether each rectangle in a table contains a PE.
 
     Args:
         rectangles: Columns with the ``row``, ``col``, ``rows`` and ``cols`` of each rectangle.
