@@ -82,7 +82,7 @@ class ChunkGenerator:
         1. Load the sums into registers.
         2. Loop over the terms in scratch memory, and add each product to its sum.
         3. Store the sums. Lanes that this vector shares with the previous vector keep their values,
-        because their products have already been added.
+           because their products have already been added.
 
         Args:
             first_token: Index of the first token in scratch memory.

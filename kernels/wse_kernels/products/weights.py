@@ -97,9 +97,9 @@ class CodeWeights:
     belong to the first group. The generated function takes these arguments for the weights:
 
     1. Pointers to the weights, to the group of each row, to the number of outputs in each block
-    that shares a scale, and to the scales.
+       that shares a scale, and to the scales.
     2. Distance from one row of weights to the next, and from one group's scales to the next
-    group's.
+       group's.
     3. Number of groups, and number of output blocks.
     """
 

@@ -103,7 +103,7 @@ def fold_steps(sums: StepSums) -> tuple[Columns, list[Ranges]]:
     1. Group the equal steps, and find the first step of each group.
     2. Order the groups by the position of their topmost row in the step table.
     3. Sum times, cycles, words and hops over each group. All other columns are taken from the
-    group's first step.
+       group's first step.
 
     Returns:
         The columns of ``StepSums.steps``, plus ``count``, the number of steps in each row; and the

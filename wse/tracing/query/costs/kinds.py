@@ -96,7 +96,7 @@ def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: in
 
     1. Group equal ops, omitting ops with neither cycles nor words.
     2. Sum cycles and traffic over each group, and over the group's steps for each kernel or
-    pattern.
+       pattern.
     3. Combine the groups of the same kind.
 
     Args:

@@ -83,7 +83,7 @@ def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
     too large to be read at once, so the function reads them in two rounds:
 
     1. Read the maps in rectangular chunks. Keep the largest word counts, and remember the chunks in
-    which they occur.
+       which they occur.
     2. Read these chunks again to find the positions of the links.
 
     Raises:
