@@ -55,7 +55,7 @@ def _narrow_element(value: Any, example: Any) -> Any:
     """Round a number to the element type of ``example`` in plain Python.
 
     Args:
-        value: Number to round to nearest even.
+        value: Number to round. Rounding is to nearest even.
         example: Stored element. Its NumPy type determines the format: uint16 is IEEE half, int16 is
             bfloat16, and float32 is itself.
 
@@ -102,7 +102,7 @@ def widen_ir(builder: Any, element_type: Any, value: Any) -> Any:
 
 
 def narrow_ir(builder: Any, element_type: Any, value: Any) -> Any:
-    """Generate LLVM instructions that round float32 to nearest even in a stored element type.
+    """Generate LLVM instructions that round float32 to a stored element type, to nearest even.
 
     Args:
         builder: LLVM builder.

@@ -200,7 +200,7 @@ def spread_kernel(function: Function) -> Function:
 
 
 def part_function(function: Function) -> Function:
-    """Compile a function that only kernels call with numba, without inlining it.
+    """Compile a function that is called only by kernels, without inlining it.
 
     Numba compiles it once per combination of argument types.
     """

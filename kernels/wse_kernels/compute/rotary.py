@@ -75,7 +75,7 @@ def rotate(place: Place, act, f32, ctl, x, frequency, shape: RotatedShape, turns
 def rotary_turns(place: Place, f32, ctl, frequency, out, M, R, multiplier_pico):
     """Compute the cosines and sines of all rotary angles so that several kernels can reuse them.
 
-    out[M, R / 2, 2] = cos and sin of (position of token m) * frequency[p], each multiplied by the
+    out[M, R / 2, 2] = cos and sin of (position of token m) * frequency[p], each scaled by the
     multiplier.
 
     Args:

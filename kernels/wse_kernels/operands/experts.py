@@ -121,7 +121,7 @@ class ExpertShape(NamedTuple):
     Attributes:
         P: Maximum number of (token, expert) pairs routed to the column's experts.
         M: Number of tokens.
-        K, N: Input features and output features of an expert on the PE.
+        K, N: Numbers of input and output features of an expert on the PE.
         local_experts: Number of experts that the column stores.
     """
 

@@ -200,8 +200,8 @@ def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int,
             number of steps.
 
     Returns:
-        The columns ``step``, ``words`` and ``hops``, with a row for each shift; and int ``[pass +
-        1]``, the first row of each pass, followed by the total number of rows.
+        The columns ``step``, ``words`` and ``hops``, with a row for each shift; and the first row
+        of each pass, followed by the total number of rows, as int ``[pass + 1]``.
     """
     shifts = cache_shifts(trace)
     first, rows = np.zeros((2, trace.rows("schedule")), np.int64)

@@ -33,8 +33,7 @@ class TraceKeeper:
 
     Attributes:
         recorder: The recorder, or None without a trace or after a write error.
-        lost: Entries about a lost trace for the report of the run, or empty if there was no write
-            error.
+        lost: Entries for the run's report about a lost trace. Empty if there was no write error.
     """
 
     def __init__(

@@ -114,7 +114,7 @@ def _slice_of_column(col, division, count):
         count: Number of elements.
 
     Returns:
-        First element, and the index after the last element.
+        Index of the first element, and the index after the last element.
     """
     if col < 0 or col >= division.columns:
         return 0, 0
@@ -144,7 +144,7 @@ def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: Sco
     """Compute the maximum visible score of each token and query head, with one cache per column.
 
     This is `attention_max` for a square of PEs in which column c stores the scores of row c's cache
-    entries, from slot 0 on.
+    entries, starting at slot 0.
 
     Args:
         place, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
@@ -161,7 +161,7 @@ def attention_exp_by_column(place: Place, act, acc, f32, ctl, at: SoftmaxTensors
     """Compute unnormalised softmax weights and their sums, with one cache per column.
 
     This is `attention_exp` for a square of PEs in which column c stores the scores of row c's cache
-    entries, from slot 0 on.
+    entries, starting at slot 0.
 
     Args:
         place, act, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row

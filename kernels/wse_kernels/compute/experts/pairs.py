@@ -74,7 +74,8 @@ def expert_bias(
     Args:
         place, wgt, acc, f32: Position of the block of PEs, and its SRAM views.
         at: Addresses of the sums, biases and pairs.
-        shape: P pairs, M tokens, N outputs in each part, parts, and experts of the column.
+        shape: P pairs, M tokens, N outputs per part, the number of parts, and the number of experts
+            in the column.
         by_token: 1 to add to the sums of tokens, 0 to add to the sums of pairs.
         weighted: 1 to multiply biases by routing weights, else 0.
         share: Number of biases of a part on one PE.

@@ -53,7 +53,7 @@ def round_maxima(pe, x, n):
 
 
 def softmax_rescale(pe, own, maxima, sums, x, M, H, F):
-    """Rescale softmax sums and values from a row's own maxima to the common maxima of all rows.
+    """Rescale softmax sums and values from a row's own maxima to the maxima over all rows.
 
     sums[M, H] and x[M, H, F] are multiplied by exp(own[M, H] - maxima[M, H]), which is a power of
     two. Factors below 2^-126 become 0. This NumPy reference for one PE is used to test the compiled

@@ -26,7 +26,7 @@ def slots_of(ctl: I32, row: int, T: int, capacity: int) -> I64:
 
 
 def entry_visibility(ctl: I32, row: int, M: int, positions: I32, limits: Window) -> Bools:
-    """Return whether each token of a mesh row attends to each cache entry, as [M, T].
+    """Return, as [M, T], whether each token of a mesh row attends to each cache entry.
 
     Args:
         ctl, row, M: Per-row counters; index of the row; number of tokens.

@@ -19,7 +19,7 @@ def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, division: ColumnGrou
         pairs: Address of the list [1 + 3 P]: the pair count, then (token, expert, weight) for each
             pair.
         M, A, P: Numbers of tokens and of experts per token; maximum number of pairs in the list.
-        experts: Number of experts of the layer.
+        experts: Number of experts in the layer.
         division: Groups of columns that store different experts.
     """
     columns, groups, segments = division
@@ -45,7 +45,8 @@ def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, wei
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of the sums, biases and pairs.
-        shape: P pairs, M tokens, N outputs in each part, parts, and experts of the column.
+        shape: P pairs, M tokens, N outputs per part, the number of parts, and the number of experts
+            in the column.
         by_token: 1 to add to the sums of tokens, 0 to add to the sums of pairs.
         weighted: 1 to multiply biases by routing weights, else 0.
         share: Number of biases of a part on one PE.

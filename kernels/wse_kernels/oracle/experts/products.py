@@ -32,8 +32,8 @@ def expert_in(pe, at: ExpertTensors, shape: ExpertShape, product: InputProduct):
     """Multiply activations by the input weights of the selected experts, one product per pair.
 
     A pair is a token and one of its selected experts. out[pair, N] = x[token, K] @ w[expert][K, N],
-    times the pair's routing weight if ``product.weighted`` is 1. This NumPy reference for one PE is
-    used to test the compiled kernel of the same name.
+    multiplied by the pair's routing weight if ``product.weighted`` is 1. This NumPy reference for
+    one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
