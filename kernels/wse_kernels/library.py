@@ -51,7 +51,7 @@ __all__ = [
 
 
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
-    """Return the public functions of some modules, which are kernels, by name."""
+    """Return the public functions of some modules (their kernels), keyed by name."""
     return {
         name: function
         for module in modules
@@ -97,13 +97,13 @@ def thread_count() -> int:
 
 @cache
 def parallel_core_s() -> float:
-    """Return the duration above which a kernel call runs on all CPU cores, in seconds on one core.
+    """Return the single-core duration in seconds above which a kernel call runs on all CPU cores.
 
     The value is measured once per process, as WAKES times the median time to wake the other cores.
     Waking takes 2 to 5 microseconds with OpenMP and 80 with numba's own threads. It sometimes takes
-    milliseconds if other programs use the cores, which is why the median is used.
-    `wse_kernels.shared_cores` handles programs that use the cores all the time. With a single
-    thread the value is infinite.
+    milliseconds when other programs use the cores, which is why the median is used.
+    `wse_kernels.shared_cores` handles programs that use the cores continuously. With a single
+    thread, the value is infinite.
     """
     if THREADS == 1:
         return inf
@@ -119,13 +119,13 @@ def parallel_core_s() -> float:
 
 
 class CompiledKernel(NamedTuple):
-    """The two builds of a kernel: for one CPU core and for all cores.
+    """The two builds of a kernel: one for a single CPU core and one for all cores.
 
-    Numba compiles a build at the first call for each combination of element types.
+    Numba compiles a build when it is first called with a combination of element types.
 
     Attributes:
         serial: Build for one core.
-        parallel: Build for all cores. It is the serial build for kernels that store weights.
+        parallel: Build for all cores. For kernels that store weights, it is the serial build.
         takes: SRAM views and counters that a compute kernel needs before its operands, as indices
             into `wse_kernels.codegen.blocks.VIEWS`.
     """
@@ -135,7 +135,7 @@ class CompiledKernel(NamedTuple):
     takes: tuple[int, ...] = ()
 
     def for_time(self, core_s: float) -> Callable[..., None]:
-        """Return the faster build for a call that needs ``core_s`` seconds on one core."""
+        """Return the faster build for a call that takes ``core_s`` seconds on one core."""
         return self.parallel if core_s > LEAST_CORE_S and core_s > parallel_core_s() else self.serial
 
 

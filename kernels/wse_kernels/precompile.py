@@ -37,22 +37,21 @@ Build = tuple[str, bool, Any]
 
 
 def precompile(calls: Sequence[Call], report: Callable[[int, int, str], None]) -> None:
-    """Compile the kernels of some calls for the types of their arguments, without calling them.
+    """Compile the kernels of some calls for their argument types, without calling them.
 
     Cached kernels are loaded instead of compiled.
 
     Args:
-        calls: Kernels with their arguments.
-        report: Function to call with (number finished, number to compile, name of the kernel)
-            before each kernel that this process compiles, and once at the end. Cached kernels do
-            not count.
+        calls: Kernels and their arguments.
+        report: Function called with (number finished, number to compile, kernel name) before each
+            kernel that this process compiles, and once at the end. Cached kernels are not counted.
     """
     typed = [(function, types_of(arguments)) for function, arguments in calls if is_compiled(function)]
     waiting_kernels = deque((function, types) for function, types in typed if not is_cached(function, types))
     total = len(waiting_kernels)
 
     def compile_next() -> bool:
-        """Compile the first waiting kernel. Return False if none is waiting."""
+        """Compile the first waiting kernel. Return False if no kernel is waiting."""
         try:
             function, types = waiting_kernels.popleft()
         except IndexError:
@@ -74,8 +73,8 @@ def precompile(calls: Sequence[Call], report: Callable[[int, int, str], None]) -
 def _helpers(waiting_kernels: deque[tuple[Any, Any]]) -> Iterator[None]:
     """Run helper processes that compile waiting kernels during the ``with`` block.
 
-    Helpers take kernels from the end of the list, while the caller takes kernels from its start. At
-    the end of the block, wait until all helpers are done.
+    Helpers take kernels from the end of the list, and the caller takes them from its start. The end
+    of the block waits until all helpers are done.
     """
     process_count = (
         0 if KERNEL_FILES.trouble else min(_cores() - 1, len(waiting_kernels) // KERNELS_A_PROCESS, MAX_PROCESSES)

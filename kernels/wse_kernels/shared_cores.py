@@ -36,12 +36,12 @@ TASKS: Final = Path("/proc/self/task")
 
 
 class SharedCores:
-    """Control of the number of kernel threads: all, or one while other programs use the CPU cores.
+    """Control of the kernel thread count: all, or one while other programs use the CPU cores.
 
     Args:
-        clock: Function that returns a time in seconds.
-        waited_s: Function that returns how many seconds the threads of this process have waited for
-            a core so far.
+        clock: Function that returns the current time in seconds.
+        waited_s: Function that returns how long the threads of this process have waited for a core
+            so far, in seconds.
         get_threads: Function that returns the number of threads that kernels use.
         set_threads: Function that sets the number of threads for kernels called later.
     """
@@ -62,9 +62,9 @@ class SharedCores:
 
     @contextmanager
     def steps(self) -> Iterator[None]:
-        """Use the adapted number of threads in the ``with`` block, and restore it at the end.
+        """Adapt the number of threads within the ``with`` block, and restore it at the end.
 
-        Call `adapt` between the steps that are executed in the block.
+        Call `adapt` between the steps executed in the block.
         """
         if self._is_resting:
             self._threads = self._get_threads()
@@ -78,8 +78,8 @@ class SharedCores:
     def adapt(self) -> None:
         """Change the number of threads if threads had to wait for CPU cores.
 
-        Call this between steps, as often as you like. It returns at once until the next check is
-        due.
+        Call this between steps, as often as you like. It returns immediately until the next check
+        is due.
         """
         now_s = self._clock()
         if now_s < self._next_s:
@@ -100,13 +100,13 @@ class SharedCores:
             self._watch(now_s)
 
     def _watch(self, now_s: float) -> None:
-        """Begin an interval in which the time that threads wait for CPU cores is measured."""
+        """Start an interval over which the time that threads wait for CPU cores is measured."""
         self._began_s, self._next_s = now_s, now_s + WINDOW_S
         self._waited_before_s = self._waited()
 
 
 def _waited_s() -> float:
-    """Return the total time that threads of this process have waited for CPU cores, in seconds.
+    """Return how long the threads of this process have waited for CPU cores in total, in seconds.
 
     The value is read from /proc, and is 0 on systems other than Linux.
     """

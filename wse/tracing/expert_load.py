@@ -20,10 +20,10 @@ TOKENS_OF: Final = dict(zip(PHASES, ("prompt", "generated", "verified"), strict=
 
 @dataclass(frozen=True, kw_only=True)
 class LayerLoadResult(Result):
-    """Number of tokens that were routed to each expert of one layer.
+    """Number of tokens routed to each expert of one layer.
 
-    Tokens of prompts, generated tokens and tokens of verification passes are counted separately.
-    Each count is a tuple with one item per expert.
+    Prompt tokens, generated tokens and tokens in verification passes are counted separately. Each
+    count is a tuple with one item per expert.
     """
 
     layer: Annotated[int, Doc("index of the layer")]
@@ -36,7 +36,7 @@ class LayerLoadResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertLoadResult(Result):
-    """Number of tokens that were routed to each expert, for all layers that have experts.
+    """Number of tokens routed to each expert, for all layers that have experts.
 
     The counts show how evenly the router of a mixture-of-experts model uses its experts.
     """
@@ -45,11 +45,11 @@ class ExpertLoadResult(Result):
 
 
 class ExpertLoad:
-    """Running totals of the tokens that were routed to each expert.
+    """Running totals of the tokens routed to each expert.
 
     Attributes:
-        totals: For each phase and layer, int64 ``[experts]``: tokens routed to each expert so far.
-            The keys are the name of the phase and the index of the layer.
+        totals: For each phase and layer, int64 ``[experts]``: number of tokens routed to each
+            expert so far. The keys consist of the phase name and the layer index.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class ExpertLoad:
 
         Args:
             phase: Phase of the passes: "prefill", "decode" or "verify".
-            pairs: For each layer, int64 ``[experts]``: tokens that were routed to each expert.
+            pairs: For each layer, int64 ``[experts]``: number of tokens routed to each expert.
         """
         totals = self.totals[phase]
         for layer, tokens in pairs.items():
@@ -68,9 +68,9 @@ class ExpertLoad:
 
     @property
     def over_run(self) -> dict[int, I64]:
-        """Tokens routed to each expert in all phases together: int64 ``[experts]`` for each layer.
+        """Total tokens routed to each expert over all phases: int64 ``[experts]`` for each layer.
 
-        The key is the index of the layer.
+        The keys are layer indices.
         """
         layers = sorted({layer for totals in self.totals.values() for layer in totals})
         return {

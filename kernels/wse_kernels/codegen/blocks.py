@@ -43,7 +43,7 @@ _BEGIN, _END = "a[0] * a[2]", "(a[0] + a[1]) * a[2]"
 def views_of(function: Callable[..., None]) -> tuple[str, ...]:
     """Return the names of the SRAM views and counters that a kernel uses, in the order of VIEWS.
 
-    They are the parameters of ``function`` whose names are listed in VIEWS.
+    These are the parameters of ``function`` whose names are listed in VIEWS.
     """
     return tuple(name for name in VIEWS if name in signature(function).parameters)
 
@@ -51,18 +51,18 @@ def views_of(function: Callable[..., None]) -> tuple[str, ...]:
 def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
     """Return a kernel ``(*views, a)`` that executes ``function`` for every block of some mesh rows.
 
-    A block is a group of neighbouring PEs of a mesh row. The operand array ``a`` begins with the
-    first row and the number of rows.
+    A block is a group of neighbouring PEs in a mesh row. The first two elements of the operand
+    array ``a`` are the first row and the number of rows.
 
     The statements of the function are copied into the body of the loop, because inlining a call
-    takes numba as long as inferring its types. They keep their line numbers in the source file, by
-    which the compilation cache identifies the kernel.
+    takes numba as long as inferring its types. They keep their source line numbers, which the
+    compilation cache uses to identify the kernel.
     """
     return _loop(function, (*views_of(function), "a"), f"range({_BEGIN}, {_END})")
 
 
 def over_blocks_and_cores(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the kernel of `over_blocks` whose loop is distributed over all CPU cores."""
+    """Return the kernel of `over_blocks` with its loop distributed over all CPU cores."""
     parameters = ", ".join((*views_of(function), "a"))
     part = part_function(_loop(function, ("_first_block", "_end_block", parameters), "range(_first_block, _end_block)"))
     text = f"def {function.__name__}({parameters}):\n    over_cores(part, {_BEGIN}, {_END}, ({parameters}))\n"
@@ -105,9 +105,9 @@ def over_cores_by_loop(function: Callable[..., None]) -> Callable[..., None] | N
 
 @cache
 def _definitions(function: Callable[..., None]) -> list[ast.FunctionDef]:
-    """Return the function definitions in the source of a function, as syntax trees.
+    """Return the function definitions in a function's source as syntax trees.
 
-    Their line numbers are those of the source file. The result is cached, because a kernel is built
+    They keep the line numbers of the source file. The result is cached, because a kernel is built
     twice: for one CPU core and for all cores.
     """
     text = ast.parse(dedent(getsource(function)))
@@ -121,7 +121,7 @@ def _nodes(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def _is_prange(node: ast.AST) -> bool:
-    """Return whether a syntax node is a call of ``prange``."""
+    """Return whether a syntax node is a call to ``prange``."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "prange"
 
 
@@ -159,7 +159,7 @@ def _assignments(function: Callable[..., None], view: str) -> Iterator[str]:
 
     Args:
         function: Function of one block of PEs.
-        view: Name of one of its SRAM views, whose shape gives the number of PEs in a block.
+        view: Name of one of the function's SRAM views. Its shape gives the number of PEs per block.
     """
     if "place" in signature(function).parameters:
         yield "(_blocks_per_row,) = words_of(a, 2, 1)"
@@ -181,7 +181,7 @@ def _define(function: Callable[..., None], text: ast.Module | str, names: dict[s
     """Execute the definition of a function as if it were in another function's source file.
 
     Args:
-        function: Function that gives the definition its name and source file.
+        function: Function whose name and source file the definition takes.
         text: The definition, as source text or syntax tree.
         names: Global names that the definition may use.
 

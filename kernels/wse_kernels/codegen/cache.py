@@ -38,10 +38,10 @@ def cache_home() -> Path | None:
 class KernelFiles:
     """Cache of compiled kernels: a folder with one file per kernel.
 
-    The folder is created with the first file. Without a folder, nothing is stored.
+    The folder is created when the first file is written. Without a folder, nothing is stored.
 
     Attributes:
-        trouble: Why kernels cannot be stored and what to do about it, or empty if they can.
+        trouble: Why kernels cannot be stored and what to do about it. Empty if they can be stored.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -60,7 +60,7 @@ class KernelFiles:
         return content if sha256(content).digest() == digest else None
 
     def contains(self, name: str) -> bool:
-        """Return whether the folder contains a file of this name, which may be incomplete."""
+        """Return whether the folder contains a file with this name, even an incomplete one."""
         return self.folder is not None and (self.folder / name).exists()
 
     def write(self, name: str, content: bytes) -> None:
@@ -82,7 +82,7 @@ class KernelFiles:
 
 
 def _trouble(place: str, reason: str) -> str:
-    """Return the message that compiled kernels cannot be stored, with the reason and a remedy."""
+    """Return a message saying why compiled kernels cannot be stored and what to do about it."""
     return (
         f"{place}: compiled kernels cannot be kept: {reason}; they are compiled anew at every start. "
         "Correct this, or set XDG_CACHE_HOME to another folder"
@@ -108,7 +108,7 @@ def _write(target: Path, data: bytes) -> None:
 
 
 def _reason_to_distrust(folder: Path) -> str:
-    """Return why files in a folder must not be executed, or an empty text if they may be.
+    """Return why files in a folder must not be executed, or an empty string if they may be.
 
     Raises:
         OSError: The folder does not exist.

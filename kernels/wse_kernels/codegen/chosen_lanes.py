@@ -19,7 +19,7 @@ __all__ = ["LaneChoice", "LanePlace", "copy_chosen"]
 
 
 class LanePlace(NamedTuple):
-    """Position of one element of several neighbouring PEs in the array of a region's SRAM.
+    """Position in a region's SRAM array of one element of several neighbouring PEs.
 
     The array has the axes [block, address, lane]. A block is a group of neighbouring PEs of a mesh
     row, and a lane is one of these PEs.
@@ -27,7 +27,7 @@ class LanePlace(NamedTuple):
     Attributes:
         block: Index of the block of PEs.
         address: Address of the element.
-        lane: Lane of the first of the PEs.
+        lane: Lane of the first PE.
     """
 
     block: int | np.int64
@@ -72,20 +72,20 @@ def _copy_compiled(
 
 
 def _copy_function(module: Any, element_type: Any, pointers: list[Any]) -> Any:
-    """Return the LLVM function that copies rows of an array, but only the chosen lanes of each row.
+    """Return an LLVM function that copies the chosen lanes of some rows of an array.
 
     A lane is one of the neighbouring PEs whose elements a row contains. The arguments of the
     function are pointers to the target, the source and the choices (one byte per lane), the number
     of lanes, the number of rows, and the number of elements from one row to the next.
 
-    Each vector of choices is loaded once for all rows. The last vector may overlap the one before
-    and copy some lanes again. If there are fewer lanes than a vector has, they are copied one by
+    Each vector of choices is loaded once for all rows. The last vector may overlap the previous one
+    and copy some lanes again. If there are fewer lanes than vector elements, they are copied one by
     one.
     """
 
     def body(builder: Any, target: Any, source: Any, chosen: Any, count: Any, n: Any, stride: Any) -> None:
         def is_chosen(choice: Any) -> Any:
-            """Generate the test whether a choice, or each choice of a vector, is not 0."""
+            """Generate code that tests whether a choice, or each choice in a vector, is not 0."""
             return builder.icmp_unsigned("!=", choice, constant(choice.type, 0))
 
         last = builder.sub(count, word(WIDTH))

@@ -35,7 +35,7 @@ class _KernelLibrary(Library):  # type: ignore[misc]  # numba's classes have no 
 
 
 class _PartLibrary(_KernelLibrary):
-    """Numba code library of a function that is linked into kernels and never runs by itself."""
+    """Numba code library of a function that is linked into kernels and never runs on its own."""
 
     def _optimize_final_module(self) -> None:
         """Do nothing. The kernel that the code is linked into is optimised as a whole."""
@@ -77,7 +77,7 @@ class _PartLowering(_Lowering):
     def run_pass(self, state: Any) -> bool:
         """Generate the function's LLVM code and register it for its callers.
 
-        No entry point for calls from Python is generated.
+        No entry point for calls from Python is created.
         """
         state.flags.no_compile = True
         super().run_pass(state)
@@ -95,7 +95,7 @@ class KernelCompiler(CompilerBase):
     lowering: Any = _KernelLowering
 
     def define_pipelines(self) -> list[Any]:
-        """Return numba's compiler pipeline with its lowering pass (to LLVM code) replaced.
+        """Return numba's compiler pipeline, with its lowering pass (to LLVM code) replaced.
 
         Functions with ``prange`` loops keep numba's pipeline, which lowers these loops differently.
         """
@@ -111,7 +111,7 @@ class KernelCompiler(CompilerBase):
 class PartCompiler(KernelCompiler):
     """Numba compiler for functions that only kernels call.
 
-    They are not compiled to machine code by themselves.
+    These functions are not compiled to machine code on their own.
     """
 
     lowering = _PartLowering

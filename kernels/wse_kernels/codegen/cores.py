@@ -40,7 +40,7 @@ def _over_cores_compiled(typing_context: Any, function: Any, begin: Any, end: An
         shared_type = ir.LiteralStructType([WORD, WORD, WORD, STATUS, args[3].type])
 
         def call(part_builder: Any, context_struct: Any, bounds: list[Any]) -> Any:
-            """Generate a call of the function for one range of indices, and return its status."""
+            """Generate a call to the function for one index range, and return its status."""
             values = cgutils.unpack_tuple(
                 part_builder, part_builder.load(_field(part_builder, context_struct, ARGUMENTS))
             )
@@ -61,7 +61,7 @@ def _over_cores_compiled(typing_context: Any, function: Any, begin: Any, end: An
 
 
 def _part_function(module: Any, shared_type: Any, call: Callable[[Any, Any, list[Any]], Any]) -> Any:
-    """Return the LLVM function by which a thread computes some parts of a range.
+    """Return the LLVM function that a thread calls to compute some parts of a range.
 
     The range of indices is divided into numbered parts of nearly equal size. Numba's thread pool
     requires the signature of a NumPy loop: (arrays, lengths, steps, data). The pointer to the only
@@ -95,7 +95,7 @@ def _start(builder: Any, function: Any, context_struct: Any, threads: Any) -> No
 
     Args:
         builder: LLVM builder.
-        function: LLVM function of `_part_function`.
+        function: LLVM function from `_part_function`.
         context_struct: Pointer to the struct that all threads read.
         threads: Number of parts.
     """
@@ -117,7 +117,7 @@ def _field(builder: Any, struct: Any, index: int) -> Any:
 
 
 def _type(returned: Any, *parameter_types: Any) -> Any:
-    """Return the type of an LLVM function, given the types of its result and its parameters."""
+    """Return the type of an LLVM function with the given result type and parameter types."""
     return ir.FunctionType(returned, parameter_types)
 
 

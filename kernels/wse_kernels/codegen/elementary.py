@@ -65,7 +65,7 @@ ERROR_FAR = (0.12865825, 0.63511187, 0.10630182, -0.023817759, 0.0036686829, -0.
 
 
 def _polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
-    """Return c0 + c1 x + c2 x^2 + ..., by Horner's rule, with coefficients rounded to float32."""
+    """Return c0 + c1 x + c2 x^2 + ... by Horner's rule, with coefficients rounded to float32."""
     *lower_coefficients, value = (np.float32(c) for c in coefficients)
     for coefficient in reversed(lower_coefficients):
         value = x * value + coefficient
@@ -111,7 +111,7 @@ def _sine_and_cosine(x: Any) -> tuple[Any, Any]:
 
     1. Split x into q pi / 2 + r, where q is an integer and |r| is at most pi / 4.
     2. Compute sin(r) and cos(r).
-    3. Exchange both if q is odd, and set their signs by q modulo 4 (from -2 to 2).
+    3. Swap the two if q is odd, and set their signs according to q modulo 4 (from -2 to 2).
     """
     wide_x = to_double(x)  # 1
     q = (wide_x * QUARTERS + WIDE_ROUNDER) - WIDE_ROUNDER

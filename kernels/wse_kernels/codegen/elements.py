@@ -37,7 +37,7 @@ _STORED = (types.uint16, types.int16, types.float32)
 
 
 def _widen_element(value: Any) -> np.float32:
-    """Convert a stored element to float32, in plain Python.
+    """Convert a stored element to float32 in plain Python.
 
     The NumPy type of the element determines its format: uint16 is IEEE half, int16 is bfloat16,
     uint8 is e8m0 (a power of two), and float32 is itself.
@@ -52,10 +52,10 @@ def _widen_element(value: Any) -> np.float32:
 
 
 def _narrow_element(value: Any, example: Any) -> Any:
-    """Round a number to the element type of ``example``, in plain Python.
+    """Round a number to the element type of ``example`` in plain Python.
 
     Args:
-        value: Number to round, to nearest even.
+        value: Number to round. Rounding is to nearest even.
         example: Stored element. Its NumPy type determines the format: uint16 is IEEE half, int16 is
             bfloat16, and float32 is itself.
 
@@ -75,11 +75,11 @@ def _narrow_element(value: Any, example: Any) -> Any:
 
 
 def widen_ir(builder: Any, element_type: Any, value: Any) -> Any:
-    """Generate LLVM instructions that convert a stored element, or a vector of them, to float32.
+    """Generate LLVM instructions that convert a stored element or vector to float32.
 
     Args:
         builder: LLVM builder.
-        element_type: Numba type that the element is stored as.
+        element_type: Numba type of the stored element.
         value: The element or vector.
 
     Returns:
@@ -107,7 +107,7 @@ def narrow_ir(builder: Any, element_type: Any, value: Any) -> Any:
     Args:
         builder: LLVM builder.
         element_type: Numba type of the stored element.
-        value: float32 value, or a vector of them.
+        value: float32 value or vector.
 
     Returns:
         The stored element or vector.
@@ -130,13 +130,13 @@ def narrow_ir(builder: Any, element_type: Any, value: Any) -> Any:
 def rounded_product_ir(builder: Any, element_type: Any, value: Any) -> Any:
     """Generate LLVM instructions that round float32 products to an element type and back.
 
-    One factor of each product must be an integer of few bits, and the other an element. A NaN then
-    has only zeros in its lower half and survives the rounding, so it needs no special treatment.
+    One factor of each product must be an integer with few bits, and the other an element. The lower
+    half of a NaN is then zero and rounding preserves the NaN, so no special case is needed.
 
     Args:
         builder: LLVM builder.
         element_type: Numba type of the stored element.
-        value: float32 product, or a vector of them.
+        value: float32 product or vector of products.
 
     Returns:
         The rounded product or products, in float32.
@@ -151,12 +151,12 @@ def rounded_product_ir(builder: Any, element_type: Any, value: Any) -> Any:
 
 
 def type_like(value: Any, element: Any) -> Any:
-    """Return the LLVM type ``element``, or a vector of it if ``value`` is a vector."""
+    """Return the LLVM type ``element``, or a vector type of it if ``value`` is a vector."""
     return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
 
 
 def constant(kind: Any, number: float) -> Any:
-    """Return an LLVM constant of type ``kind``. All elements of a vector have the same value."""
+    """Return an LLVM constant of type ``kind``. All elements of a vector constant are equal."""
     return ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number)
 
 
@@ -211,10 +211,10 @@ def _rows_function(module: Any, element_types: tuple[Any, Any], pointers: tuple[
     """Return the LLVM function that computes acc[n, lane] += values[lane] * wgt[n, lane].
 
     Its arguments are pointers to ``acc``, ``values`` and ``wgt``, the number of rows, and the
-    number of lanes (PEs of a block). The pointers are declared as not aliasing, so that the loop
-    vectorises. The compiler cannot see that views of one memory do not overlap, and its checks at
-    run time cost more than a row. Rows of weights are prefetched into the second-level cache,
-    because a core would otherwise stream at half its rate.
+    number of lanes (PEs of a block). The pointers are declared non-aliasing so that the loop
+    vectorises: the compiler cannot see that views of the same memory do not overlap, and its
+    run-time checks would cost more than a row. Weight rows are prefetched into the second-level
+    cache, because a core would otherwise stream them at half the rate.
 
     Args:
         module: LLVM module that receives the function.
@@ -241,7 +241,7 @@ def _rows_function(module: Any, element_types: tuple[Any, Any], pointers: tuple[
 
 
 def _multiply_add_lanes(acc: Any, values: Any, wgt: Any, block: int, e: int, w: int, n: int) -> None:
-    """Add products of one activation per lane with rows of weights to sums, in plain Python.
+    """Add the products of one activation per lane and rows of weights to sums, in plain Python.
 
     For i < n, acc[e + i] += values * wgt[w + i] in all lanes (PEs of a block).
 
@@ -250,8 +250,8 @@ def _multiply_add_lanes(acc: Any, values: Any, wgt: Any, block: int, e: int, w: 
         values: float32 activation of each lane.
         wgt: Weights, ``[block, address, lane]``.
         block: Index of the block of PEs.
-        e, w: Addresses of the first sum and of the first weight.
-        n: Number of weights of each PE.
+        e, w: Addresses of the first sum and the first weight.
+        n: Number of weights per PE.
     """
     for i in range(n):
         for lane in range(acc.shape[2]):
@@ -286,7 +286,7 @@ def copy_elements(view: Any, block: int, out: int, x: int, n: int) -> None:
 
 @helper_function
 def convert_elements(target: Any, source: Any, block: int, out: int, x: int, n: int) -> None:
-    """Copy ``n`` elements to a view of another element type, on all PEs of a block.
+    """Copy ``n`` elements to a view with another element type, on all PEs of a block.
 
     The elements are rounded to the element type of ``target``.
 
@@ -294,7 +294,7 @@ def convert_elements(target: Any, source: Any, block: int, out: int, x: int, n: 
         target, source: Views ``[block, address, lane]`` of the results and of the elements.
         block: Index of the block of PEs.
         out, x: Addresses of the first result and of the first element.
-        n: Number of elements of each PE.
+        n: Number of elements per PE.
     """
     for e in range(n):
         for lane in range(target.shape[2]):

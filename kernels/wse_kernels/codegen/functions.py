@@ -29,7 +29,7 @@ def internal_function(
     no_alias: bool = True,
     inlined: bool = True,
 ) -> Any:
-    """Return the LLVM function with this name, and define it if the module does not contain it yet.
+    """Return the LLVM function with this name, defining it if the module does not contain it yet.
 
     The LLVM function returns no value.
 
@@ -37,10 +37,10 @@ def internal_function(
         module: LLVM module.
         name: Name of the function within the module.
         pointers: LLVM types of the first parameters, which are pointers.
-        numbers: Number of integer parameters after them.
+        numbers: Number of integer parameters after the pointers.
         body: Python function that generates the instructions, given a builder and the parameters.
-        no_alias: Whether the pointers point to memory that does not overlap. The compiler cannot
-            see this by itself.
+        no_alias: Whether the pointers refer to non-overlapping memory, which the compiler cannot
+            determine by itself.
         inlined: Whether LLVM may inline the function.
     """
     if name in module.globals:
@@ -60,10 +60,11 @@ def internal_function(
 
 @contextmanager
 def short_loop(builder: Any, begin: Any, end: Any, step: int = 1) -> Iterator[Any]:
-    """Generate a loop over the indices from ``begin`` to below ``end`` that LLVM must not unroll.
+    """Generate a loop over indices from ``begin`` up to but excluding ``end`` that is not unrolled.
 
     The code generated in the ``with`` block is the loop's body. Use it for loops with few
-    iterations: unrolled code that seldom runs would take registers from the code around it.
+    iterations, because unrolled code that rarely runs would take registers from the surrounding
+    code.
 
     Yields:
         The loop index.
@@ -83,9 +84,9 @@ def short_loop(builder: Any, begin: Any, end: Any, step: int = 1) -> Iterator[An
 
 
 def _loop_metadata(module: Any) -> Any:
-    """Return LLVM metadata that forbids unrolling of a loop.
+    """Return LLVM metadata that forbids unrolling a loop.
 
-    LLVM requires that the first operand of the metadata is the metadata itself.
+    LLVM requires the metadata to be its own first operand.
     """
     text = ir.MetaDataString(module, "llvm.loop.unroll.disable")
     loop = ir.MDValue(module, [module.add_metadata([text])], name=str(len(module.metadata)))

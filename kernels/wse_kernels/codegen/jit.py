@@ -50,11 +50,11 @@ _CODE_SETTINGS = (
 
 
 def _versions() -> str:
-    """Return a string of all versions and settings that the code of every kernel depends on.
+    """Return a string of all versions and settings that affect the compiled code of every kernel.
 
-    It consists of a digest of the sources of this package, the versions of Python, numba and
-    llvmlite, and numba's settings. The name of a cache file also depends on the kernel, its
-    argument types and the processor.
+    It consists of a digest of this package's sources, the versions of Python, numba and llvmlite,
+    and numba's settings. The name of a cache file also depends on the kernel, its argument types
+    and the processor.
     """
     files = sorted(path for path in _PACKAGE.rglob("*.py") if path.parent.name != "oracle")
     sources = sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
@@ -71,15 +71,15 @@ KERNEL_FILES = KernelFiles(_HOME and _HOME / sha256(_VERSIONS.encode()).hexdiges
 
 
 class KernelCache(_Cache):
-    """Cache of one kernel's compiled code, in place of numba's own cache.
+    """Cache of one kernel's compiled code, which replaces numba's own cache.
 
     Numba reads the cache before it compiles the kernel and fills it afterwards. Numba's own cache
-    does not notice edits of helpers in another file, and processes that write at the same time
-    corrupt its files.
+    does not notice changes to helpers in other files, and its files are corrupted if processes
+    write them concurrently.
 
     Attributes:
         name: Name of the kernel.
-        parallel: Whether this is the build for all cores.
+        parallel: Whether this is the all-core build.
     """
 
     def __init__(self, function: Any, *, parallel: bool, allocates: bool) -> None:
@@ -97,7 +97,7 @@ class KernelCache(_Cache):
         """Return the cached code for the argument types of ``sig``, or None if there is none.
 
         Args:
-            sig: Argument types, or signature, of the function.
+            sig: Argument types or signature of the function.
             target_context: Numba's target context, which determines the processor.
         """
         content = KERNEL_FILES.read(self._file(sig, target_context.codegen()))
@@ -110,12 +110,12 @@ class KernelCache(_Cache):
         return None if content is None else rebuild(target_context, *pickle.loads(content))
 
     def save_overload(self, sig: Any, cres: Any) -> None:
-        """Store the code that was compiled for the argument types of ``sig`` in the cache.
+        """Store the code compiled for the argument types of ``sig`` in the cache.
 
         Code that contains memory addresses of this process is not stored.
 
         Args:
-            sig: Argument types, or signature, of the function.
+            sig: Argument types or signature of the function.
             cres: Numba's compile result.
         """
         dumps: Any = serialize.dumps
@@ -123,7 +123,7 @@ class KernelCache(_Cache):
             KERNEL_FILES.write(self._file(sig, cres.library.codegen), dumps(cres._reduce()))
 
     def contains(self, types: tuple[Any, ...], codegen: Any) -> bool:
-        """Return whether the compiled function for the argument types ``types`` is cached."""
+        """Return whether the function compiled for the argument types ``types`` is cached."""
         return KERNEL_FILES.contains(self._file(types, codegen))
 
     def enable(self) -> None:
@@ -200,7 +200,7 @@ def spread_kernel(function: Function) -> Function:
 
 
 def part_function(function: Function) -> Function:
-    """Compile a function with numba that only kernels call, without inlining it.
+    """Compile a function that is called only by kernels, without inlining it.
 
     Numba compiles it once per combination of argument types.
     """
@@ -208,7 +208,7 @@ def part_function(function: Function) -> Function:
 
 
 def helper_function(function: Function) -> Function:
-    """Compile a function with numba that LLVM inlines into the kernels that call it.
+    """Compile a helper function with numba, to be inlined by LLVM into the kernels that call it.
 
     Numba infers its types and generates its LLVM code once per combination of argument types.
     """
@@ -216,10 +216,10 @@ def helper_function(function: Function) -> Function:
 
 
 def _cached_kernel(function: Function, *, parallel: bool, prange: bool = False, allocates: bool = False) -> Function:
-    """Return ``function`` compiled for calls from Python, with a file cache.
+    """Compile ``function`` for calls from Python, with a file cache.
 
-    Functions from other packages have no file cache, because changes in their sources would not be
-    noticed.
+    Functions from other packages get no file cache, because changes to their sources would go
+    unnoticed.
     """
     compiled = _dispatcher(function, nogil=True, parallel=prange, _nrt=allocates)
     if not config.DISABLE_JIT and Path(function.__code__.co_filename).is_relative_to(_PACKAGE):
@@ -228,11 +228,11 @@ def _cached_kernel(function: Function, *, parallel: bool, prange: bool = False, 
 
 
 def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
-    """Return ``function`` compiled by numba, with the options that all kernels share.
+    """Compile ``function`` with numba, using the options that all kernels share.
 
-    Fast-math is off, so every sum keeps its order and products are not contracted into FMAs. There
-    is no C wrapper and no reference counting, because kernels are not called from C and most
-    allocate nothing. Both would take a sixth of the time to compile a kernel.
+    Fast-math is off, so sums keep their order and products are not contracted into FMAs. There is
+    no C wrapper and no reference counting, because kernels are not called from C and most of them
+    allocate nothing. These two would account for a sixth of the compilation time.
 
     Args:
         options: Options of ``numba.njit`` that replace or extend the shared ones.
@@ -244,7 +244,7 @@ def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def populate_array(array: Any, **fields: Any) -> None:
-    """Set the fields of a numba array in generated code.
+    """Generate code that sets the fields of a numba array.
 
     This is numba's function of the same name. It is imported late, because the import takes 20 ms
     and cached kernels do not need it.
@@ -262,7 +262,7 @@ def types_of(arguments: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def is_compiled(function: Any) -> bool:
-    """Return whether a function is compiled by numba, and is not plain Python."""
+    """Return whether a function is compiled by numba rather than plain Python."""
     return isinstance(function, Dispatcher)
 
 
@@ -284,9 +284,9 @@ def compile_for(function: Any, types: tuple[Any, ...]) -> None:
 
 
 def build_of(function: Any) -> tuple[str, bool]:
-    """Identify a compiled kernel and its build.
+    """Return the name and build of a compiled kernel.
 
     Returns:
-        Name of the kernel, and whether it is the build for all CPU cores.
+        Name of the kernel, and whether it is the all-core build.
     """
     return function._cache.name, function._cache.parallel

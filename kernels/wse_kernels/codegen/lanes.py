@@ -45,7 +45,7 @@ def _array_on_stack(context: Any, builder: Any, kind: Any, capacity: int, length
     Args:
         context, builder: Numba target context and LLVM builder.
         kind: Numba type of the array.
-        capacity: Number of elements that memory is reserved for.
+        capacity: Number of elements for which memory is reserved.
         length: LLVM value of the array's length, at most ``capacity``.
     """
     array, element = context.make_array(kind)(context, builder), context.get_data_type(kind.dtype)
@@ -67,8 +67,8 @@ def _lane_choice() -> Any:
 def choose_lanes(choice: Any, values: Any, lane: int, done_value: Any) -> None:
     """Select the lanes that have the same value as a given lane, and mark them as done.
 
-    A lane is the place of one PE in a block of neighbouring PEs. Only the given lane and all later
-    ones are considered.
+    A lane is the position of one PE in a block of neighbouring PEs. Only the given lane and the
+    lanes after it are considered.
 
     Args:
         choice: Bit mask of the selected lanes, overwritten.
@@ -86,10 +86,10 @@ def choose_lanes(choice: Any, values: Any, lane: int, done_value: Any) -> None:
 
 
 def lanes_in(choice: Any, lanes: int) -> list[int]:
-    """Return the indices of the selected lanes (PEs of a block) in a bit mask.
+    """Return the indices of the lanes (PEs of a block) that a bit mask selects.
 
     Args:
-        choice: Bit mask, in words of one vector each. None selects all lanes.
+        choice: Bit mask, with one word per vector. None selects all lanes.
         lanes: Number of lanes.
     """
     return [lane for lane in range(lanes) if choice is None or int(choice[lane // WIDTH]) >> lane % WIDTH & 1]

@@ -34,7 +34,7 @@ ROUNDER_BITS = 0x4B400000
 class _Number:
     """Number or condition whose Python operators generate LLVM instructions.
 
-    A function of numbers can be called with it to translate the function to LLVM.
+    Calling a function of numbers with such objects translates the function to LLVM.
     """
 
     __array_ufunc__ = None  # makes numpy numbers defer to the operators of this class
@@ -171,11 +171,11 @@ def instructions_of(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]
 
 
 def plain(function: Callable[[Any], Any], results: int = 1) -> Any:
-    """Translate a Python function of one float32 to a numba function with exactly its operations.
+    """Translate a Python function of one float32 to a numba function with the same operations.
 
     Args:
         function: Plain Python function of a float32.
-        results: 1 if it returns a number, else the length of the tuple that it returns.
+        results: 1 if it returns a number, else the length of the returned tuple.
     """
     if config.DISABLE_JIT:
         return function

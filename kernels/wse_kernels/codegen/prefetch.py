@@ -42,13 +42,13 @@ def _fetch_compiled(typing_context: Any, view: Any, a: Any, block: Any) -> Any:
 
 
 def _fetch_segments(builder: Any, block: Any, operands: Any, length: Any) -> None:
-    """Generate code that prefetches the memory segments that are listed after a kernel's operands.
+    """Generate code that prefetches the memory segments listed after a kernel's operands.
 
     Args:
         builder: LLVM builder.
         block: Pointer to the first byte of the block of PEs to prefetch.
         operands, length: Pointer to the operand array, and its length. Each pair of words after
-            OPERAND_WORDS is the first byte and the number of bytes of a segment.
+            OPERAND_WORDS is a segment's first byte and its size in bytes.
     """
     with cgutils.for_range_slice(builder, word(OPERAND_WORDS), length, word(2), intp=WORD) as (at, _):
         first, size = (builder.load(builder.gep(operands, [builder.add(at, word(i))])) for i in (0, 1))

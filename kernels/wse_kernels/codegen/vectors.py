@@ -41,7 +41,7 @@ SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
 
 
 def splat(builder: Any, value: Any) -> Any:
-    """Generate an LLVM vector of WIDTH elements that all equal ``value``."""
+    """Generate an LLVM vector of WIDTH elements, all equal to ``value``."""
     single = builder.insert_element(
         ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined), value, ir.Constant(LANE, 0)
     )
@@ -58,25 +58,25 @@ def whole_mask(builder: Any, count: Any) -> Any:
 
 
 def rest_mask(builder: Any, count: Any) -> Any:
-    """Generate the mask of the last vector if ``count`` elements do not fill it.
+    """Generate the mask of the last vector if ``count`` elements do not fill it completely.
 
-    It selects the elements that remain after the whole vectors.
+    It selects the elements that remain after all full vectors.
     """
     return whole_mask(builder, builder.urem(count, word(WIDTH)))
 
 
 def min_lane(builder: Any, bytes_: Any) -> Any:
-    """Generate the minimum of the elements of a vector of unsigned bytes."""
+    """Generate code for the minimum element of a vector of unsigned bytes."""
     return _reduce_lanes(builder, "umin", bytes_)
 
 
 def max_lane(builder: Any, bytes_: Any) -> Any:
-    """Generate the maximum of the elements of a vector of unsigned bytes."""
+    """Generate code for the maximum element of a vector of unsigned bytes."""
     return _reduce_lanes(builder, "umax", bytes_)
 
 
 def _reduce_lanes(builder: Any, by: str, bytes_: Any) -> Any:
-    """Generate the reduction of a vector of unsigned bytes to one byte.
+    """Generate code that reduces a vector of unsigned bytes to one byte.
 
     Args:
         builder: LLVM builder.
@@ -94,7 +94,7 @@ def load_lanes(builder: Any, pointer: Any, mask: Any) -> Any:
     Args:
         builder: LLVM builder.
         pointer: Pointer to the first element.
-        mask: Elements to load; the others are 0. None to load all.
+        mask: Elements to load; all others become 0. None loads all elements.
     """
     kind = ir.VectorType(pointer.type.pointee, WIDTH)
     at, align = builder.bitcast(pointer, kind.as_pointer()), _bytes_of(pointer.type.pointee)
@@ -113,7 +113,7 @@ def store_lanes(builder: Any, value: Any, pointer: Any, mask: Any) -> None:
         builder: LLVM builder.
         value: The vector.
         pointer: Pointer to the first element in memory.
-        mask: Elements to store; the others keep their values. None to store all.
+        mask: Elements to store; all others keep their values. None stores all elements.
     """
     at, align = builder.bitcast(pointer, value.type.as_pointer()), _bytes_of(pointer.type.pointee)
     if mask is None:
@@ -125,10 +125,10 @@ def store_lanes(builder: Any, value: Any, pointer: Any, mask: Any) -> None:
 
 
 def transpose(builder: Any, vectors: list[Any]) -> list[Any]:
-    """Generate the transposition of sixteen vectors of sixteen elements.
+    """Generate code that transposes sixteen vectors of sixteen elements.
 
-    This takes four rounds, each of which interleaves the vectors of the first half with those of
-    the second.
+    This takes four rounds, each of which interleaves the first half of the vectors with the second
+    half.
     """
     half = WIDTH // 2
     low, high = (
@@ -162,6 +162,6 @@ def _bytes_of(element: Any) -> int:
 
 
 def _suffix(kind: Any) -> str:
-    """Return the suffix that LLVM appends to names of intrinsics for a vector type."""
+    """Return the suffix that LLVM appends to intrinsic names for a vector type."""
     element = kind.element
     return f"v{WIDTH}f32" if isinstance(element, ir.FloatType) else f"v{WIDTH}i{element.width}"

@@ -60,9 +60,9 @@ def _accumulate_compiled(
 class _CodeGenerator:
     """Generator of LLVM code that sums the values of a row or column of PEs, kept in registers.
 
-    `accumulate` calls the generated function, whose arguments are a pointer to the values of the
-    first PE, the list of steps, the distance in memory between two PEs, the number of values of
-    each PE, and the number of steps.
+    `accumulate` calls the generated function. Its arguments are a pointer to the first PE's values,
+    the list of steps, the memory distance between two PEs, the number of values per PE, and the
+    number of steps.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class _CodeGenerator:
     def run(self) -> None:
         """Generate the code that sums up to STRIP consecutive values of each PE over all PEs.
 
-        If there are STRIP values, all of them stay in registers at once. Fewer values are processed
-        one vector after another.
+        STRIP values are all kept in registers at once. Fewer values are processed one vector at a
+        time.
         """
         builder, count = self.builder, self.count
         is_whole = builder.icmp_signed("==", count, word(STRIP))
@@ -92,7 +92,7 @@ class _CodeGenerator:
     def _walk(self, first: Any, vectors: int, mask: Any) -> None:
         """Generate the loop that executes all steps on some vectors of values.
 
-        Each step names a kind of operation and one PE or, if it stores, a range of PEs:
+        Each step specifies an operation and one PE or, for a store, a range of PEs:
 
         1. Prefetch the values of a later step.
         2. If the step reads a PE, load its values, add them, or keep the maximum.
@@ -101,7 +101,7 @@ class _CodeGenerator:
         Args:
             first: Index of the first value.
             vectors: Number of vectors to process at once.
-            mask: LLVM mask of the values that exist, if the vector is incomplete; else None.
+            mask: LLVM mask of the valid values if the vector is incomplete, else None.
         """
         builder = self.builder
         sums = [cgutils.alloca_once(builder, SINGLES) for _ in range(vectors)]
@@ -138,8 +138,8 @@ class _CodeGenerator:
 
         Args:
             kind: LOAD to return ``value``, ACCUMULATE to add it to the sum, or KEEP_LARGER to
-                return the larger of both.
-            value: Value that was read from the PE of the step.
+                return the larger of the two.
+            value: Value read from the PE of the step.
             total: Pointer to the running sum.
         """
         builder = self.builder
@@ -164,7 +164,7 @@ class _CodeGenerator:
 
 
 def _accumulate(view: Any, program: Any, block: int, per_row: int, e: int, first: int, count: int) -> None:
-    """Sum values over a row or column of PEs by executing a list of steps, one value after another.
+    """Sum values over a row or column of PEs by executing a list of steps for each value in turn.
 
     This is the plain Python version of `accumulate`, used when Numba is disabled.
 
@@ -175,7 +175,7 @@ def _accumulate(view: Any, program: Any, block: int, per_row: int, e: int, first
         block: Block of PE 0.
         per_row: Number of blocks from one PE to the next.
         e: Address of the first value.
-        first, count: Index of the first value to sum, and number of values.
+        first, count: Index of the first value to sum, and the number of values.
     """
     lanes = view.shape[2]
     for value in range(first, first + count):

@@ -49,9 +49,9 @@ def _carry_compiled(
 class _CodeGenerator:
     """Generator of LLVM code that executes messages along a mesh row, with sums in registers.
 
-    `carry_words` calls the generated function, whose arguments are the transposed words of the PEs,
-    the table of messages, the number of PEs, the number of vectors of each PE, and the range of
-    messages to execute.
+    `carry_words` calls the generated function. Its arguments are the transposed words of the PEs,
+    the message table, the number of PEs, the number of vectors per PE, and the range of messages to
+    execute.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class _CodeGenerator:
             first_vector = end_vector
 
     def _carry(self, vector: Any, vectors: int) -> None:
-        """Generate the execution of all messages on ``vectors`` vectors of each PE.
+        """Generate code that executes all messages on ``vectors`` vectors of each PE.
 
-        The registers contain the words of one PE: the target of the last message if it added words,
-        else its source. For each message:
+        The registers contain the words of one PE: the target of the last message if that message
+        added words, else its source. For each message:
 
         1. Load the words of the source. This is not necessary if the registers already contain them
            or, for a sum, contain the words of the target.
@@ -127,7 +127,7 @@ class _CodeGenerator:
             bases: Pointers to each vector of PE 0.
             totals: Pointers to the sums, one for each vector.
             addend_pe: PE whose words are added.
-            target: PE that the sums are stored at.
+            target: PE at which the sums are stored.
         """
         builder, values = self.builder, []
         for base, total in zip(bases, totals, strict=True):
@@ -163,12 +163,12 @@ def _carry(words: Any, cols: int, count: int, messages: Any, first: int, end: in
     """Execute messages between PEs of a mesh row in plain Python. See `carry_words`.
 
     Args:
-        words: Words of the PEs, transposed: vector v of PE c is ``words[v * cols + c]``.
+        words: Transposed words of the PEs: vector v of PE c is ``words[v * cols + c]``.
         cols: Number of PEs.
-        count: Number of vectors of each PE.
+        count: Number of vectors per PE.
         messages: int32 [messages, 3] with source, target and arrival code of each message.
-        first, end: Range of the messages to execute.
-        view: Array whose element type the sums are rounded to.
+        first, end: Range of messages to execute.
+        view: Array whose element type determines how the sums are rounded.
     """
     for source, target, arrival in messages[first:end].tolist():
         for base in range(0, count * cols, cols):

@@ -18,8 +18,8 @@ class Elements(NamedTuple):
     """Position of consecutive elements in the SRAM of one PE.
 
     Attributes:
-        block, lane: Block (group of neighbouring PEs) that contains the PE, and index of the PE in
-            it.
+        block, lane: Block (group of neighbouring PEs) that contains the PE, and the PE's index in
+            the block.
         address: Address of the first element.
     """
 
@@ -32,15 +32,15 @@ class Elements(NamedTuple):
 def deliver(view: Any, source: Elements, target: Elements, n: int, arrival: int, rows: int, per_row: int) -> None:
     """Copy, add or compare ``n`` elements of one PE into another PE, in each of ``rows`` mesh rows.
 
-    Indices are converted to unsigned integers, so that numba generates no code for negative
-    indices.
+    Indices are converted to unsigned integers so that numba generates no code for negative indices.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        source, target: Elements of the sending PE and of the receiving PE, in the first row.
+        source, target: Elements of the sending and the receiving PE in the first row.
         n: Number of elements. It must be even for ARGMAX, which compares (value, index) pairs.
-        arrival: Arrival code, which says how the elements are combined with those of the target.
-        rows, per_row: Number of mesh rows, and blocks from one row to the next.
+        arrival: Arrival code, which specifies how the elements are combined with the target's
+            elements.
+        rows, per_row: Number of mesh rows, and number of blocks from one row to the next.
     """
     if arrival == ARGMAX:
         for e in range(0, n, 2):
@@ -73,7 +73,7 @@ def _take_larger_pair(view: Any, target: Elements, source: Elements) -> None:
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        target, source: Positions of the stored pair and of the received pair.
+        target, source: Positions of the stored and the received pair.
     """
     block, lane = np.uint64(target.block), np.uint64(target.lane)
     at, index = np.uint64(target.address), np.uint64(target.address + 1)
@@ -89,13 +89,13 @@ def _take_larger_pair(view: Any, target: Elements, source: Elements) -> None:
 def fill_lanes(
     view: Any, sender: int, lane: int, source: int, base: int, west: int, east: int, target: int, n: int
 ) -> None:
-    """Copy n elements of one PE to all PEs of the columns ``west`` to ``east`` of its mesh row.
+    """Copy n elements of one PE to all PEs in columns ``west`` to ``east`` of its mesh row.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
         sender, lane, source: Block and lane of the sending PE, and address of its elements.
         base: First block of the mesh row.
-        west, east: First and last column that receives the elements.
+        west, east: First and last column to receive the elements.
         target, n: Address at the receiving PEs; number of elements.
     """
     lanes = view.shape[2]
@@ -112,14 +112,15 @@ def fill_lanes(
 def deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: int, n: int, arrival: int) -> None:
     """Copy, add or compare ``n`` elements of every PE of a block into the PEs of another block.
 
-    The PE with a certain index in the block sends to the PE with the same index in the other block.
+    Each PE sends to the PE with the same index in the other block.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
         sender, source: Sending block, and address of its elements.
         receiver, target: Receiving block, and address there.
         n: Number of elements of each PE.
-        arrival: Arrival code, which says how the elements are combined with those of the receiver.
+        arrival: Arrival code, which specifies how the elements are combined with the receiver's
+            elements.
     """
     lanes = view.shape[2]
     if arrival == ARGMAX:

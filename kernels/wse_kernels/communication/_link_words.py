@@ -22,7 +22,7 @@ def count_column_words(links: Any, start: int, end: int, west: int, east: int, w
     The message is sent in each of the columns ``west`` to ``east`` - 1.
 
     Args:
-        links: Number of words on each link, ``[direction, row, col]``, which is added to.
+        links: Number of words on each link, ``[direction, row, col]``, incremented in place.
         start, end: Rows of the sender and of the receiver.
         west, east: First column, and column after the last one.
         words: Number of words of the message.

@@ -15,7 +15,7 @@ __all__ = ["add_rows", "copy_rows", "fetch_rows", "larger_of", "sums_of", "take_
 def sums_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
     """Generate LLVM code that adds two stored vectors.
 
-    The sums are rounded to float32 and then to the stored type.
+    The sums are rounded to float32 first and then to the stored type.
     """
     total = builder.fadd(widen_ir(builder, element_type, old), widen_ir(builder, element_type, new))
     return narrow_ir(builder, element_type, total)
@@ -27,7 +27,7 @@ def copies_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
 
 
 def larger_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
-    """Generate LLVM code for the elementwise maximum of two vectors of stored elements."""
+    """Generate LLVM code for the elementwise maximum of two stored vectors."""
     larger = builder.fcmp_ordered(">", widen_ir(builder, element_type, new), widen_ir(builder, element_type, old))
     return builder.select(larger, new, old)
 
@@ -35,7 +35,7 @@ def larger_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
 def _move_intrinsic(combine: Any) -> Any:
     """Return a numba function that replaces elements of a block of PEs by ``combine(old, new)``.
 
-    ``new`` are the elements of another block.
+    ``new`` stands for the elements of another block.
     """
 
     @intrinsic
@@ -57,18 +57,19 @@ def _move_intrinsic(combine: Any) -> Any:
 def _move_function(module: Any, pointer: Any, element_type: Any, combine: Any) -> Any:
     """Return an LLVM function that replaces contiguous elements by ``combine(old, new)``.
 
-    The LLVM function's arguments are pointers to the old and to the new elements, and their number.
+    The LLVM function's arguments are pointers to the old and the new elements, and the number of
+    elements.
 
     Args:
         module: LLVM module.
         pointer: LLVM type of a pointer to stored elements.
         element_type: Numba type of the elements.
-        combine: Function that generates the combination of an old and a new vector.
+        combine: Function that generates code to combine an old and a new vector.
     """
 
     def body(builder: Any, to: Any, origin: Any, count: Any) -> None:
         def move(first: Any, mask: Any) -> None:
-            """Generate the combination of the vectors that begin at element ``first``.
+            """Generate code that combines the vectors beginning at element ``first``.
 
             ``mask`` selects the elements that exist, or is None if all do.
             """
@@ -103,7 +104,7 @@ def _fetch_compiled(typing_context: Any, view: Any, block: Any, e: Any, n: Any) 
 def _move_loop(combine: Any) -> Any:
     """Return a plain Python function that replaces elements of a block by ``combine(old, new)``.
 
-    ``new`` are the elements of another block of PEs.
+    ``new`` stands for the elements of another block of PEs.
     """
 
     def move(view: Any, receiver: int, target: int, sender: int, source: int, n: int) -> None:

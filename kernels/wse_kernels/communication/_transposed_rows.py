@@ -88,7 +88,8 @@ def transpose_in_block(builder: Any, place: Any, first: Any, step: Any, row_stri
         builder: LLVM builder.
         place: Pointer to the first transposed vector.
         first: Pointer to the first row in SRAM.
-        step, row_stride: Elements between two transposed vectors; elements between two rows.
+        step, row_stride: Distances between two transposed vectors and between two rows, in
+            elements.
         rows: Number of rows, at most 16.
         lanes: Number of elements that remain in a row. Only the first 16 are copied.
     """
@@ -112,7 +113,8 @@ def transpose_back_block(
         builder: LLVM builder.
         place: Pointer to the first transposed vector.
         first: Pointer to the first row in SRAM.
-        step, row_stride: Elements between two transposed vectors; elements between two rows.
+        step, row_stride: Distances between two transposed vectors and between two rows, in
+            elements.
         rows: Number of rows, at most 16.
         lanes: Number of elements that remain in a row. Only the first 16 are copied.
     """

@@ -40,7 +40,7 @@ def _words_of_pes_compiled(typing_context: Any, cols: Any) -> Any:
 
 
 def _place(context: Any, builder: Any, words: Any, value: Any, col: Any) -> Any:
-    """Return a pointer to the words of PE ``col`` in an array ``[PE, word]``, as a vector.
+    """Return a vector pointer to the words of PE ``col`` in an array ``[PE, word]``.
 
     Args:
         context, builder: Numba target context and LLVM builder.

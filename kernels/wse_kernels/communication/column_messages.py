@@ -21,21 +21,21 @@ MAX_PIECES = 8
 def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Execute messages between the PEs of each mesh column.
 
-    The work is divided over CPU cores in one of two ways:
+    The work is divided among CPU cores in one of two ways:
 
-    - If the messages are sent from and received at addresses that do not overlap, each core has
-      some mesh rows: the same rows as in other kernels, so that their data are in its caches. Every
+    - If the source and target addresses of the messages do not overlap, each core handles some mesh
+      rows: the same rows as in other kernels, so that their data are in the core's caches. Every
       core then goes through all messages.
-    - Otherwise, each core has some of the elements.
+    - Otherwise, each core handles some of the elements.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
         messages: int32 ``[m, 5]``: source row, target row, arrival code, first element, number of
             elements.
-        first: Index of the first message of each list of messages, and the end of the last list.
+        first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each column executes.
-        a: Operands 0 to 5 of `along_rows`. 6 is 1 if columns execute different lists, or 0 if all
-            of them execute list ``variant[0]``. 7 is the number of columns.
+        a: Operands 0 to 5 of `along_rows`. Operand 6 is 1 if columns execute different lists, or 0
+            if all columns execute list ``variant[0]``. Operand 7 is the number of columns.
     """
     per_row, n, by_column, rows = a[2], a[5], a[6], view.shape[0] // a[2]
     are_apart = by_column == 0 and (a[3] + n <= a[4] or a[4] + n <= a[3])
@@ -68,12 +68,12 @@ def _carry_in_block(
     low: int,
     high: int,
 ) -> None:
-    """Execute all messages in the columns of one block, as far as they arrive in certain rows.
+    """Execute the messages in the columns of one block that arrive in certain rows.
 
     Args:
         view, messages, first, variant, a: Arguments of `along_columns`.
         column_block: Index of the block of neighbouring PEs within a row.
-        north, south: First row whose PEs receive, and the row after the last one.
+        north, south: First receiving row, and the row after the last one.
         low, high: First element to transfer, and the index after the last one.
     """
     per_row, source, target, last = a[2], a[3], a[4], first[variant[0] + 1]
@@ -98,7 +98,7 @@ def _carry_in_block(
 
 @helper_function
 def _carry_in_column(view: Any, messages: Any, first: Any, variant: Any, a: Any, col: int) -> None:
-    """Execute the messages of one mesh column, which may differ from those of neighbouring columns.
+    """Execute the messages of one mesh column, which may differ from those of its neighbours.
 
     Args:
         view, messages, first, variant, a: Arguments of `along_columns`.
@@ -129,10 +129,10 @@ def along_columns_counted(
 
     Args:
         view, count_view: SRAM with the elements, and its float32 view with the counts.
-        links: Number of words on each link, ``[direction, row, col]``, which is added to.
+        links: Number of words on each link, ``[direction, row, col]``, incremented in place.
         messages: int32 ``[m, 3]``: source row, target row, arrival code.
-        first: Index of the first message of each list of messages, and the end of the last list.
-        variant: Index of the list that all columns execute, as its first element.
+        first: Index of the first message in each message list, and the end of the last list.
+        variant: Array whose first element is the index of the list that all columns execute.
         a: Operands 0 to 4 and 7 of `along_columns`; 5 elements per unit of the count, 8 bytes per
             element, 9 address of the count, 10 maximum count, 11 elements of a message with count
             0.

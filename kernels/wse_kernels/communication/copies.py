@@ -11,14 +11,14 @@ from wse_kernels.communication._link_words import EAST, NORTH, WEST, count_colum
 def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:
     """Move the oldest KV-cache entry of a row one row up, wherever ``ctl`` says so (words 5 and 6).
 
-    Word 5 of a row is the slot that it passes up, or -1. Word 6 of the row above is the slot that
-    receives the entry. Rows are processed from north to south, so a slot is passed on before it is
-    overwritten.
+    Word 5 of a row is the slot that the row passes up, or -1. Word 6 of the row above is the slot
+    that receives the entry. Rows are processed from north to south, so each slot is passed on
+    before it is overwritten.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        links: Number of words on each link, ``[direction, row, col]``, which is added to.
-        ctl: Counters of each row, ``[row, word]``.
+        links: Number of words on each link, ``[direction, row, col]``, incremented in place.
+        ctl: Per-row counters, ``[row, word]``.
         a: Operands: 0 rows, 1 blocks per row, 2 cache address, 3 elements per entry, 4 words per
             entry, 5 columns.
     """

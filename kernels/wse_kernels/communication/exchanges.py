@@ -24,8 +24,8 @@ def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
         runs: int32 ``[run, 3]``: (shift, first column, end column).
-        first: Index of the first run of each exchange, and the end of the runs of the last one.
-        chosen: uint8 ``[run, column]``, not 0 for columns that receive.
+        first: Index of the first run of each exchange, and the end of the last exchange's runs.
+        chosen: uint8 ``[run, column]``, nonzero for columns that receive.
         variant: Index of the exchange that each mesh row executes.
         a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
             elements.
@@ -46,12 +46,14 @@ def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: 
 def exchange_along_columns(view: Any, sources: Any, chosen: Any, a: Any) -> None:
     """Move elements between PEs of each mesh column. A PE receives from at most one other PE.
 
-    Columns may execute different exchanges, which are the first axis of ``sources`` and ``chosen``.
+    Columns may execute different exchanges. The exchange is the first axis of ``sources`` and
+    ``chosen``.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        sources: int32 ``[exchange, row]``: the row whose elements a row receives, or -1 for none.
-        chosen: uint8 ``[exchange, column]``, not 0 for columns that execute the exchange.
+        sources: int32 ``[exchange, row]``: the row from which each row receives elements, or -1 if
+            there is none.
+        chosen: uint8 ``[exchange, column]``, nonzero for columns that execute the exchange.
         a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
             elements, 7 columns.
     """

@@ -51,7 +51,7 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
         view: SRAM of the region, ``[block, address, lane]``.
         messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
             elements.
-        first: Index of the first message of each list of messages, and the end of the last list.
+        first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each row executes.
         a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
             elements per PE. 8 is 1 if every row ends with multicasts that overwrite all PEs with
@@ -96,11 +96,11 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
 
 
 class _Run(NamedTuple):
-    """Consecutive messages that compute sums along a mesh row, with the multicasts after them.
+    """Consecutive messages that compute sums along a mesh row, and the multicasts that follow them.
 
     Attributes:
         begin, end: First message, and index after the last message.
-        west, columns: First column that takes part, and number of columns.
+        west, columns: First participating column, and number of columns.
     """
 
     begin: int | np.int64
@@ -114,7 +114,7 @@ class _MeshRows(NamedTuple):
 
     Attributes:
         base: First block (group of neighbouring PEs) of the first row.
-        per_row: Blocks per row.
+        per_row: Number of blocks per row.
         rows: Number of rows.
     """
 
@@ -125,7 +125,7 @@ class _MeshRows(NamedTuple):
 
 @helper_function
 def _run_of_sums(messages: Any, begin: Any, end: Any) -> Any:
-    """Return the longest run of sums (with multicasts after them) that starts at message ``begin``.
+    """Return the longest run of sums, with trailing multicasts, that starts at message ``begin``.
 
     The run ends before message ``end`` and may be empty.
     """
@@ -153,9 +153,9 @@ def _sums_on_transposed_rows(
         transposed: Scratch array from `transposed_values`.
         view, mesh_rows: SRAM; rows that execute the messages.
         messages, run: All messages; range of the messages to execute.
-        address, n: Address of the elements, and their number.
-        fills: 1 if multicasts will overwrite all PEs of the run. Then only the sums that are
-            multicast are written back.
+        address, n: Address and number of the elements.
+        fills: 1 if multicasts will overwrite all PEs of the run. In this case, only the sums that
+            are multicast are written back.
     """
     base, per_row, rows = mesh_rows
     i, end_message, west, columns = run
@@ -203,8 +203,8 @@ def _carry_along_rows(
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
         base, per_row, rows: First block of the first row; blocks per row; number of rows.
-        messages, i: Table of messages, as in `along_rows`; index of the message.
-        source, target: Addresses of the first element at the sender and at the receiver.
+        messages, i: Message table (see `along_rows`); index of the message.
+        source, target: Addresses of the first element at the sender and the receiver.
     """
     start, end, arrival, lanes = messages[i, 0], messages[i, 1], messages[i, 2], view.shape[2]
     source, target, n = source + messages[i, 3], target + messages[i, 3], messages[i, 4]

@@ -18,15 +18,15 @@ NEAR_PES = 384
 
 
 def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
-    """Execute messages along mesh rows that are sent and received at the same address.
+    """Execute messages along mesh rows whose source and target addresses are the same.
 
-    Messages are sums, copies and multicasts of all elements. They are executed on transposed words,
-    so that the words of a PE are contiguous. A block has at least WIDTH PEs.
+    The messages are sums, copies and multicasts of all elements. They are executed on transposed
+    words, so that the words of each PE are contiguous. A block has at least WIDTH PEs.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
         messages: int32 ``[m, 3]``: source PE, target PE, arrival code.
-        first: Index of the first message of each list of messages, and the end of the last list.
+        first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each row executes.
         a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 address, 5 elements.
     """
@@ -51,7 +51,7 @@ def _exchange_words(view: Any, base: int, blocks: int, e: int, end: int, words: 
 
     Args:
         view, base, blocks: SRAM; first block of the row; blocks per row.
-        e, end: Address of the first element, and end of the valid elements.
+        e, end: Address of the first element, and the end of the valid elements.
         words: Transposed elements.
         place: Index in ``words`` of the vector of the first PE.
         read: 1 to read from SRAM, 0 to write to SRAM.

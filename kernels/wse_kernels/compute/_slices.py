@@ -10,8 +10,8 @@ def slice_of_place(place, length, groups, n):
     """Return the range of elements that one PE of a row or column computes for its group.
 
     The ``length`` PEs form ``groups`` groups of neighbours: group i starts at PE i * length //
-    groups. The PEs of a group divide the ``n`` elements among them: PE s of z starts at element s *
-    n // z.
+    groups. The PEs of a group divide the ``n`` elements among themselves: PE s of z starts at
+    element s * n // z.
 
     Args:
         place: Index of the PE in the row or column.
@@ -20,7 +20,7 @@ def slice_of_place(place, length, groups, n):
         n: Number of elements to divide within each group.
 
     Returns:
-        First element, and the index after the last element.
+        Index of the first element, and the index after the last element.
     """
     group = ((place + 1) * groups - 1) // length
     start, end = group * length // groups, (group + 1) * length // groups
@@ -31,14 +31,14 @@ def slice_of_place(place, length, groups, n):
 def group_of_column(col, columns, groups):
     """Divide columns into groups of neighbours, and return the group of one column.
 
-    Sizes of groups differ by at most one, and the larger groups come first.
+    Group sizes differ by at most one, and the larger groups come first.
 
     Args:
         col: Index of the column.
         columns, groups: Number of columns; number of groups.
 
     Returns:
-        Index of the group, index of its first column, and number of its columns.
+        Index of the group, index of its first column, and its number of columns.
     """
     size, larger = columns // groups, columns % groups
     group = col // (size + 1)

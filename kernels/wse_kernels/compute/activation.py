@@ -30,16 +30,16 @@ def activate(block, act, acc, x, out, M, n, activation: ActivationFunction):
     activation type. ``ACTIVATIONS[function]`` selects f:
 
     - silu: x * sigmoid(x) (arXiv 1702.03118)
-    - gelu_tanh, gelu: x times the normal distribution function, by tanh or by erf (arXiv
-      1606.08415)
+    - gelu_tanh, gelu: x times the normal distribution function, computed with tanh or with erf
+      (arXiv 1606.08415)
     - clamped_silu: x * sigmoid(1.702 x), where x is at most the limit. The factor is 1 + up, with
       up clamped to [-limit, limit] (github.com/openai/gpt-oss, swiglu).
 
     Args:
-        block, act, acc: Index of the block of PEs, and views of their SRAM.
+        block, act, acc: Index of the block of PEs, and its SRAM views.
         x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n] in the activation type.
-        M, n: Tokens; features.
+        M, n: Numbers of tokens and features.
         activation: Activation function.
     """
     for m in range(M):
@@ -51,15 +51,15 @@ def activate_share(place: Place, act, acc, x, out, M, n, activation: ActivationF
     """Apply `activate` to the features that this PE computes, and set the other features to 0.
 
     All PEs of a column have the same inputs. They form groups of neighbours, and the PEs of a group
-    divide the features among them.
+    divide the features among themselves.
 
     Args:
-        place, act, acc: Position of the block of PEs, and views of their SRAM.
+        place, act, acc: Position of the block of PEs, and its SRAM views.
         x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n], followed by the padding, in the activation type.
-        M, n: Tokens, a multiple of ``shared_tokens``; features.
+        M, n: Number of tokens, a multiple of ``shared_tokens``; number of features.
         activation: Activation function.
-        division: Groups of PEs that divide the features, and number of zeros to append.
+        division: Groups of PEs that divide the features, and the number of zeros to append.
     """
     block, (length, groups, shared_tokens, padding) = place.block, division
     slice_begin, slice_end = slice_of_place(place.row, length, groups, shared_tokens * n)
@@ -80,7 +80,7 @@ def _activate(block, act, acc, gate, up, out, first, last, activation):
     All functions except gelu have the form x * sigmoid(argument), so they share one loop.
 
     Args:
-        block, act, acc: Index of the block of PEs, and views of their SRAM.
+        block, act, acc: Index of the block of PEs, and its SRAM views.
         gate, up, out: Addresses of the token's gate and up projections, and of its results.
         first, last: Features to compute.
         activation: Activation function.

@@ -14,7 +14,7 @@ def residual_add(block, act, acc, x, addend, n):
     The addend is rounded from the accumulator type to the activation type before the addition.
 
     Args:
-        block, act, acc: Index of the block of PEs, and views of their SRAM.
+        block, act, acc: Index of the block of PEs, and its SRAM views.
         x: Address of the residual stream [n] in the activation type, changed in place.
         addend: Address of the sums [n] in the accumulator type.
         n: Number of elements.
@@ -28,12 +28,12 @@ def residual_add(block, act, acc, x, addend, n):
 
 
 def add(block, act, x, addend, n):
-    """Add one vector of activations to another in place: x[n] += addend[n].
+    """Add one activation vector to another in place: x[n] += addend[n].
 
     Args:
-        block, act: Index of the block of PEs, and the activation view of their SRAM.
+        block, act: Index of the block of PEs, and its activation view of SRAM.
         x: Address of the vector [n], changed in place.
-        addend: Address of the vector [n] that is added.
+        addend: Address of the vector [n] to add.
         n: Number of elements.
     """
     lanes = act.shape[2]
@@ -47,10 +47,10 @@ def add_bias(block, wgt, acc, x, bias, M, n):
     """Add a bias to each token's sums in place: x[M, n] += bias[n].
 
     Args:
-        block, wgt, acc: Index of the block of PEs, and views of their SRAM.
+        block, wgt, acc: Index of the block of PEs, and its SRAM views.
         x: Address of the sums [M, n] in the accumulator type, changed in place.
         bias: Address of the bias [n] in the weight type.
-        M, n: Tokens; features.
+        M, n: Numbers of tokens and features.
     """
     lanes = acc.shape[2]
     for e in range(M * n):
@@ -63,7 +63,7 @@ def scale(block, acc, x, n, factor_pico):
     """Multiply sums in the accumulator type by a constant in place: x[n] *= factor_pico * 1e-12.
 
     Args:
-        block, acc: Index of the block of PEs, and the accumulator view of their SRAM.
+        block, acc: Index of the block of PEs, and its accumulator view of SRAM.
         x: Address of the vector [n], changed in place.
         n: Number of elements.
         factor_pico: Factor in units of 1e-12.
@@ -79,7 +79,7 @@ def store(block, act, acc, out, x, n):
     """Convert sums from the accumulator type to the activation type: out[n] = x[n].
 
     Args:
-        block, act, acc: Index of the block of PEs, and views of their SRAM.
+        block, act, acc: Index of the block of PEs, and its SRAM views.
         out: Address of the results [n] in the activation type.
         x: Address of the vector [n] in the accumulator type.
         n: Number of elements.
@@ -91,21 +91,21 @@ def store_part(block, act, acc, out, x, M, n, stride):
     """Convert the first ``n`` sums of each row to the activation type: out[M, n] = x[M, :n].
 
     Args:
-        block, act, acc: Index of the block of PEs, and views of their SRAM.
+        block, act, acc: Index of the block of PEs, and its SRAM views.
         out: Address of the results [M, n] in the activation type.
         x: Address of the first row in the accumulator type.
-        M, n: Rows; elements of a row to convert.
-        stride: Elements from one row of ``x`` to the next.
+        M, n: Number of rows, and number of elements to convert in each row.
+        stride: Distance from one row of ``x`` to the next, in elements.
     """
     for m in range(M):
         convert_elements(act, acc, block, out + m * n, x + m * stride, n)
 
 
 def clear(block, act, out, n):
-    """Set a vector of activations to zero: out[n] = 0.
+    """Set an activation vector to zero: out[n] = 0.
 
     Args:
-        block, act: Index of the block of PEs, and the activation view of their SRAM.
+        block, act: Index of the block of PEs, and its activation view of SRAM.
         out: Address of the vector [n].
         n: Number of elements.
     """
@@ -113,11 +113,11 @@ def clear(block, act, out, n):
 
 
 def copy(block, act, out, x, n):
-    """Copy a vector of activations: out[n] = x[n].
+    """Copy an activation vector: out[n] = x[n].
 
     Args:
-        block, act: Index of the block of PEs, and the activation view of their SRAM.
-        out, x: Addresses of the copy [n] and of the vector [n].
+        block, act: Index of the block of PEs, and its activation view of SRAM.
+        out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
     copy_elements(act, block, out, x, n)
@@ -127,8 +127,8 @@ def copy_statistics(block, f32, out, x, n):
     """Copy a float32 vector: out[n] = x[n].
 
     Args:
-        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
-        out, x: Addresses of the copy [n] and of the vector [n].
+        block, f32: Index of the block of PEs, and its float32 view of SRAM.
+        out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
     copy_elements(f32, block, out, x, n)
@@ -138,9 +138,9 @@ def add_statistics(block, f32, x, addend, n):
     """Add one float32 vector to another in place: x[n] += addend[n].
 
     Args:
-        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
+        block, f32: Index of the block of PEs, and its float32 view of SRAM.
         x: Address of the vector [n], changed in place.
-        addend: Address of the vector [n] that is added.
+        addend: Address of the vector [n] to add.
         n: Number of elements.
     """
     lanes = f32.shape[2]
@@ -153,7 +153,7 @@ def store_statistics(block, act, f32, out, x, n):
     """Convert a float32 vector to the activation type: out[n] = x[n].
 
     Args:
-        block, act, f32: Index of the block of PEs, and views of their SRAM.
+        block, act, f32: Index of the block of PEs, and its SRAM views.
         out: Address of the results [n] in the activation type.
         x: Address of the float32 vector [n].
         n: Number of elements.
@@ -162,10 +162,10 @@ def store_statistics(block, act, f32, out, x, n):
 
 
 def load_statistics(block, act, f32, out, x, n):
-    """Convert a vector of activations to float32: out[n] = x[n].
+    """Convert an activation vector to float32: out[n] = x[n].
 
     Args:
-        block, act, f32: Index of the block of PEs, and views of their SRAM.
+        block, act, f32: Index of the block of PEs, and its SRAM views.
         out: Address of the float32 results [n].
         x: Address of the vector [n] in the activation type.
         n: Number of elements.
@@ -174,21 +174,21 @@ def load_statistics(block, act, f32, out, x, n):
 
 
 def copy_weights(block, wgt, out, x, n):
-    """Copy a vector of weights: out[n] = x[n].
+    """Copy a weight vector: out[n] = x[n].
 
     Args:
-        block, wgt: Index of the block of PEs, and the weight view of their SRAM.
-        out, x: Addresses of the copy [n] and of the vector [n].
+        block, wgt: Index of the block of PEs, and its weight view of SRAM.
+        out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
     copy_elements(wgt, block, out, x, n)
 
 
 def soft_cap(block, acc, x, n, scale_pico, cap_pico):
-    """Limit values smoothly to a cap in place: x[n] = cap * tanh(scale * x[n] / cap).
+    """Apply a smooth cap to values in place: x[n] = cap * tanh(scale * x[n] / cap).
 
     Args:
-        block, acc: Index of the block of PEs, and the accumulator view of their SRAM.
+        block, acc: Index of the block of PEs, and its accumulator view of SRAM.
         x: Address of the vector [n] in the accumulator type, changed in place.
         n: Number of elements.
         scale_pico, cap_pico: Scale and cap in units of 1e-12.

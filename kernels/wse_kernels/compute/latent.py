@@ -24,12 +24,12 @@ def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
     The other heads become zero, so that a sum over the rows yields all heads.
 
     Args:
-        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        block, acc, f32: Index of the block of PEs, and its SRAM views.
         x: Address of the row's heads [M, Hl, n] in the accumulator type.
-        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
-            for padding.
+        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
+            padding.
         out: Address of all heads [M, H, n] in the accumulator type.
-        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
+        M, H, Hl, n: Numbers of tokens, heads in total, heads of the row, and features per head.
     """
     lanes = acc.shape[2]
     clear_rows(acc, block, out, M * H * n)
@@ -51,12 +51,12 @@ def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
     become zero. Ordinals count from 1, and 0 means padding.
 
     Args:
-        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        block, acc, f32: Index of the block of PEs, and its SRAM views.
         at: Addresses of the row's features x[M, Hl, K], of the tables of ordinals, and of the
             column's features out[M, H, n].
-        M, H, Hl: Tokens; all heads; heads of the row.
-        K, n: Features of the row; features of the column.
-        stride: Elements from one token to the next in ``x``.
+        M, H, Hl: Numbers of tokens, heads in total, and heads of the row.
+        K, n: Numbers of features of the row and of the column.
+        stride: Distance from one token to the next in ``x``, in elements.
     """
     x, heads, first, feature_ordinals, out = at
     lanes = acc.shape[2]
@@ -76,18 +76,18 @@ def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
 
 
 def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
-    """Copy the rotated features that this mesh row has and this column needs.
+    """Copy the rotated features that are stored in this mesh row and needed by this column.
 
-    The features x[Hl, K] of the row are copied to out[Hl, n]. Features that the row does not have
+    The features x[Hl, K] of the row are copied to out[Hl, n]. Features that the row does not store
     become zero. Ordinals count from 1, and 0 means padding.
 
     Args:
-        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        block, acc, f32: Index of the block of PEs, and its SRAM views.
         x: Address of the features of the row's heads [Hl, K] in the accumulator type.
         first: Address of the float32 ordinal of the first of the row's K features.
-        feature_ordinals: Address of float32 [n], the ordinals of the column's features.
-        out: Address of the features for the column [Hl, n] in the accumulator type.
-        Hl, K, n: Heads of the row; features of the row; features of the column.
+        feature_ordinals: Address of the float32 ordinals [n] of the column's features.
+        out: Address of the column's features [Hl, n] in the accumulator type.
+        Hl, K, n: Numbers of heads of the row, features of the row, and features of the column.
     """
     lanes = acc.shape[2]
     clear_rows(acc, block, out, Hl * n)
@@ -107,12 +107,12 @@ def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
     in ``out`` keep their values.
 
     Args:
-        block, act, acc, f32: Index of the block of PEs, and views of their SRAM.
+        block, act, acc, f32: Index of the block of PEs, and its SRAM views.
         x: Address of the row's heads [Hl, n] in the activation type.
-        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
-            for padding.
+        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
+            padding.
         out: Address of all heads [H, n] in the accumulator type.
-        H, Hl, n: All heads; heads of the row; features per head.
+        H, Hl, n: Numbers of heads in total, heads of the row, and features per head.
     """
     lanes = act.shape[2]
     for i in range(Hl):
@@ -125,17 +125,17 @@ def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
 
 
 def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
-    """Copy the heads of this mesh row from x[M, H, n] to out[Hl, M, n], one after another.
+    """Copy the heads of this mesh row from x[M, H, n] to out[Hl, M, n] in order.
 
-    Heads that are padding become zero.
+    Padding heads become zero.
 
     Args:
-        block, act, f32: Index of the block of PEs, and views of their SRAM.
+        block, act, f32: Index of the block of PEs, and its SRAM views.
         x: Address of all heads [M, H, n] in the activation type.
         out: Address of the row's heads [Hl, M, n] in the activation type.
-        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
-            for padding.
-        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
+        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
+            padding.
+        M, H, Hl, n: Numbers of tokens, heads in total, heads of the row, and features per head.
     """
     lanes = act.shape[2]
     for i in range(Hl):
@@ -149,19 +149,19 @@ def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
 
 
 def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
-    """Divide the attention outputs of this mesh row's heads by their softmax sums.
+    """Divide the attention outputs of this row's heads by their softmax sums.
 
     out[i, M, n] = x[M, h, n] / sums[M, h], where h is the index of the row's head i among all
     heads. Results are zero for padding and wherever the sum is not positive.
 
     Args:
-        block, act, acc, f32: Index of the block of PEs, and views of their SRAM.
+        block, act, acc, f32: Index of the block of PEs, and its SRAM views.
         x: Address of the outputs [M, H, n] in the accumulator type.
         sums: Address of the float32 softmax sums [M, H].
-        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
-            for padding.
+        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
+            padding.
         out: Address of the activations [Hl, M, n].
-        shape: M tokens, H heads in all, Hl heads of the row, n features.
+        shape: M tokens, H heads in total, Hl heads of the row, n features.
     """
     M, H, Hl, n = shape
     lanes = act.shape[2]
@@ -177,20 +177,19 @@ def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
 
 
 def turn_block(place: Place, act, acc, x, out, M, K, N, first_col, to_rows):
-    """Keep the elements of a vector that belong both to this PE's row and to its column.
+    """Keep the vector elements that belong to both the row and the column of this PE.
 
-    The vector is divided into blocks of K elements along one axis of the mesh, and is to be divided
-    into blocks of N along the other. Elements of the result that the PE does not have become zero,
-    so a sum along the old axis completes the vector.
+    The vector is divided into blocks of K elements along one mesh axis and will be divided into
+    blocks of N along the other. Elements of the result that the PE does not store become zero, so a
+    sum along the old axis completes the vector.
 
     Args:
-        place, act, acc: Position of the block of PEs, and views of their SRAM.
+        place, act, acc: Position of the block of PEs, and its SRAM views.
         x: Address of the PE's old block of the vector [M, K] in the activation type.
         out: Address of its new block [M, N] in the accumulator type.
-        M, K, N: Tokens; elements of the old block; elements of the new block.
+        M, K, N: Numbers of tokens, elements of the old block, and elements of the new block.
         first_col: First mesh column that has a block.
-        to_rows: 1 if the vector changes from blocks per column to blocks per row, 0 for the
-            opposite.
+        to_rows: 1 to convert from blocks per column to blocks per row, 0 for the opposite.
     """
     block, row, first_lane_col = place
     lanes = act.shape[2]

@@ -37,7 +37,7 @@ def matmul(block, act, wgt, acc, x, w, out, shape: ProductShape, strides: Produc
     """Multiply a chunk of tokens by a tile of weights: out[M, N] = x[M, K] @ w[K, N].
 
     Args:
-        block, act, wgt, acc: Index of the block of PEs, and views of their SRAM.
+        block, act, wgt, acc: Index of the block of PEs, and its SRAM views.
         x: Address of the activations [M, K].
         w: Address of the weights [K, N].
         out: Address of the sums [M, N] in the accumulator type.
@@ -53,7 +53,7 @@ def matmul_act(block, act, acc, x, w, out, shape: ProductShape, strides: Product
     """Multiply activations by a tile of other activations: out[M, N] = x[M, K] @ w[K, N].
 
     Args:
-        block, act, acc: Index of the block of PEs, and views of their SRAM.
+        block, act, acc: Index of the block of PEs, and its SRAM views.
         x, w: Addresses of the activations [M, K] and [K, N].
         out: Address of the sums [M, N] in the accumulator type.
         shape: M tokens, K inputs, N outputs.
@@ -67,10 +67,10 @@ def matmul_act(block, act, acc, x, w, out, shape: ProductShape, strides: Product
 def gemv(block, act, wgt, acc, x, w, out, shape: ProductShape, strides: ProductStrides):
     """Multiply tokens by a tile of weights, one token at a time: out[M, N] = x[M, K] @ w[K, N].
 
-    `matmul` computes the same and reads the weights once for several tokens.
+    `matmul` computes the same result but reads the weights once for several tokens.
 
     Args:
-        block, act, wgt, acc: Index of the block of PEs, and views of their SRAM.
+        block, act, wgt, acc: Index of the block of PEs, and its SRAM views.
         x: Address of the activations [M, K].
         w: Address of the weights [K, N].
         out: Address of the sums [M, N] in the accumulator type, always overwritten.
@@ -87,10 +87,10 @@ def matmul_int8(block, act, wgt, acc, raw, at: CodedTensors, shape: ProductShape
     """Multiply activations by int8 weights: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
     Args:
-        block, act, wgt, acc, raw: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
+        block, act, wgt, acc, raw: Index of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     _multiply_scaled((acc, act, wgt, raw), block, at, shape, INT8)
 
@@ -99,10 +99,10 @@ def matmul_fp8(block, act, wgt, acc, raw, at: CodedTensors, shape: ProductShape,
     """Multiply activations by FP8 (e4m3) weights: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
     Args:
-        block, act, wgt, acc, raw: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
+        block, act, wgt, acc, raw: Index of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     _multiply_scaled((acc, act, wgt, raw), block, at, shape, FP8)
 
@@ -115,10 +115,10 @@ def _multiply_scaled(views, block, at, shape, coding):
 
     Args:
         views: Views of SRAM: acc, act, wgt and raw.
-        block: Index of the block of PEs in the views.
+        block: Index of the block of PEs in these views.
         at: Addresses of the operands, a `CodedTensors`.
         shape: M tokens, K inputs, N outputs.
-        coding: Number of the format of the weights: INT8 or FP8.
+        coding: Number that identifies the weight format: INT8 or FP8.
     """
     M, K, N = shape
     acc, _, wgt, _ = views
@@ -134,12 +134,12 @@ def matmul_int4(block, act, wgt, acc, raw, at: Int4Tensors, shape: ProductShape,
     out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
 
     Args:
-        block, act, wgt, acc, raw: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
+        block, act, wgt, acc, raw: Index of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
         G: Number of groups of rows that share scales.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     M, K, N = shape
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, N, N, G, N)
@@ -152,12 +152,12 @@ def matmul_mxfp4(block, act, acc, raw, at: Mxfp4Tensors, shape: ProductShape, G,
     out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
 
     Args:
-        block, act, acc, raw: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
+        block, act, acc, raw: Index of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
         G: Number of groups of rows that share scales.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     M, K, N = shape
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, N, N, G, N)
@@ -168,15 +168,15 @@ def matmul_fp8_blocks(block, act, acc, f32, raw, at: BlockScaledTensors, shape: 
     """Multiply activations by FP8 (e4m3) weights with block scales.
 
     out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]). The outputs are divided into B
-    blocks of neighbours that share a scale.
+    blocks of neighbouring outputs that share a scale.
 
     Args:
-        block, act, acc, f32, raw: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B] and
-            sums out[M, N].
+        block, act, acc, f32, raw: Index of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B]
+            and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
-        G, B: Groups of rows, and blocks of outputs, that share scales.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        G, B: Numbers of row groups and of output blocks that share scales.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     M, K, N = shape
     tile = CodeTile(at.w, at.groups, at.widths, at.scale, K, N, N, B, G, B)

@@ -29,7 +29,8 @@ def normal_numbers(values: Any, key: Any, first: Any, mean: Any, factor: Any) ->
         values: float32 ``[n]``, overwritten.
         key: uint64 that selects the stream of random words.
         first: uint64 position of the first number in the stream.
-        mean, factor: float32 mean of the numbers, and scale of their deviation.
+        mean, factor: float32 mean of the numbers, and the factor that scales their deviation from
+            it.
     """
     for i in range(len(values)):
         bits = key + (first + np.uint64(i) + np.uint64(1)) * STEP

@@ -23,14 +23,14 @@ def rope(place: Place, act, acc, f32, ctl, x, frequency, at: QueryKeyValue, shap
     - R features of a head, and all values, are only rounded to the activation type.
 
     Args:
-        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
-            per row.
+        place, act, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
+            counters.
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
         at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
         shape: M tokens, Hq query heads, Hk key heads, F features, R rotated features.
-        turns: Whether the cosines and sines are already computed, and their factor.
+        turns: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     M, Hq, Hk, F, R = shape
     block, width, lanes = place.block, (Hq + 2 * Hk) * F, act.shape[2]
@@ -53,13 +53,13 @@ def rotate(place: Place, act, f32, ctl, x, frequency, shape: RotatedShape, turns
     The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p].
 
     Args:
-        place, act, f32, ctl: Position of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, act, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
+            counters.
         x: Address of the activations [M, H, F].
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
         shape: M tokens, H heads, F features, R rotated features.
-        turns: Whether the cosines and sines are already computed, and their factor.
+        turns: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     M, H, F, R = shape
     lanes = act.shape[2]
@@ -73,17 +73,17 @@ def rotate(place: Place, act, f32, ctl, x, frequency, shape: RotatedShape, turns
 
 
 def rotary_turns(place: Place, f32, ctl, frequency, out, M, R, multiplier_pico):
-    """Compute the cosines and sines of all rotary angles, so that several kernels can reuse them.
+    """Compute the cosines and sines of all rotary angles so that several kernels can reuse them.
 
-    out[M, R / 2, 2] = cos and sin of (position of token m) * frequency[p], each times the
+    out[M, R / 2, 2] = cos and sin of (position of token m) * frequency[p], each scaled by the
     multiplier.
 
     Args:
-        place, f32, ctl: Position of the block of PEs, float32 view of their SRAM, and counters per
-            row.
-        frequency, out: Addresses of the float32 frequencies [R / 2], and of the results.
-        M, R: Tokens; rotated features per head.
-        multiplier_pico: Factor of the cosines and sines in units of 1e-12.
+        place, f32, ctl: Position of the block of PEs, its float32 view of SRAM, and the per-row
+            counters.
+        frequency, out: Addresses of the float32 frequencies [R / 2] and the results.
+        M, R: Numbers of tokens and rotated features per head.
+        multiplier_pico: Factor applied to the cosines and sines, in units of 1e-12.
     """
     block, lanes, half = place.block, f32.shape[2], R // 2
     cosines, sines = lane_values(lanes), lane_values(lanes)
@@ -100,13 +100,13 @@ def _set_turns(place, f32, ctl, frequency, pair, turns, cosines, sines):
     """Compute or load the cosine and sine of one rotary angle, for every PE of a block.
 
     Args:
-        place, f32, ctl: Position of the block of PEs, float32 view of their SRAM, and counters per
-            row.
+        place, f32, ctl: Position of the block of PEs, its float32 view of SRAM, and the per-row
+            counters.
         frequency: Address of the frequencies, or of the cosines and sines if they are already
             computed.
         pair: Index of the token, index of the feature pair, and number of pairs.
-        turns: Whether the cosines and sines are already computed, and their factor.
-        cosines, sines: Arrays with an element per PE, overwritten.
+        turns: Whether the cosines and sines are already computed, and the factor applied to them.
+        cosines, sines: Arrays with one element per PE, overwritten.
     """
     block, (m, p, pairs) = place.block, pair
     if turns.turned == 1:
@@ -125,7 +125,7 @@ def _rotate_pair(act, view, block, out, x, half, cosines, sines):
     """Rotate a pair of features by an angle, and round the results to activations.
 
     Args:
-        act, view, block: View of the results, view of the features, and index of the block of PEs.
+        act, view, block: Views of the results and of the features, and index of the block of PEs.
         out, x: Addresses of the first result and of the first feature.
         half: Distance from the first feature of a pair to the second.
         cosines, sines: Cosine and sine of the angle for every PE of the block.
@@ -141,10 +141,10 @@ def split_heads(block, act, acc, x, at: QueryKeyValue, M, Hq, Hk, F):
     """Convert queries, keys and values to the activation type, without rotary embeddings.
 
     Args:
-        block, act, acc: Index of the block of PEs, and views of their SRAM.
+        block, act, acc: Index of the block of PEs, and its SRAM views.
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
         at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
-        M, Hq, Hk, F: Tokens; query heads; key heads; features per head.
+        M, Hq, Hk, F: Numbers of tokens, query heads, key heads, and features per head.
     """
     queries, keys = Hq * F, Hk * F
     for m in range(M):
@@ -160,10 +160,10 @@ def scale_queries(place: Place, act, ctl, x, M, n, coefficient_pico, tokens):
     x[M, n] *= 1 + coefficient * ln(1 + floor((position of m + 1) / tokens)).
 
     Args:
-        place, act, ctl: Position of the block of PEs, activation view of their SRAM, and counters
-            per row.
+        place, act, ctl: Position of the block of PEs, its activation view of SRAM, and the per-row
+            counters.
         x: Address of the queries [M, n], scaled in place.
-        M, n: Tokens; features of all query heads on the PE.
+        M, n: Number of tokens; number of features over all query heads on the PE.
         coefficient_pico: Coefficient in units of 1e-12.
         tokens: Number of positions after which the factor changes.
     """

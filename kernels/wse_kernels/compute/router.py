@@ -26,15 +26,15 @@ def router_place(place: Place, acc, x, out, M, n, E, first, columns, zeros):
     """Copy the router outputs of this column to their positions among the outputs of all experts.
 
     Column ``first`` + c of each segment of ``columns`` columns has outputs c n to c n + n - 1. A
-    sum over the columns then gives every PE all outputs.
+    sum over the columns then provides every PE with all outputs.
 
     Args:
-        place, acc: Position of the block of PEs, and the accumulator view of their SRAM.
+        place, acc: Position of the block of PEs, and its accumulator view of SRAM.
         x: Address of this column's outputs [M, n].
         out: Address of all outputs [M, E].
-        M, n, E: Tokens; outputs per column; experts.
+        M, n, E: Numbers of tokens, outputs per column, and experts.
         first: Index of the first column with outputs, within each segment.
-        columns: Mesh columns per segment.
+        columns: Number of mesh columns per segment.
         zeros: 1 to set the outputs of other columns to 0, 0 to keep their values.
     """
     block, lanes = place.block, acc.shape[2]
@@ -50,14 +50,14 @@ def router_place(place: Place, acc, x, out, M, n, E, first, columns, zeros):
 
 
 def router_scores(block, acc, f32, x, out, M, E, sigmoid):
-    """Compute the scores of all experts from router outputs: softmax over the experts, or sigmoid.
+    """Compute the scores of all experts from router outputs, using softmax or a sigmoid.
 
     Args:
-        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        block, acc, f32: Index of the block of PEs, and its SRAM views.
         x: Address of the router outputs [M, E] in the accumulator type.
         out: Address of the float32 scores [M, E].
-        M, E: Tokens; experts.
-        sigmoid: 1 for a sigmoid, 0 for softmax.
+        M, E: Numbers of tokens and experts.
+        sigmoid: 1 for a sigmoid, 0 for a softmax over the experts.
     """
     lanes = acc.shape[2]
     max_logits, totals = lane_values(lanes), lane_values(lanes)
@@ -83,11 +83,11 @@ def router_correct(block, f32, x, correction, out, M, E):
     """Add a correction bias to the score of each expert: out[M, E] = x[M, E] + correction[E].
 
     Args:
-        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
+        block, f32: Index of the block of PEs, and its float32 view of SRAM.
         x: Address of the scores [M, E].
         correction: Address of the biases [E].
         out: Address of the results [M, E].
-        M, E: Tokens; experts.
+        M, E: Numbers of tokens and experts.
     """
     lanes = f32.shape[2]
     for m in range(M):
@@ -104,10 +104,10 @@ def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
     earlier group). In the other groups all values become -3e38.
 
     Args:
-        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
+        block, f32: Index of the block of PEs, and its float32 view of SRAM.
         x: Address of the scores [M, E].
         out: Address of the restricted scores [M, E].
-        M, E: Tokens; experts.
+        M, E: Numbers of tokens and experts.
         groups, chosen_groups: Number of groups; number of groups to keep.
         group_scores: Address of a scratch vector [groups], which receives the groups' scores.
     """
@@ -149,12 +149,12 @@ def router_choose(block, f32, at: ChoiceTensors, M, E, A, normalised, scale_pico
        replaces it.
 
     Args:
-        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
+        block, f32: Index of the block of PEs, and its float32 view of SRAM.
         at: Addresses of choice[M, E], scores[M, E], ids[M, A], weights[M, A] and the scratch vector
             maxima.
-        M, E, A: Tokens; experts; selected experts per token.
+        M, E, A: Numbers of tokens, experts, and selected experts per token.
         normalised: 1 to divide the weights of a token by their sum, else 0.
-        scale_pico: Factor of the weights in units of 1e-12.
+        scale_pico: Factor applied to the weights, in units of 1e-12.
     """
     choice, scores, ids, weights, maxima = at
     scale = np.float32(scale_pico * 1e-12)
@@ -195,13 +195,14 @@ def router_choose(block, f32, at: ChoiceTensors, M, E, A, normalised, scale_pico
 
 @helper_function
 def _best(f32, block, first, begin, end, lane, last, last_id):
-    """Return the index of the largest value that follows the last selected value, or -1.
+    """Return the index of the largest value ranked after the last selected value, or -1.
 
-    A value follows the last one if it is smaller, or equal with a higher index. Only indices from
-    ``begin`` to ``end`` - 1 are searched.
+    A value ranks after the last selected one if it is smaller, or if it is equal and has a higher
+    index. Only indices from ``begin`` to ``end`` - 1 are searched.
 
     Args:
-        f32, block, lane: float32 view of SRAM, block of PEs, and lane (PE) in the block.
+        f32, block, lane: float32 view of SRAM, index of the block of PEs, and lane (PE) in the
+            block.
         first: Address of the values.
         begin, end: Range of indices.
         last, last_id: Last selected value, and its index.
@@ -216,16 +217,16 @@ def _best(f32, block, first, begin, end, lane, last, last_id):
 
 
 def chosen_softmax(block, f32, ids, weights, M, A, scale_pico):
-    """Replace the scores of the selected experts by their softmax, times a scale.
+    """Replace the scores of the selected experts by their softmax, multiplied by a scale.
 
     weights[M, A] = scale * softmax over A of weights[M, A]. The first score of a token must be the
     largest. Missing experts, whose ids are -1, get weight 0.
 
     Args:
-        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
+        block, f32: Index of the block of PEs, and its float32 view of SRAM.
         ids: Address of the float32 ids [M, A].
         weights: Address of the float32 scores [M, A], which are replaced by the routing weights.
-        M, A: Tokens; selected experts per token.
+        M, A: Numbers of tokens and selected experts per token.
         scale_pico: Scale in units of 1e-12.
     """
     scale = np.float32(scale_pico * 1e-12)

@@ -32,7 +32,7 @@ def store_numbers(view: Any, values: Any, rows: Any, columns: Any, row_places: A
         rows, columns: Indices into ``values`` of the elements of each PE, int32
             ``[mesh rows or 1, n, mesh columns or 1]``. Negative indices are padding, which is
             stored as 0.
-        row_places, column_places: Offsets in SRAM, by row and by column of the PE's elements.
+        row_places, column_places: Offsets in SRAM for each row and column of the PE's elements.
         a: Operands: 0 address, 1 first mesh row, 2 mesh rows, 3 first mesh column, 4 mesh columns,
             5 blocks per mesh row.
     """
@@ -65,7 +65,7 @@ def store_codes(
     column_shifts: Any,
     a: Any,
 ) -> None:
-    """Store quantised weights in the SRAM of a rectangle of PEs, several per byte if needed.
+    """Store quantised weights in the SRAM of a rectangle of PEs, packed into bytes if needed.
 
     Each weight is shifted left by ``row_shifts[r]`` + ``column_shifts[c]`` bits and combined with
     the stored byte by a bitwise OR. Padding is not stored.
@@ -75,8 +75,9 @@ def store_codes(
         values: Rows of quantised weights, ``[r, c]``.
         rows, columns: Indices into ``values`` of the elements of each PE, int32
             ``[mesh rows or 1, n, mesh columns or 1]``. Negative indices are padding.
-        row_places, column_places: Offsets in SRAM, by row and by column of the PE's elements.
-        row_shifts, column_shifts: Bits to shift by, by row and by column of the PE's elements.
+        row_places, column_places: Offsets in SRAM for each row and column of the PE's elements.
+        row_shifts, column_shifts: Number of bits to shift by, for each row and column of the PE's
+            elements.
         a: Operands: 0 address, 1 first mesh row, 2 mesh rows, 3 first mesh column, 4 mesh columns,
             5 blocks per mesh row.
     """
@@ -102,7 +103,7 @@ def store_codes(
 def _steps(index: Any) -> Any:
     """Return the strides of an index array along mesh rows, elements and mesh columns.
 
-    The stride is 0 along a mesh axis of length 1, whose only index is used for all PEs.
+    The stride is 0 along a mesh axis of length 1, where the single index applies to all PEs.
     """
     height, element_count, length = index.shape
     return element_count * length if height > 1 else 0, length, 1 if length > 1 else 0

@@ -19,11 +19,11 @@ def embedding_lookup(place: Place, wgt, acc, f32, ids, table, out, M, K, V):
     Column c stores ids c * V to (c + 1) * V - 1, so a sum over the columns gives every embedding.
 
     Args:
-        place, wgt, acc, f32: Position of the block of PEs, and views of their SRAM.
+        place, wgt, acc, f32: Position of the block of PEs, and its SRAM views.
         ids: Address of the float32 token ids [M].
         table: Address of the embeddings [V, K].
         out: Address of the results [M, K] in the accumulator type.
-        M, K, V: Tokens; features per PE; ids per column.
+        M, K, V: Numbers of tokens, features per PE, and ids per column.
     """
     block, lanes = place.block, acc.shape[2]
     tokens = lane_values(lanes)
@@ -46,11 +46,11 @@ def add_positions(place: Place, wgt, acc, ctl, x, table, M, K, V, row):
     positions c * V to (c + 1) * V - 1.
 
     Args:
-        place, wgt, acc, ctl: Position of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, wgt, acc, ctl: Position of the block of PEs, its SRAM views, and the per-row
+            counters.
         x: Address of the values [M, K] in the accumulator type, changed in place.
         table: Address of the position embeddings [V, K].
-        M, K, V: Tokens; features per PE; positions per column.
+        M, K, V: Numbers of tokens, features per PE, and positions per column.
         row: Mesh row whose counters give the position of the first token.
     """
     block, lanes = place.block, acc.shape[2]
@@ -68,16 +68,16 @@ def add_positions(place: Place, wgt, acc, ctl, x, table, M, K, V, row):
 def argmax_fold(place: Place, acc, f32, logits, pair, n, V, first, vocabulary, fold):
     """Find the largest logit and its vocabulary index: pair[2] = (logit, index).
 
-    The lower index wins a tie. Indices at or beyond ``vocabulary`` are padding and never win.
+    On a tie, the lower index wins. Indices at or beyond ``vocabulary`` are padding and never win.
 
     Args:
-        place, acc, f32: Position of the block of PEs, and views of their SRAM.
+        place, acc, f32: Position of the block of PEs, and its SRAM views.
         logits: Address of the logits [n] in the accumulator type.
         pair: Address of the float32 pair [2].
-        n, V: Logits; vocabulary ids per column.
-        first: Index of the first of these logits within the column's V ids.
+        n, V: Numbers of logits and vocabulary ids per column.
+        first: Index of the first logit within the column's V ids.
         vocabulary: Size of the vocabulary.
-        fold: 1 to compare with the pair that is already stored, 0 to start anew.
+        fold: 1 to compare with the pair that is already stored, 0 to start afresh.
     """
     block, _, first_col = place
     lanes = acc.shape[2]
@@ -101,7 +101,7 @@ def pair_indices(block, f32, pairs, out, n):
     """Extract the indices from (value, index) pairs: out[n] = pairs[n, 1].
 
     Args:
-        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
+        block, f32: Index of the block of PEs, and its float32 view of SRAM.
         pairs: Address of the float32 pairs [n, 2].
         out: Address of the float32 indices [n].
         n: Number of pairs.

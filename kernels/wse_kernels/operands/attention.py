@@ -27,7 +27,7 @@ __all__ = [
 
 
 class CacheAppend(NamedTuple):
-    """Addresses of the new keys and values of a chunk of tokens, and of the KV cache.
+    """Addresses of the KV cache and of the new keys and values of a chunk of tokens.
 
     Attributes:
         k, v: New keys [tokens, E] and values [tokens, Ev], which are appended to the cache.
@@ -41,14 +41,15 @@ class CacheAppend(NamedTuple):
 
 
 class HeadShape(NamedTuple):
-    """Sizes of the products of queries with cached keys, and of softmax weights with cached values.
+    """Sizes of the products of queries and cached keys, and of softmax weights and cached values.
 
     Attributes:
-        M: Tokens.
-        Hk: KV heads.
-        queries_per_kv: Query heads per KV head. There are H = Hk * queries_per_kv query heads.
-        F: Features of a head on the PE.
-        T: Cache entries on the PE.
+        M: Number of tokens.
+        Hk: Number of KV heads.
+        queries_per_kv: Number of query heads per KV head. There are H = Hk * queries_per_kv query
+            heads.
+        F: Number of features per head on the PE.
+        T: Number of cache entries on the PE.
     """
 
     M: int
@@ -59,13 +60,14 @@ class HeadShape(NamedTuple):
 
 
 class ScoreShape(NamedTuple):
-    """Sizes of the attention scores [M, H, T] on one PE, and the factor by which they are scaled.
+    """Sizes of the attention scores [M, H, T] on one PE, and their scale factor.
 
     Attributes:
-        M: Tokens.
-        H: Query heads.
-        T: Cache entries on the PE.
-        scale_pico: Factor of the scores, such as 1 / sqrt(features of a head), in units of 1e-12.
+        M: Number of tokens.
+        H: Number of query heads.
+        T: Number of cache entries on the PE.
+        scale_pico: Scale factor of the scores, such as 1 / sqrt(features per head), in units of
+            1e-12.
     """
 
     M: int
@@ -75,7 +77,7 @@ class ScoreShape(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Limits on the cache entries that a token attends to. A limit of 0 means that there is none.
+    """Limits on the cache entries that a token attends to. 0 means no limit.
 
     Attributes:
         window: Length of the sliding window: a token attends to the last ``window`` positions,
@@ -119,15 +121,15 @@ class SharedSoftmaxTensors(NamedTuple):
 
 
 class SoftmaxColumns(NamedTuple):
-    """Division of the computation of softmax weights among PE columns.
+    """Division of the softmax-weight computation among PE columns.
 
     Attributes:
         first_col: First mesh column that computes weights.
         columns: Number of columns that compute weights.
-        groups: Number of groups that these columns form. Sizes differ by at most one, the larger
-            groups first.
+        groups: Number of groups that these columns form. Group sizes differ by at most one, and the
+            larger groups come first.
         sharers: Desired number of columns in a set. A group of c columns is divided into c //
-            sharers sets (at least one). The columns of a set divide all weights among them.
+            sharers sets (at least one). The columns of a set divide all weights among themselves.
     """
 
     first_col: int
@@ -145,7 +147,7 @@ class RunningSoftmax(NamedTuple):
     Attributes:
         scores: Scores [M, H, T] of this step in the accumulator type.
         v: Values [T, Hk, F] of this step.
-        maxima, sums: Running float32 maxima, and running sums of softmax weights, [M, H] each.
+        maxima, sums: Running float32 maxima and running sums of softmax weights, each [M, H].
         out: Running sums of weighted values [M, H, F] in the accumulator type.
     """
 
@@ -183,10 +185,10 @@ class RopeShape(NamedTuple):
     """Sizes of queries and keys to which rotary embeddings are applied.
 
     Attributes:
-        M: Tokens.
-        Hq, Hk: Query heads; key heads.
-        F: Features of a head on the PE.
-        R: Features of a head that are rotated, an even number.
+        M: Number of tokens.
+        Hq, Hk: Numbers of query heads and key heads.
+        F: Number of features per head on the PE.
+        R: Number of rotated features per head, which is even.
     """
 
     M: int
@@ -200,10 +202,10 @@ class RotatedShape(NamedTuple):
     """Sizes of a tensor [M, H, F] to which rotary embeddings are applied.
 
     Attributes:
-        M: Tokens.
-        H: Heads.
-        F: Features of a head on the PE.
-        R: Features of a head that are rotated, an even number.
+        M: Number of tokens.
+        H: Number of heads.
+        F: Number of features per head on the PE.
+        R: Number of rotated features per head, which is even.
     """
 
     M: int
@@ -216,9 +218,9 @@ class RotaryTurns(NamedTuple):
     """Scaling of the cosines and sines of rotary embeddings, and whether they are already computed.
 
     Attributes:
-        multiplier_pico: Factor of the cosines and sines in units of 1e-12. Not used if ``turned``
-            is 1.
-        turned: 1 if the kernel `rotary_turns` has computed the cosines and sines before, else 0.
+        multiplier_pico: Factor applied to the cosines and sines, in units of 1e-12. Not used if
+            ``turned`` is 1.
+        turned: 1 if the kernel `rotary_turns` has already computed the cosines and sines, else 0.
     """
 
     multiplier_pico: int
@@ -232,12 +234,12 @@ class RotatedTensors(NamedTuple):
     of a column. Ordinals count heads and features from 1, and 0 means padding.
 
     Attributes:
-        x: Features of the row [M, Hl, K] in the accumulator type; consecutive features of each
-            head.
-        heads: float32 [Hl], ordinals of the row's heads.
+        x: Features of the row [M, Hl, K] in the accumulator type. They are consecutive features of
+            each head.
+        heads: float32 ordinals [Hl] of the row's heads.
         first: float32 ordinal of the first of the row's K features.
-        feature_ordinals: float32 [n], ordinals of the features that the column needs.
-        out: Features for the column [M, H, n] in the accumulator type.
+        feature_ordinals: float32 ordinals [n] of the features that the column needs.
+        out: Features of the column [M, H, n] in the accumulator type.
     """
 
     x: int
@@ -248,13 +250,13 @@ class RotatedTensors(NamedTuple):
 
 
 class LatentShape(NamedTuple):
-    """Sizes of the heads of latent attention, whose cache stores one short vector per token.
+    """Sizes of the heads in latent attention, where the cache stores one short vector per token.
 
     Attributes:
-        M: Tokens.
-        H: Heads of the layer.
-        Hl: Heads that the PEs of one row compute.
-        n: Features of a head on the PE.
+        M: Number of tokens.
+        H: Number of heads in the layer.
+        Hl: Number of heads that the PEs of one row compute.
+        n: Number of features per head on the PE.
     """
 
     M: int

@@ -26,13 +26,12 @@ __all__ = [
 
 
 class ExpertTensors(NamedTuple):
-    """Addresses of the operands of a product of activations with the weights of selected experts.
+    """Addresses of the operands of a product of activations and the weights of selected experts.
 
     Attributes:
         x: Activations.
         w: Weights [K, local_experts, N] of the experts that a column of PEs stores.
-        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
-            experts.
+        pairs: List of the (token, expert, routing weight) triples routed to the column's experts.
         out: Products or sums in the accumulator type.
     """
 
@@ -50,8 +49,7 @@ class QuantisedExpertTensors(NamedTuple):
         w: Quantised weights [K, local_experts, N].
         groups: Scale group of each of the K rows, one byte each. Used for int4 only.
         scale: Scales [G, local_experts, N] in the weight type.
-        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
-            experts.
+        pairs: List of the (token, expert, routing weight) triples routed to the column's experts.
         codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
         out: Products or sums in the accumulator type.
     """
@@ -74,8 +72,7 @@ class Mxfp4ExpertTensors(NamedTuple):
         groups: Scale group of each of the K rows, one byte each.
         scale: e8m0 scales [G, local_experts, N], powers of two of one byte each.
         factors: Scratch buffer [N] that a real PE needs. The emulator does not use it.
-        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
-            experts.
+        pairs: List of the (token, expert, routing weight) triples routed to the column's experts.
         codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
         out: Products or sums in the accumulator type.
     """
@@ -93,7 +90,7 @@ class Mxfp4ExpertTensors(NamedTuple):
 class BlockScaledExpertTensors(NamedTuple):
     """Addresses of the operands of a product with FP8 expert weights that have block scales.
 
-    A scale applies to a group of rows and a block of neighbouring outputs of an expert.
+    Each scale applies to a group of rows and a block of an expert's neighbouring outputs.
 
     Attributes:
         x: Activations.
@@ -102,8 +99,7 @@ class BlockScaledExpertTensors(NamedTuple):
         widths: Number of outputs in each of the B blocks of an expert, one byte each.
         scale: float32 scales [G, local_experts, B].
         factors: Scratch buffer [N] that a real PE needs. The emulator does not use it.
-        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
-            experts.
+        pairs: List of the (token, expert, routing weight) triples routed to the column's experts.
         codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
         out: Products or sums in the accumulator type.
     """
@@ -123,9 +119,9 @@ class ExpertShape(NamedTuple):
     """Sizes of a product with the experts that a column of PEs stores.
 
     Attributes:
-        P: Maximum number of (token, expert) pairs that are routed to the column's experts.
-        M: Tokens.
-        K, N: Input features and output features of an expert on the PE.
+        P: Maximum number of (token, expert) pairs routed to the column's experts.
+        M: Number of tokens.
+        K, N: Numbers of input and output features of an expert on the PE.
         local_experts: Number of experts that the column stores.
     """
 
@@ -142,11 +138,11 @@ class InputProduct(NamedTuple):
     Its result has one row of outputs for each (token, selected expert) pair.
 
     Attributes:
-        k_stride: Elements from one row of the weights, or of the scales, to the next.
-        out_stride: Elements from one pair to the next in the outputs.
+        k_stride: Distance from one row of the weights, or of the scales, to the next, in elements.
+        out_stride: Distance from one pair to the next in the outputs, in elements.
         weighted: 1 to multiply each product by the pair's routing weight, else 0.
-        columns: Number of mesh columns. Lanes (places of PEs in a block) beyond the last column are
-            skipped.
+        columns: Number of mesh columns. Lanes (positions of PEs in a block) beyond the last column
+            are skipped.
     """
 
     k_stride: int
@@ -158,16 +154,15 @@ class InputProduct(NamedTuple):
 class BlockScaledInputProduct(NamedTuple):
     """Settings of the first matrix product of an expert layer whose FP8 weights have block scales.
 
-    They differ from `InputProduct` because the rows of weights and of scales have different
-    distances.
+    They differ from `InputProduct` because weight rows and scale rows are spaced differently.
 
     Attributes:
-        k_stride: Elements from one row of the weights to the next.
-        scale_stride: Elements from one row of the scales to the next.
-        out_stride: Elements from one (token, expert) pair to the next in the outputs.
+        k_stride: Distance from one row of the weights to the next, in elements.
+        scale_stride: Distance from one row of the scales to the next, in elements.
+        out_stride: Distance from one (token, expert) pair to the next in the outputs, in elements.
         weighted: 1 to multiply each product by the pair's routing weight, else 0.
-        columns: Number of mesh columns. Lanes (places of PEs in a block) beyond the last column are
-            skipped.
+        columns: Number of mesh columns. Lanes (positions of PEs in a block) beyond the last column
+            are skipped.
     """
 
     k_stride: int
@@ -185,8 +180,8 @@ class OutputProduct(NamedTuple):
     Attributes:
         weighted: 1 to multiply the activations of each (token, expert) pair by its routing weight,
             else 0.
-        columns: Number of mesh columns. Lanes (places of PEs in a block) beyond the last column are
-            skipped.
+        columns: Number of mesh columns. Lanes (positions of PEs in a block) beyond the last column
+            are skipped.
     """
 
     weighted: int
@@ -194,10 +189,10 @@ class OutputProduct(NamedTuple):
 
 
 class QuantisedScales(NamedTuple):
-    """Format of quantised weights and size of their scales.
+    """Format of quantised weights, and the sizes of their scales.
 
     Attributes:
-        coding: Number of the weight format: int8, FP8 or int4.
+        coding: Number that identifies the weight format: int8, FP8 or int4.
         G: Number of groups of rows that share scales.
         rows: Number of rows in the scratch buffer for unpacked weights.
     """
@@ -224,8 +219,8 @@ class BlockScales(NamedTuple):
 class ColumnGroups(NamedTuple):
     """Division of the mesh columns into groups of neighbours, each of which stores some experts.
 
-    The columns form segments of equal width. Each segment has the same number of groups, whose
-    sizes differ by at most one, the larger groups first.
+    The columns form segments of equal width. Each segment has the same number of groups. Group
+    sizes differ by at most one, and the larger groups come first.
 
     Attributes:
         columns: Number of mesh columns.
@@ -244,8 +239,7 @@ class ExpertBiasTensors(NamedTuple):
     Attributes:
         x: Sums in the accumulator type. The row of a pair or token has parts * N elements.
         bias: Biases [parts, share] that the PE stores. Parts are, for example, gate and up.
-        pairs: List of the (token, expert, routing weight) triples that are routed to the column's
-            experts.
+        pairs: List of the (token, expert, routing weight) triples routed to the column's experts.
     """
 
     x: int
@@ -254,15 +248,16 @@ class ExpertBiasTensors(NamedTuple):
 
 
 class ExpertBiasShape(NamedTuple):
-    """Sizes of the sums that `expert_bias` adds the biases of experts to.
+    """Sizes of the sums to which `expert_bias` adds the biases of experts.
 
     Attributes:
-        P: Maximum number of (token, expert) pairs that are routed to the column's experts.
-        M: Tokens.
-        N: Outputs of an expert in each part.
-        parts: Number of parts of an expert's outputs, for example 2 for gate and up.
+        P: Maximum number of (token, expert) pairs routed to the column's experts.
+        M: Number of tokens.
+        N: Number of outputs of an expert in each part.
+        parts: Number of parts into which an expert's outputs are divided, for example 2 for gate
+            and up.
         local_experts: Number of experts that the column stores.
-        stride: Elements from one pair or token to the next in the sums.
+        stride: Distance from one pair or token to the next in the sums, in elements.
     """
 
     P: int
@@ -276,10 +271,10 @@ class ExpertBiasShape(NamedTuple):
 class ChoiceTensors(NamedTuple):
     """Addresses of the operands of `router_choose`, which selects the experts of each token.
 
-    All are float32.
+    All operands are float32.
 
     Attributes:
-        choice: Values [M, E] by which experts are selected.
+        choice: Values [M, E] used to select experts.
         scores: Scores [M, E], from which the routing weights are taken.
         ids: Ids of the selected experts [M, A].
         weights: Routing weights of the selected experts [M, A].

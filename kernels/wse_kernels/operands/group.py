@@ -20,10 +20,10 @@ NOT_OPERANDS = ("block", "place", "act", "wgt", "acc", "f32", "raw", "ctl", "pe"
 
 
 class Place(NamedTuple):
-    """Position of a block of neighbouring PEs in the arrays of SRAM and on the mesh.
+    """Position of a block of neighbouring PEs in the SRAM arrays and on the mesh.
 
     Attributes:
-        block: Index of the block in the arrays of SRAM.
+        block: Index of the block in the SRAM arrays.
         row: Mesh row of its PEs.
         col: Mesh column of its first PE.
     """
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """Parameter of a kernel, which stands for one operand or for several.
+    """Parameter of a kernel, which stands for one or several operands.
 
     Attributes:
         name: Name of the parameter.
@@ -48,9 +48,9 @@ class Parameter(NamedTuple):
 
 
 def parameters_of(function: Callable[..., None]) -> Iterator[Parameter]:
-    """Yield the parameters of a kernel, or of its reference, that stand for operands, in order.
+    """Yield, in order, the parameters of a kernel or its reference that stand for operands.
 
-    Parameters that stand for SRAM views, counters or positions of PEs are left out.
+    Parameters that stand for SRAM views, counters or PE positions are omitted.
     """
     classes = get_type_hints(function)
     for name in signature(function).parameters:

@@ -31,7 +31,7 @@ class LayerNormTensors(NamedTuple):
 
     Attributes:
         x: Input activations [M, K].
-        sums: float32 [M, 2], the sums of the values and of their squares.
+        sums: float32 [M, 2], the sums of the values and their squares.
         gain, bias: Trained gain and bias [K] in the weight type.
         out: Normalised activations [M, K].
     """
@@ -46,12 +46,11 @@ class LayerNormTensors(NamedTuple):
 class LayerSumsTensors(NamedTuple):
     """Addresses of the operands of a layer norm that is applied after the next matrix product.
 
-    The product is computed with inputs that are not normalised, and its sums are corrected
-    afterwards.
+    The product is computed from unnormalised inputs, and its sums are corrected afterwards.
 
     Attributes:
         x: Sums of the product [M, N] in the accumulator type.
-        sums: [M, 2] in the accumulator type, the sums of the inputs and of their squares.
+        sums: [M, 2] in the accumulator type, the sums of the inputs and their squares.
         of_gain, of_bias: float32 [N], products of the norm's gain and bias with the weights.
     """
 
@@ -76,12 +75,12 @@ class RowGroups(NamedTuple):
 
 
 class FeatureGroups(NamedTuple):
-    """Division of an activation function's features among groups of PEs of a column.
+    """Division of an activation function's features among groups of PEs in a column.
 
     Attributes:
         length: Number of PEs in the column.
         groups: Number of groups of neighbouring PEs.
-        shared_tokens: Number of tokens whose features are divided as one vector.
+        shared_tokens: Number of tokens whose features are treated as one vector for the division.
         padding: Number of zeros to write after the results.
     """
 

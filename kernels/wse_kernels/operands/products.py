@@ -14,8 +14,8 @@ class ProductShape(NamedTuple):
     """Sizes of the matrix product [M, N] = [M, K] @ [K, N] that a PE computes.
 
     Attributes:
-        M: Tokens.
-        K, N: Input features; output features.
+        M: Number of tokens.
+        K, N: Numbers of input features and output features.
     """
 
     M: int
@@ -60,7 +60,7 @@ class Int4Tensors(NamedTuple):
 
     Attributes:
         x: Activations [M, K].
-        w: Quantised weights [K, N]. A byte contains a weight of an even row in its low half, and
+        w: Quantised weights [K, N]. Each byte contains a weight of an even row in its low half and
             the weight of the next row in its high half.
         groups: Scale group of each of the K rows, one byte each.
         scale: Scales [G, N] in the weight type.
@@ -81,7 +81,7 @@ class Mxfp4Tensors(NamedTuple):
 
     Attributes:
         x: Activations [M, K].
-        w: Weights [K, N] as e2m1 codes. A byte contains the code of an even row in its low half,
+        w: Weights [K, N] as e2m1 codes. Each byte contains the code of an even row in its low half
             and the code of the next row in its high half.
         groups: Scale group of each of the K rows, one byte each.
         scale: e8m0 scales [G, N], powers of two of one byte each.
@@ -102,7 +102,7 @@ class Mxfp4Tensors(NamedTuple):
 class BlockScaledTensors(NamedTuple):
     """Addresses of the operands of a product with FP8 weights that have block scales.
 
-    A scale applies to a group of rows and a block of neighbouring outputs.
+    Each scale applies to a group of rows and a block of neighbouring outputs.
 
     Attributes:
         x: Activations [M, K].

@@ -26,7 +26,7 @@ RECEIVE, SEND, ARRIVAL, ADDRESS, WORDS, AFTER, MARK, GAP, DELAY = 0, 1, 2, 3, 4,
 
 
 class WaveletTables(NamedTuple):
-    """State of a machine that is simulated wavelet by wavelet, as tables that change in place.
+    """State of a machine simulated wavelet by wavelet, as tables that are updated in place.
 
     A wavelet is a 32-bit word that travels over links.
 
@@ -34,13 +34,13 @@ class WaveletTables(NamedTuple):
         queues: int32 ``[queue, 32]``, queues of wavelets.
         routes: int32 ``[position, 10]``, switch positions.
         links: int32 ``[link, 4]``, physical links.
-        members: int32 ``[n]``, queues that compete for a link.
-        routers: int32 ``[router, 5]``, for each port the link that several queues compete for, or
+        members: int32 ``[n]``, queues competing for a link.
+        routers: int32 ``[router, 5]``, for each port, the link that several queues compete for, or
             -1 if there is none.
         threads: int32 ``[thread, 8]``, threads of PEs. The threads of a PE are contiguous.
         ops: int32 ``[operation, 9]``, vector operations.
         times: int32 ``[operation, 2]``, first cycle of each operation and the cycle after its last;
-            -1 while not yet known.
+            -1 while unknown.
         memory: float32 ``[word]``, words of all PEs.
     """
 

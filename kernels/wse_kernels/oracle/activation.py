@@ -16,14 +16,14 @@ def activate(pe, x, out, M, n, activation: ActivationFunction):
     """Apply an activation function, and multiply by the up projection if the layer is gated.
 
     out[M, n] = f(x[M, n]), or f(gate[M, n]) * up[M, n] if gated. Inputs are first rounded to the
-    activation type. This NumPy reference for one PE serves to test the compiled kernel of the same
+    activation type. This NumPy reference for one PE is used to test the compiled kernel of the same
     name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n] in the activation type.
-        M, n: Tokens; features.
+        M, n: Numbers of tokens and features.
         activation: Activation function.
     """
     function, gated, limit_pico = activation
@@ -39,16 +39,16 @@ def activate_share(pe, x, out, M, n, activation: ActivationFunction, division: F
     """Apply `activate` to the features that this PE computes, and set all other features to 0.
 
     All PEs of a column have the same inputs. They form groups of neighbours, and the PEs of a group
-    divide the features among them. This NumPy reference for one PE serves to test the compiled
-    kernel of the same name.
+    divide the features among themselves. This NumPy reference for one PE is used to test the
+    compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n], followed by the padding, in the activation type.
-        M, n: Tokens, a multiple of ``shared_tokens``; features.
+        M, n: Number of tokens, a multiple of ``shared_tokens``; number of features.
         activation: Activation function.
-        division: Groups of PEs that divide the features, and number of zeros to append.
+        division: Groups of PEs that divide the features, and the number of zeros to append.
     """
     length, groups, shared_tokens, padding = division
     activate(pe, x, out, M, n, activation)

@@ -11,7 +11,7 @@ def residual_add(pe, x, addend, n):
     """Add sums to the residual stream of a layer in place: x[n] += addend[n].
 
     The addend is first rounded from the accumulator type to the activation type. This NumPy
-    reference for one PE serves to test the compiled kernel of the same name.
+    reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -23,14 +23,14 @@ def residual_add(pe, x, addend, n):
 
 
 def add(pe, x, addend, n):
-    """Add one vector of activations to another in place: x[n] += addend[n].
+    """Add one activation vector to another in place: x[n] += addend[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the vector [n], changed in place.
-        addend: Address of the vector [n] that is added.
+        addend: Address of the vector [n] to add.
         n: Number of elements.
     """
     pe.write("act", x, pe.read("act", x, n) + pe.read("act", addend, n))
@@ -39,13 +39,13 @@ def add(pe, x, addend, n):
 def add_bias(pe, x, bias, M, n):
     """Add a bias to each token's sums in place: x[M, n] += bias[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the sums [M, n] in the accumulator type, changed in place.
         bias: Address of the bias [n] in the weight type.
-        M, n: Tokens; features.
+        M, n: Numbers of tokens and features.
     """
     pe.write("acc", x, pe.read("acc", x, M, n) + pe.read("wgt", bias, n))
 
@@ -53,7 +53,7 @@ def add_bias(pe, x, bias, M, n):
 def scale(pe, x, n, factor_pico):
     """Multiply sums in the accumulator type by a constant in place: x[n] *= factor_pico * 1e-12.
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -67,7 +67,7 @@ def scale(pe, x, n, factor_pico):
 def store(pe, out, x, n):
     """Convert sums from the accumulator type to the activation type: out[n] = x[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -81,23 +81,23 @@ def store(pe, out, x, n):
 def store_part(pe, out, x, M, n, stride):
     """Convert the first ``n`` sums of each row to the activation type: out[M, n] = x[M, :n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         out: Address of the results [M, n] in the activation type.
         x: Address of the first row in the accumulator type.
-        M, n: Rows; elements of a row to convert.
-        stride: Elements from one row of ``x`` to the next.
+        M, n: Number of rows, and number of elements to convert in each row.
+        stride: Distance from one row of ``x`` to the next, in elements.
     """
     for m in range(M):
         pe.write("act", out + m * n, pe.read("acc", x + m * stride, n))
 
 
 def clear(pe, out, n):
-    """Set a vector of activations to zero: out[n] = 0.
+    """Set an activation vector to zero: out[n] = 0.
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -108,13 +108,13 @@ def clear(pe, out, n):
 
 
 def copy(pe, out, x, n):
-    """Copy a vector of activations: out[n] = x[n].
+    """Copy an activation vector: out[n] = x[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        out, x: Addresses of the copy [n] and of the vector [n].
+        out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
     pe.move("act", x, out, n)
@@ -123,11 +123,11 @@ def copy(pe, out, x, n):
 def copy_statistics(pe, out, x, n):
     """Copy a float32 vector: out[n] = x[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        out, x: Addresses of the copy [n] and of the vector [n].
+        out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
     pe.move("f32", x, out, n)
@@ -136,12 +136,12 @@ def copy_statistics(pe, out, x, n):
 def add_statistics(pe, x, addend, n):
     """Add one float32 vector to another in place: x[n] += addend[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the vector [n], changed in place.
-        addend: Address of the vector [n] that is added.
+        addend: Address of the vector [n] to add.
         n: Number of elements.
     """
     pe.write("f32", x, pe.read("f32", x, n) + pe.read("f32", addend, n))
@@ -150,7 +150,7 @@ def add_statistics(pe, x, addend, n):
 def store_statistics(pe, out, x, n):
     """Convert a float32 vector to the activation type: out[n] = x[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -162,9 +162,9 @@ def store_statistics(pe, out, x, n):
 
 
 def load_statistics(pe, out, x, n):
-    """Convert a vector of activations to float32: out[n] = x[n].
+    """Convert an activation vector to float32: out[n] = x[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -176,22 +176,22 @@ def load_statistics(pe, out, x, n):
 
 
 def copy_weights(pe, out, x, n):
-    """Copy a vector of weights: out[n] = x[n].
+    """Copy a weight vector: out[n] = x[n].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        out, x: Addresses of the copy [n] and of the vector [n].
+        out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
     pe.move("wgt", x, out, n)
 
 
 def soft_cap(pe, x, n, scale_pico, cap_pico):
-    """Limit values smoothly to a cap in place: x[n] = cap * tanh(scale * x[n] / cap).
+    """Apply a smooth cap to values in place: x[n] = cap * tanh(scale * x[n] / cap).
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

@@ -11,15 +11,15 @@ def place_heads(pe, x, heads, out, M, H, Hl, n):
     """Copy the heads that this mesh row stores to their positions among all heads.
 
     The other heads become zero, so that a sum over the rows yields all heads. This NumPy reference
-    for one PE serves to test the compiled kernel of the same name.
+    for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the row's heads [M, Hl, n] in the accumulator type.
-        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
-            for padding.
+        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
+            padding.
         out: Address of all heads [M, H, n] in the accumulator type.
-        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
+        M, H, Hl, n: Numbers of tokens, heads in total, heads of the row, and features per head.
     """
     all_heads = np.zeros((M, H + 1, n), np.float32)
     all_heads[:, pe.read("f32", heads, Hl).astype(np.int64)] = pe.read("acc", x, M, Hl, n)
@@ -30,15 +30,15 @@ def place_rotated(pe, at: RotatedTensors, M, H, Hl, K, n, stride):
     """Copy rotated features of this mesh row to their positions among the features of this column.
 
     All other elements of ``out`` become zero. Ordinals count from 1, and 0 means padding. This
-    NumPy reference for one PE serves to test the compiled kernel of the same name.
+    NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of the row's features x[M, Hl, K], of the tables of ordinals, and of the
             column's features out[M, H, n].
-        M, H, Hl: Tokens; all heads; heads of the row.
-        K, n: Features of the row; features of the column.
-        stride: Elements from one token to the next in ``x``.
+        M, H, Hl: Numbers of tokens, heads in total, and heads of the row.
+        K, n: Numbers of features of the row and of the column.
+        stride: Distance from one token to the next in ``x``, in elements.
     """
     x, heads, first, feature_ordinals, out = at
     start, columns = pe.read("f32", first, 1), pe.read("f32", feature_ordinals, n)
@@ -51,19 +51,19 @@ def place_rotated(pe, at: RotatedTensors, M, H, Hl, K, n, stride):
 
 
 def pick_rotated(pe, x, first, feature_ordinals, out, Hl, K, n):
-    """Copy the rotated features that this mesh row has and this column needs.
+    """Copy the rotated features that are stored in this mesh row and needed by this column.
 
-    The features x[Hl, K] of the row are copied to out[Hl, n]. Features that the row does not have
-    become zero. This NumPy reference for one PE serves to test the compiled kernel of the same
+    The features x[Hl, K] of the row are copied to out[Hl, n]. Features that the row does not store
+    become zero. This NumPy reference for one PE is used to test the compiled kernel of the same
     name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the features of the row's heads [Hl, K] in the accumulator type.
         first: Address of the float32 ordinal of the first of the row's K features.
-        feature_ordinals: Address of float32 [n], the ordinals of the column's features.
-        out: Address of the features for the column [Hl, n] in the accumulator type.
-        Hl, K, n: Heads of the row; features of the row; features of the column.
+        feature_ordinals: Address of the float32 ordinals [n] of the column's features.
+        out: Address of the column's features [Hl, n] in the accumulator type.
+        Hl, K, n: Numbers of heads of the row, features of the row, and features of the column.
     """
     start, columns = pe.read("f32", first, 1), pe.read("f32", feature_ordinals, n)
     row_features, column_features = pe.read("acc", x, Hl, K), np.zeros((Hl, n), np.float32)
@@ -76,16 +76,16 @@ def set_heads(pe, x, heads, out, H, Hl, n):
     """Overwrite the heads that this mesh row computes in the tensor of all heads.
 
     out[h, n] = x[i, n], where h is the index of the row's head i among all heads. The other heads
-    keep their values. This NumPy reference for one PE serves to test the compiled kernel of the
+    keep their values. This NumPy reference for one PE is used to test the compiled kernel of the
     same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the row's heads [Hl, n] in the activation type.
-        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
-            for padding.
+        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
+            padding.
         out: Address of all heads [H, n] in the accumulator type.
-        H, Hl, n: All heads; heads of the row; features per head.
+        H, Hl, n: Numbers of heads in total, heads of the row, and features per head.
     """
     padded = np.concatenate([np.zeros((1, n), np.float32), pe.read("acc", out, H, n)])
     padded[pe.read("f32", heads, Hl).astype(np.int64)] = pe.read("act", x, Hl, n)
@@ -93,38 +93,38 @@ def set_heads(pe, x, heads, out, H, Hl, n):
 
 
 def pick_heads(pe, x, heads, out, M, H, Hl, n):
-    """Copy the heads of this mesh row from x[M, H, n] to out[Hl, M, n], one after another.
+    """Copy the heads of this mesh row from x[M, H, n] to out[Hl, M, n] in order.
 
-    Heads that are padding become zero. This NumPy reference for one PE serves to test the compiled
-    kernel of the same name.
+    Padding heads become zero. This NumPy reference for one PE is used to test the compiled kernel
+    of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of all heads [M, H, n] in the activation type.
         out: Address of the row's heads [Hl, M, n] in the activation type.
-        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
-            for padding.
-        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
+        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
+            padding.
+        M, H, Hl, n: Numbers of tokens, heads in total, heads of the row, and features per head.
     """
     padded = np.concatenate([np.zeros((M, 1, n), np.float32), pe.read("act", x, M, H, n)], axis=1)
     pe.write("act", out, padded[:, pe.read("f32", heads, Hl).astype(np.int64)].swapaxes(0, 1))
 
 
 def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
-    """Divide the attention outputs of this mesh row's heads by their softmax sums.
+    """Divide the attention outputs of this row's heads by their softmax sums.
 
     out[i, M, n] = x[M, h, n] / sums[M, h], where h is the index of the row's head i among all
     heads. Results are zero for padding and where the sum is not positive. This NumPy reference for
-    one PE serves to test the compiled kernel of the same name.
+    one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the outputs [M, H, n] in the accumulator type.
         sums: Address of the float32 softmax sums [M, H].
-        heads: Address of float32 [Hl], the ordinal of each head of the row: 1 for the first head, 0
-            for padding.
+        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
+            padding.
         out: Address of the activations [Hl, M, n].
-        shape: M tokens, H heads in all, Hl heads of the row, n features.
+        shape: M tokens, H heads in total, Hl heads of the row, n features.
     """
     M, H, Hl, n = shape
     total = pe.read("f32", sums, M, H, 1)
@@ -134,20 +134,19 @@ def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
 
 
 def turn_block(pe, x, out, M, K, N, first_col, to_rows):
-    """Keep the elements of a vector that belong both to this PE's row and to its column.
+    """Keep the vector elements that belong to both the row and the column of this PE.
 
-    The vector is divided into blocks of K elements along one axis of the mesh, and is to be divided
-    into blocks of N along the other. Other elements of the result become zero. This NumPy reference
-    for one PE serves to test the compiled kernel of the same name.
+    The vector is divided into blocks of K elements along one mesh axis and will be divided into
+    blocks of N along the other. Other elements of the result become zero. This NumPy reference for
+    one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the PE's old block of the vector [M, K] in the activation type.
         out: Address of its new block [M, N] in the accumulator type.
-        M, K, N: Tokens; elements of the old block; elements of the new block.
+        M, K, N: Numbers of tokens, elements of the old block, and elements of the new block.
         first_col: First mesh column that has a block.
-        to_rows: 1 if the vector changes from blocks per column to blocks per row, 0 for the
-            opposite.
+        to_rows: 1 to convert from blocks per column to blocks per row, 0 for the opposite.
     """
     col = pe.col - first_col
     if col < 0:

@@ -28,7 +28,7 @@ from wse_kernels.oracle.quantised_weights import (
 def matmul(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add):
     """Multiply tokens by a weight tile: out[M, N] = x[M, K] @ w[K, N].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -45,7 +45,7 @@ def matmul(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add):
 def matmul_act(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add):
     """Multiply activations by activations: out[M, N] = x[M, K] @ w[K, N].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -61,9 +61,9 @@ def matmul_act(pe, x, w, out, shape: ProductShape, strides: ProductStrides, add)
 def gemv(pe, x, w, out, shape: ProductShape, strides: ProductStrides):
     """Multiply tokens by a weight tile: out[M, N] = x[M, K] @ w[K, N], overwriting ``out``.
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name. It equals
-    `matmul`, because the order of the sums does not depend on how many tokens are computed
-    together.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name. Its
+    results equal those of `matmul`, because the summation order does not depend on how many tokens
+    are computed together.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -103,13 +103,13 @@ def _product(pe, right, x, w, out, shape, strides, add):
 def matmul_int8(pe, at: CodedTensors, shape: ProductShape, rows):
     """Multiply activations by int8 weights: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
+        at: Addresses of the activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     codes = pe.bytes(at.w, shape.K * shape.N)
     _one_scale(pe, codes.view(np.int8).astype(np.float32), at, shape)
@@ -118,24 +118,24 @@ def matmul_int8(pe, at: CodedTensors, shape: ProductShape, rows):
 def matmul_fp8(pe, at: CodedTensors, shape: ProductShape, rows):
     """Multiply activations by FP8 (e4m3) weights: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
+        at: Addresses of the activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     _one_scale(pe, e4m3(pe.bytes(at.w, shape.K * shape.N)), at, shape)
 
 
 def _one_scale(pe, values, at, shape):
-    """Multiply activations by dequantised weights, and the sums by one scale per output.
+    """Multiply activations by dequantised weights, then multiply the sums by one scale per output.
 
     Args:
         pe: PE whose SRAM is read and written.
-        values: Weights before scaling, in the order [K, N].
-        at: Addresses of activations x[M, K], scale[N] and sums out[M, N].
+        values: Unscaled weights [K, N].
+        at: Addresses of the activations x[M, K], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
     """
     M, K, N = shape
@@ -147,16 +147,16 @@ def _one_scale(pe, values, at, shape):
 def matmul_int4(pe, at: Int4Tensors, shape: ProductShape, G, rows):
     """Multiply activations by int4 weights with one scale per group of inputs.
 
-    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]). This NumPy reference for one PE serves to
-    test the compiled kernel of the same name.
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]). This NumPy reference for one PE is used
+    to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
+        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
         G: Number of groups of rows that share scales.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     _, K, N = shape
     _multiply(pe, scaled_codes(pe, INT4, (at.w, N), (at.scale, N), at.groups, (K, N, G)), at, shape)
@@ -165,16 +165,16 @@ def matmul_int4(pe, at: Int4Tensors, shape: ProductShape, G, rows):
 def matmul_mxfp4(pe, at: Mxfp4Tensors, shape: ProductShape, G, rows):
     """Multiply activations by MXFP4 weights: e2m1 codes with one e8m0 scale per group of inputs.
 
-    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]). This NumPy reference for one PE serves to
-    test the compiled kernel of the same name.
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]). This NumPy reference for one PE is used
+    to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
+        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
         G: Number of groups of rows that share scales.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     _, K, N = shape
     factors = powers_of_two(pe, at.scale, N, N, G)
@@ -185,16 +185,16 @@ def matmul_fp8_blocks(pe, at: BlockScaledTensors, shape: ProductShape, G, B, row
     """Multiply activations by FP8 (e4m3) weights with block scales.
 
     out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]), where the scaled weights are
-    rounded to the activation type. This NumPy reference for one PE serves to test the compiled
+    rounded to the activation type. This NumPy reference for one PE is used to test the compiled
     kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B] and
-            sums out[M, N].
+        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B]
+            and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
-        G, B: Groups of rows, and blocks of outputs, that share scales.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        G, B: Numbers of row groups and of output blocks that share scales.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     _, K, N = shape
     factors = block_factors(pe, at.scale, B, at.widths, N, G, B)

@@ -89,7 +89,7 @@ def put(memory: Bytes, element: str, address: int, stored_bytes: Bytes) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pe:
-    """Access to the SRAM of one PE for a reference function, with conversion of elements.
+    """Access to the SRAM of one PE for a reference function, with element conversion.
 
     Attributes:
         memory: Bytes of the PE's SRAM.
@@ -115,7 +115,7 @@ class Pe:
         return widen(self.memory[address * size : (address + count) * size], self.types[view]).reshape(shape)
 
     def bytes(self, address: int, count: int) -> Bytes:
-        """Return a copy of ``count`` bytes from ``address`` on."""
+        """Return a copy of the ``count`` bytes that start at ``address``."""
         return self.memory[address : address + count].copy()
 
     def write(self, view: str, address: int, values: F32) -> None:
@@ -164,8 +164,9 @@ class Sram:
 
         Args:
             oracle: Reference function of one PE.
-            ctl: Counters of each row, int32 ``[row, word]``.
-            a: Operands of the kernel, beginning with first row, rows and blocks per row.
+            ctl: Per-row counters, int32 ``[row, word]``.
+            a: Operands of the kernel, starting with the first row, the number of rows and the
+                blocks per row.
         """
         types = {"act": self.activation, "wgt": self.weight, "acc": self.accumulator, "f32": "float32"}
         words, arguments = iter(a[FIRST_OPERAND:].tolist()), {}
@@ -186,7 +187,7 @@ def owners(row: int, n: int, length: int, groups: int) -> I64:
     PEs.
 
     Args:
-        row: Row of a PE. The result is for its group.
+        row: Row of a PE. The result applies to its group.
         n: Number of features.
         length, groups: Number of PEs in the column; number of groups.
     """
@@ -197,7 +198,7 @@ def owners(row: int, n: int, length: int, groups: int) -> I64:
 
 
 def sums_of_products(pe: Pe, x: int, weights: F32, total: F32) -> F32:
-    """Return total[N] + x[K] @ weights[K, N], added in ascending order of K with rounding.
+    """Return total[N] + x[K] @ weights[K, N], summed in ascending order of K with rounding.
 
     Sums are rounded to the accumulator type after each term.
 

@@ -13,7 +13,7 @@ INT8, FP8, INT4, MXFP4, FP8_BLOCKS = range(5)
 def e4m3(codes: Bytes) -> F32:
     """Decode e4m3 codes: 1 sign bit, 4 exponent bits with bias 7, 3 mantissa bits.
 
-    Codes with exponent 0 are subnormal: they have the exponent of 1, but no leading 1.
+    Codes with exponent 0 are subnormal: they use exponent 1 without the leading 1.
     """
     exponent, mantissa = (codes >> 3 & 0xF).astype(np.int32), (codes & 7).astype(np.float32)
     leading = np.where(exponent > 0, np.float32(8), np.float32(0))
@@ -24,7 +24,7 @@ def e4m3(codes: Bytes) -> F32:
 def e2m1(nibbles: Bytes) -> F32:
     """Decode e2m1 codes: 1 sign bit, 2 exponent bits with bias 1, 1 mantissa bit.
 
-    Codes with exponent 0 are subnormal: they have the exponent of 1, but no leading 1.
+    Codes with exponent 0 are subnormal: they use exponent 1 without the leading 1.
     """
     exponent, mantissa = (nibbles >> 1 & 3).astype(np.int32), (nibbles & 1).astype(np.float32)
     leading = np.where(exponent > 0, np.float32(2), np.float32(0))
@@ -41,15 +41,15 @@ def e8m0(exponents: Bytes) -> F32:
 def scaled_codes(
     pe: Pe, coding: int, codes: tuple[int, int], scales: tuple[int, int], groups: int, sizes: tuple[int, int, int]
 ) -> F32:
-    """Return int8, FP8 or int4 weights [K, N] times their scales, in the activation type.
+    """Return int8, FP8 or int4 weights [K, N] multiplied by their scales, in the activation type.
 
     Args:
         pe: PE whose SRAM is read.
-        coding: Number of the weight format: INT8, FP8 or INT4.
-        codes: Address of the quantised weights, and distance between two rows.
-        scales: Address of the scales, and distance between two rows.
+        coding: Number that identifies the weight format: INT8, FP8 or INT4.
+        codes: Address of the quantised weights, and the distance between two rows.
+        scales: Address of the scales, and the distance between two rows.
         groups: Address of the scale group of each row. Used for INT4 only.
-        sizes: K, N and G: rows; outputs; groups of rows.
+        sizes: K, N and G: numbers of rows, outputs, and groups of rows.
     """
     K, N, G = sizes
     code_bytes = rows_of_codes(pe, codes, K, N, 2 if coding == INT4 else 1)
@@ -67,13 +67,13 @@ def scaled_codes(
 
 
 def times_factors(pe: Pe, coding: int, factors: F32, w: int, groups: int, K: int, k_stride: int) -> F32:
-    """Return MXFP4 or FP8 weights [K, N] times rounded scales, in the activation type.
+    """Return MXFP4 or FP8 weights [K, N] multiplied by rounded scales, in the activation type.
 
     Args:
         pe: PE whose SRAM is read.
-        coding: Number of the weight format: MXFP4 or FP8_BLOCKS.
-        factors: Scales [G, N] of the groups of rows.
-        w, groups: Addresses of the quantised weights, and of the group of each row.
+        coding: Number that identifies the weight format: MXFP4 or FP8_BLOCKS.
+        factors: Scales [G, N] of the row groups.
+        w, groups: Addresses of the quantised weights and of each row's group.
         K, k_stride: Number of rows; distance between two rows of quantised weights.
     """
     code_bytes = rows_of_codes(pe, (w, k_stride), K, factors.shape[1], 2 if coding == MXFP4 else 1)
@@ -87,7 +87,7 @@ def rows_of_codes(pe: Pe, codes: tuple[int, int], K: int, N: int, codes_a_byte: 
 
     Args:
         pe: PE whose SRAM is read.
-        codes: Address of the weights, and distance between two rows of bytes.
+        codes: Address of the weights, and the distance between two rows of bytes.
         K, N: Number of rows; number of outputs.
         codes_a_byte: Number of consecutive rows whose weights share a byte, 1 or 2.
     """
@@ -95,7 +95,7 @@ def rows_of_codes(pe: Pe, codes: tuple[int, int], K: int, N: int, codes_a_byte: 
 
 
 def nibbles_of(code_bytes: Bytes) -> Bytes:
-    """Return 4-bit weights: the lower half of a byte in even rows, the upper half in odd rows."""
+    """Return 4-bit weights: the low half of each byte in even rows, the high half in odd rows."""
     return np.where(np.arange(len(code_bytes))[:, None] % 2, code_bytes >> 4, code_bytes & 0xF)
 
 
@@ -105,7 +105,7 @@ def powers_of_two(pe: Pe, scale: int, stride: int, N: int, G: int) -> F32:
     Args:
         pe: PE whose SRAM is read.
         scale, stride: Address of the scales; distance between two rows in bytes.
-        N, G: Outputs; groups of rows.
+        N, G: Numbers of outputs and groups of rows.
     """
     return np.stack([e8m0(pe.bytes(scale + g * stride, N)) for g in range(G)])
 
@@ -117,7 +117,7 @@ def block_factors(pe: Pe, scale: int, stride: int, widths: int, N: int, G: int, 
         pe: PE whose SRAM is read.
         scale, stride: Address of the scales, and distance between the scales of two groups.
         widths: Address of the number of outputs in each block, one byte each.
-        N, G, B: Outputs; groups of rows; blocks of outputs.
+        N, G, B: Numbers of outputs, groups of rows, and blocks of outputs.
     """
     width = pe.bytes(widths, B).astype(np.int64)
     return np.stack([np.repeat(pe.read("f32", scale + g * stride, B), width)[:N] for g in range(G)])

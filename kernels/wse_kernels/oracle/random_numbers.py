@@ -11,14 +11,14 @@ WORD = 1 << 64
 def normal_numbers(values: npt.NDArray[np.float32], key: int, first: int, mean: float, factor: float) -> None:
     """Fill an array with pseudo-random numbers that are approximately normally distributed.
 
-    A number is ``mean`` plus ``factor`` times the centred sum of the four 16-bit parts of a random
-    64-bit word. This reference serves to test the compiled kernel of the same name.
+    Each number is ``mean`` plus ``factor`` times the centred sum of the four 16-bit parts of a
+    random 64-bit word. This reference is used to test the compiled kernel of the same name.
 
     Args:
         values: float32 ``[n]``, overwritten.
         key: 64-bit number that selects the stream of random words.
-        first: Position in the stream of the first number.
-        mean, factor: Mean of the numbers, and scale of their deviation.
+        first: Position of the first number in the stream.
+        mean, factor: Mean of the numbers, and the factor that scales their deviation from it.
     """
     for i in range(len(values)):
         bits = _word(int(key), int(first) + i)
@@ -27,9 +27,10 @@ def normal_numbers(values: npt.NDArray[np.float32], key: int, first: int, mean: 
 
 
 def _word(key: int, place: int) -> int:
-    """Return the random 64-bit word at a position of a stream, by SplitMix64.
+    """Return the 64-bit random word at a position of a SplitMix64 stream.
 
-    The source is Steele, Lea and Flood, figure 16, for the state key + (place + 1) * step.
+    The algorithm is given in Steele, Lea and Flood, figure 16. The state is key + (place + 1) *
+    step.
     """
     state = (key + (place + 1) * 0x9E3779B97F4A7C15) % WORD
     state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % WORD

@@ -15,17 +15,17 @@ def rope(pe, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, turns: Rota
     """Apply rotary embeddings to queries and keys, and round queries, keys and values.
 
     The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p]. Results are
-    rounded to the activation type. This NumPy reference for one PE serves to test the compiled
+    rounded to the activation type. This NumPy reference for one PE is used to test the compiled
     kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        pe, ctl: PE whose SRAM is read and written; per-row counters.
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
         at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
         shape: M tokens, Hq query heads, Hk key heads, F features, R rotated features.
-        turns: Whether the cosines and sines are already computed, and their factor.
+        turns: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     M, Hq, Hk, F, R = shape
     heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
@@ -39,15 +39,15 @@ def rotate(pe, ctl, x, frequency, shape: RotatedShape, turns: RotaryTurns):
     """Apply rotary embeddings in place to every head of x[M, H, F].
 
     The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p]. This NumPy
-    reference for one PE serves to test the compiled kernel of the same name.
+    reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        pe, ctl: PE whose SRAM is read and written; per-row counters.
         x: Address of the activations [M, H, F].
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
         shape: M tokens, H heads, F features, R rotated features.
-        turns: Whether the cosines and sines are already computed, and their factor.
+        turns: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     M, H, F, R = shape
     pe.write("act", x, _rotate_pairs(pe, ctl, pe.read("act", x, M, H, F), frequency, R, turns))
@@ -56,14 +56,14 @@ def rotate(pe, ctl, x, frequency, shape: RotatedShape, turns: RotaryTurns):
 def rotary_turns(pe, ctl, frequency, out, M, R, multiplier_pico):
     """Compute the scaled cosines and sines of the rotary angles position * frequency[p].
 
-    The results are out[M, R / 2, 2]. This NumPy reference for one PE serves to test the compiled
+    The results are out[M, R / 2, 2]. This NumPy reference for one PE is used to test the compiled
     kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; counters of each row.
-        frequency, out: Addresses of the float32 frequencies [R / 2], and of the results.
-        M, R: Tokens; rotated features per head.
-        multiplier_pico: Factor of the cosines and sines in units of 1e-12.
+        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        frequency, out: Addresses of the float32 frequencies [R / 2] and the results.
+        M, R: Numbers of tokens and rotated features per head.
+        multiplier_pico: Factor applied to the cosines and sines, in units of 1e-12.
     """
     pe.write("f32", out, _turns(pe, ctl, frequency, M, R, multiplier_pico))
 
@@ -72,10 +72,11 @@ def _turns(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: in
     """Return the scaled cosines and sines of all rotary angles, as [M, R / 2, 2].
 
     Args:
-        pe, ctl: PE whose SRAM is read; counters of each row, which start with its first position.
+        pe, ctl: PE whose SRAM is read; per-row counters, the first of which is the row's first
+            position.
         frequency: Address of the float32 frequencies [R / 2].
-        M, R: Tokens; rotated features per head.
-        multiplier_pico: Factor of the cosines and sines in units of 1e-12.
+        M, R: Numbers of tokens and rotated features per head.
+        multiplier_pico: Factor applied to the cosines and sines, in units of 1e-12.
     """
     position = (ctl[pe.row, 0] + np.arange(M)).astype(np.float32)
     angle = position[:, None] * pe.read("f32", frequency, R // 2)
@@ -83,15 +84,15 @@ def _turns(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: in
 
 
 def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, turns: RotaryTurns) -> F32:
-    """Return heads [M, H, F] in which the feature pairs (p, p + R / 2) of each head are rotated.
+    """Return heads [M, H, F] with the feature pairs (p, p + R / 2) of each head rotated.
 
     Args:
-        pe, ctl: PE whose SRAM is read; counters of each row.
+        pe, ctl: PE whose SRAM is read; per-row counters.
         heads: Heads before the rotation, [M, H, F].
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
-        R: Features of a head that are rotated.
-        turns: Whether the cosines and sines are already computed, and their factor.
+        R: Number of rotated features per head.
+        turns: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     half, M = R // 2, len(heads)
     angles = (
@@ -108,13 +109,13 @@ def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, turns: R
 def split_heads(pe, x, at: QueryKeyValue, M, Hq, Hk, F):
     """Convert queries, keys and values to the activation type, without rotary embeddings.
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
         at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
-        M, Hq, Hk, F: Tokens; query heads; key heads; features per head.
+        M, Hq, Hk, F: Numbers of tokens, query heads, key heads, and features per head.
     """
     heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
     for out, first, count in ((at.q, 0, Hq), (at.k, Hq, Hk), (at.v, Hq + Hk, Hk)):
@@ -125,12 +126,12 @@ def scale_queries(pe, ctl, x, M, n, coefficient_pico, tokens):
     """Scale queries by a factor that grows with the token's position, as Llama 4 does.
 
     x[M, n] *= 1 + coefficient * ln(1 + floor((position + 1) / tokens)). This NumPy reference for
-    one PE serves to test the compiled kernel of the same name.
+    one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        pe, ctl: PE whose SRAM is read and written; per-row counters.
         x: Address of the queries [M, n], scaled in place.
-        M, n: Tokens; features of all query heads on the PE.
+        M, n: Number of tokens; number of features over all query heads on the PE.
         coefficient_pico: Coefficient in units of 1e-12.
         tokens: Number of positions after which the factor changes.
     """

@@ -15,15 +15,15 @@ LEAST_SUM = np.float32(1e-20)
 def router_place(pe, x, out, M, n, E, first, columns, zeros):
     """Copy the router outputs of this column to their positions among the outputs of all experts.
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of this column's outputs [M, n] in the accumulator type.
         out: Address of all outputs [M, E] in the accumulator type.
-        M, n, E: Tokens; outputs per column; experts.
+        M, n, E: Numbers of tokens, outputs per column, and experts.
         first: Index of the first column with outputs, within each segment of the mesh.
-        columns: Mesh columns per segment.
+        columns: Number of mesh columns per segment.
         zeros: 1 to set the outputs of other columns to 0, 0 to keep their values.
     """
     outputs_of_all = np.zeros((M, E), np.float32) if zeros else pe.read("acc", out, M, E).copy()
@@ -34,16 +34,16 @@ def router_place(pe, x, out, M, n, E, first, columns, zeros):
 
 
 def router_scores(pe, x, out, M, E, sigmoid):
-    """Compute the scores of all experts from router outputs: softmax over the experts, or sigmoid.
+    """Compute the scores of all experts from router outputs, using softmax or a sigmoid.
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the router outputs [M, E] in the accumulator type.
         out: Address of the float32 scores [M, E].
-        M, E: Tokens; experts.
-        sigmoid: 1 for a sigmoid, 0 for softmax.
+        M, E: Numbers of tokens and experts.
+        sigmoid: 1 for a sigmoid, 0 for a softmax over the experts.
     """
     logits = pe.read("acc", x, M, E)
     if sigmoid:
@@ -57,7 +57,7 @@ def router_scores(pe, x, out, M, E, sigmoid):
 def router_correct(pe, x, correction, out, M, E):
     """Add the correction bias of each expert to its score: out[M, E] = x[M, E] + correction[E].
 
-    All values are float32. This NumPy reference for one PE serves to test the compiled kernel of
+    All values are float32. This NumPy reference for one PE is used to test the compiled kernel of
     the same name.
 
     Args:
@@ -65,7 +65,7 @@ def router_correct(pe, x, correction, out, M, E):
         x: Address of the scores [M, E].
         correction: Address of the biases [E].
         out: Address of the results [M, E].
-        M, E: Tokens; experts.
+        M, E: Numbers of tokens and experts.
     """
     pe.write("f32", out, pe.read("f32", x, M, E) + pe.read("f32", correction, E))
 
@@ -74,13 +74,13 @@ def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
     """Keep the scores of the experts in the best groups, and set all other scores to -3e38.
 
     The experts are divided into groups. The score of a group is the sum of its two best values.
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the scores [M, E].
         out: Address of the restricted scores [M, E].
-        M, E: Tokens; experts.
+        M, E: Numbers of tokens and experts.
         groups, chosen_groups: Number of groups; number of groups to keep.
         group_scores: Address of a scratch vector [groups], which receives the groups' scores.
     """
@@ -97,17 +97,17 @@ def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
 def router_choose(pe, at: ChoiceTensors, M, E, A, normalised, scale_pico):
     """Select the A experts with the largest values, and compute their routing weights.
 
-    Of equal values, the lowest id comes first. Afterwards, ``maxima`` contains, for each block of
+    Among equal values, the lowest id comes first. On return, ``maxima`` contains, for each block of
     experts, the best expert that was not selected for the last token. This NumPy reference for one
-    PE serves to test the compiled kernel of the same name.
+    PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of choice[M, E], scores[M, E], ids[M, A], weights[M, A] and the scratch vector
             maxima.
-        M, E, A: Tokens; experts; selected experts per token.
+        M, E, A: Numbers of tokens, experts, and selected experts per token.
         normalised: 1 to divide the weights of a token by their sum, else 0.
-        scale_pico: Factor of the weights in units of 1e-12.
+        scale_pico: Factor applied to the weights, in units of 1e-12.
     """
     choice, scores, ids, weights, maxima = at
     scale = np.float32(scale_pico * PICO)
@@ -131,16 +131,16 @@ def router_choose(pe, at: ChoiceTensors, M, E, A, normalised, scale_pico):
 
 
 def chosen_softmax(pe, ids, weights, M, A, scale_pico):
-    """Replace the scores of selected experts by their softmax, times a scale.
+    """Replace the scores of the selected experts by their softmax, multiplied by a scale.
 
     The first score of a token must be the largest. Missing experts, whose ids are -1, get weight 0.
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         ids: Address of the float32 ids [M, A].
         weights: Address of the float32 scores [M, A], which are replaced by the routing weights.
-        M, A: Tokens; selected experts per token.
+        M, A: Numbers of tokens and selected experts per token.
         scale_pico: Scale in units of 1e-12.
     """
     values = pe.read("f32", weights, M, A)

@@ -19,13 +19,13 @@ ELEMENT = {"uint16": "float16", "int16": "bfloat16", "float32": "float32"}
 def store_numbers(view: Any, values: Any, rows: I32, columns: I32, row_places: I32, column_places: I32, a: I64) -> None:
     """Store weights in the SRAM of a rectangle of PEs, rounded to the view's element type.
 
-    Padding is stored as 0. This reference serves to test the compiled kernel of the same name.
+    Padding is stored as 0. This reference is used to test the compiled kernel of the same name.
 
     Args:
         view: SRAM ``[block, address, lane]``.
         values: Rows of the weight tensor.
-        rows, columns: Indices into ``values`` of the elements of each PE; negative for padding.
-        row_places, column_places: Offsets in SRAM, by row and by column of the PE's elements.
+        rows, columns: Indices into ``values`` of each PE's elements; negative for padding.
+        row_places, column_places: Offsets in SRAM for each row and column of the PE's elements.
         a: Operands of the kernel: address, first mesh row, mesh rows, first mesh column, mesh
             columns, blocks per mesh row.
     """
@@ -49,16 +49,16 @@ def store_codes(
 ) -> None:
     """Store quantised weights in the SRAM of a rectangle of PEs.
 
-    Weights that share a byte are combined by a bitwise OR. Padding is not stored. This reference
-    serves to test the compiled kernel of the same name.
+    Weights that share a byte are combined with a bitwise OR. Padding is not stored. This reference
+    is used to test the compiled kernel of the same name.
 
     Args:
         view: SRAM as bytes, ``[block, address, lane]``.
         values: Rows of quantised weights.
-        rows, columns: Indices into ``values`` of the elements of each PE; negative for padding.
-        row_places, column_places: Offsets in SRAM, by row and by column of the PE's elements.
-        row_shifts, column_shifts: Bits to shift weights by, by row and by column of the PE's
-            elements.
+        rows, columns: Indices into ``values`` of each PE's elements; negative for padding.
+        row_places, column_places: Offsets in SRAM for each row and column of the PE's elements.
+        row_shifts, column_shifts: Number of bits to shift weights by, for each row and column of
+            the PE's elements.
         a: Operands of the kernel: address, first mesh row, mesh rows, first mesh column, mesh
             columns, blocks per mesh row.
     """

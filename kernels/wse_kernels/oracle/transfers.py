@@ -15,17 +15,17 @@ WORD_BYTES = 4
 
 
 def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> I64:
-    """Execute messages between the PEs of each mesh row, one after another.
+    """Execute messages between the PEs of each mesh row, in order.
 
-    A message sends elements from one PE to another. This reference serves to test the compiled
+    A message sends elements from one PE to another. This reference is used to test the compiled
     kernel of the same name.
 
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
         messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
-            elements. The arrival code says what happens at the target, for example that elements
-            are added.
-        first: Index of the first message of each list of messages, and the end of the last list.
+            elements. The arrival code specifies what happens at the target, for example that
+            elements are added.
+        first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each row executes.
         a: Operands of the kernel `wse_kernels.communication.row_messages.along_rows`.
 
@@ -41,17 +41,17 @@ def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: 
 
 
 def along_columns(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> I64:
-    """Execute messages between the PEs of each mesh column, one after another.
+    """Execute messages between the PEs of each mesh column, in order.
 
-    A message sends elements from one PE to another. This reference serves to test the compiled
+    A message sends elements from one PE to another. This reference is used to test the compiled
     kernel of the same name.
 
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
         messages: int32 ``[m, 5]``: source row, target row, arrival code, first element, number of
-            elements. The arrival code says what happens at the target, for example that elements
-            are added.
-        first: Index of the first message of each list of messages, and the end of the last list.
+            elements. The arrival code specifies what happens at the target, for example that
+            elements are added.
+        first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each column executes.
         a: Operands of the kernel `wse_kernels.communication.column_messages.along_columns`.
 
@@ -77,18 +77,18 @@ def along_columns_counted(
     variant: I32,
     a: I64,
 ) -> None:
-    """Execute messages between the PEs of each mesh column whose length depends on a stored count.
+    """Execute messages of count-dependent length between the PEs of each mesh column.
 
-    This reference serves to test the compiled kernel of the same name.
+    This reference is used to test the compiled kernel of the same name.
 
     Args:
         memory, count_memory: SRAM with the elements, changed in place, and SRAM with the float32
             counts.
         element: Element type.
-        links: Number of words that left each PE, ``[direction, row, col]``, which is added to.
+        links: Number of words that left each PE, ``[direction, row, col]``, incremented in place.
         messages: int32 ``[m, 3]``: source row, target row, arrival code.
-        first: Index of the first message of each list of messages, and the end of the last list.
-        variant: Index of the list that all columns execute, as its first element.
+        first: Index of the first message in each message list, and the end of the last list.
+        variant: Array whose first element is the index of the list that all columns execute.
         a: Operands of the kernel `wse_kernels.communication.column_messages.along_columns_counted`.
     """
     for col in range(a[7]):
@@ -102,14 +102,14 @@ def along_columns_counted(
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
     """Move the oldest KV-cache entry of a row one row up, wherever ``ctl`` says so.
 
-    All rows do so at once, so each passes the entry that it had before. This reference serves to
-    test the compiled kernel of the same name.
+    All rows do so simultaneously, so each row passes on the entry that it had before. This
+    reference is used to test the compiled kernel of the same name.
 
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
-        links: Number of words that left each PE, ``[direction, row, col]``, which is added to.
-        ctl: Counters of each row. Word 5 is the slot that the row passes up, or -1. Word 6 is the
-            slot that receives the entry of the row below.
+        links: Number of words that left each PE, ``[direction, row, col]``, incremented in place.
+        ctl: Per-row counters. Word 5 is the slot that the row passes up, or -1. Word 6 is the slot
+            that receives the entry of the row below.
         a: Operands: 0 rows, 2 cache address, 3 elements per entry, 4 words per entry, 5 columns.
     """
     rows, cache, n, words, columns = a[0], a[2], a[3], a[4], a[5]
@@ -126,17 +126,17 @@ def hand_over(
 ) -> None:
     """Copy parts of weight tiles from the PEs of one region to the PEs of another.
 
-    The words travel along rows first, then along columns. This reference serves to test the
+    The words travel along rows first, then along columns. This reference is used to test the
     compiled kernel of the same name.
 
     Args:
-        source_memory, target_memory: SRAM of both regions. Only the second is changed.
+        source_memory, target_memory: SRAM of the two regions. Only the second is changed.
         element: Element type.
-        links: Number of words that left each PE of the mesh, ``[direction, row, col]``, which is
-            added to.
+        links: Number of words that left each PE of the mesh, ``[direction, row, col]``, incremented
+            in place.
         pieces: int64 ``[n, 5]``: sending row, receiving row, first element in the source tile,
             first element in the target tile, number of elements.
-        words: int64 ``[n]``: words of each piece on the links.
+        words: int64 ``[n]``: number of words per piece on the links.
         a: Operands of the kernel `wse_kernels.communication.copies.hand_over`.
     """
     vectors, source, target, width, source_col, target_col, columns, target_width = a[[0, 3, 4, 5, 6, 7, 8, 9]]
@@ -163,9 +163,9 @@ def _carry(line: Bytes, element: str, messages: I32, a: I64, onward: I64, backwa
         element: Element type.
         messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
             elements.
-        a: Operands of the calling kernel, of which 3 and 4 are the source and target addresses.
-        onward, backward: Number of words that leave each PE towards higher indices, and towards
-            lower indices. Both are added to.
+        a: Operands of the calling kernel. Operands 3 and 4 are the source and target addresses.
+        onward, backward: Number of words that leave each PE towards higher and towards lower
+            indices. Both are incremented in place.
     """
     for start, end, arrival, place, n in messages.tolist():
         source, target = a[3] + place, a[4] + place
@@ -184,10 +184,10 @@ def _combine(stored_bytes: Bytes, sent_bytes: Bytes, element: str, arrival: int)
     """Return the bytes that a PE stores after a message has arrived.
 
     Args:
-        stored_bytes, sent_bytes: Bytes that the PE has stored so far; bytes of the message.
+        stored_bytes, sent_bytes: Bytes that the PE stores before the message; bytes of the message.
         element: Element type.
         arrival: Arrival code: 1 adds, 2 keeps the maximum, 3 keeps the better (value, index) pair,
-            and any other code replaces.
+            and any other code replaces the stored bytes.
     """
     old, new = widen(stored_bytes, element), widen(sent_bytes, element)
     if arrival == 1:

@@ -11,14 +11,14 @@ def embedding_lookup(pe, ids, table, out, M, K, V):
     """Look up the embeddings of tokens in the rows of the table that this column of PEs stores.
 
     out[M, K] = table[ids[M] - column * V, K] if the column stores the embedding of that id, else 0.
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         ids: Address of the float32 token ids [M].
         table: Address of the embeddings [V, K].
         out: Address of the results [M, K] in the accumulator type.
-        M, K, V: Tokens; features per PE; ids per column.
+        M, K, V: Numbers of tokens, features per PE, and ids per column.
     """
     rows = np.zeros((M, K), np.float32)
     for m, token in enumerate(pe.read("f32", ids, M).astype(np.int64)):
@@ -31,13 +31,13 @@ def add_positions(pe, ctl, x, table, M, K, V, row):
     """Add learned position embeddings from the rows of the table that this column of PEs stores.
 
     x[M, K] += table[position - column * V, K] if the column stores the position. This NumPy
-    reference for one PE serves to test the compiled kernel of the same name.
+    reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        pe, ctl: PE whose SRAM is read and written; per-row counters.
         x: Address of the values [M, K] in the accumulator type, changed in place.
         table: Address of the position embeddings [V, K].
-        M, K, V: Tokens; features per PE; positions per column.
+        M, K, V: Numbers of tokens, features per PE, and positions per column.
         row: Mesh row whose counters give the position of the first token.
     """
     sums = pe.read("acc", x, M, K)
@@ -51,17 +51,17 @@ def add_positions(pe, ctl, x, table, M, K, V, row):
 def argmax_fold(pe, logits, pair, n, V, first, vocabulary, fold):
     """Find the largest logit and its vocabulary index: pair[2] = (logit, index).
 
-    The lower index wins a tie. This NumPy reference for one PE serves to test the compiled kernel
-    of the same name.
+    On a tie, the lower index wins. This NumPy reference for one PE is used to test the compiled
+    kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         logits: Address of the logits [n] in the accumulator type.
         pair: Address of the float32 pair [2].
-        n, V: Logits; vocabulary ids per column.
-        first: Index of the first of these logits within the column's V ids.
+        n, V: Numbers of logits and vocabulary ids per column.
+        first: Index of the first logit within the column's V ids.
         vocabulary: Size of the vocabulary.
-        fold: 1 to compare with the pair that is already stored, 0 to start anew.
+        fold: 1 to compare with the pair that is already stored, 0 to start afresh.
     """
     best, index = pe.read("f32", pair, 2) if fold else (LOWEST, np.float32(-1.0))
     for e, logit in enumerate(pe.read("acc", logits, n)):
@@ -74,7 +74,7 @@ def argmax_fold(pe, logits, pair, n, V, first, vocabulary, fold):
 def pair_indices(pe, pairs, out, n):
     """Extract the indices from float32 (value, index) pairs: out[n] = pairs[n, 1].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

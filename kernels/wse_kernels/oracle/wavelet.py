@@ -19,17 +19,18 @@ HEAD, OUTPUTS, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL = 0, 2, 8, 9, 1
 
 @dataclass
 class Queue:
-    """Queue of wavelets (32-bit words on their way) in a router.
+    """Queue of wavelets (32-bit words in transit) in a router.
 
     Attributes:
         link: Physical link before the queue.
         capacity: Maximum number of waiting wavelets.
-        latency: Cycles from entering the queue to the earliest exit.
+        latency: Number of cycles from entering the queue to the earliest exit.
         position: Index of the switch position that routes the queue's wavelets, or None if another
             colour uses the router.
-        controls: Number of control wavelets that must still pass until the position ends; 0 if it
+        controls: Number of control wavelets that must still pass before the position ends; 0 if it
             never ends.
-        waiting_wavelets: (first cycle in which it may move, control bit, payload) for each wavelet.
+        waiting_wavelets: (first cycle in which the wavelet may move, control bit, payload) for each
+            wavelet.
         entry_count: Number of wavelets that have entered the queue so far.
     """
 
@@ -65,16 +66,15 @@ class Queue:
 def run_wavelets(tables: WaveletTables, spans: I32, events: I32, counts: I64, burst: int, limit: int) -> None:
     """Simulate independent parts of a machine wavelet by wavelet.
 
-    This reference serves to test the compiled kernel of the same name and changes the tables in the
-    same way, with two exceptions: in the table of queues, only the counters of entered and left
-    wavelets are updated, and ``events`` are not recorded.
+    This reference is used to test the compiled kernel of the same name and changes the tables in
+    the same way, with two exceptions: in the queue table, only the counters of wavelets that have
+    entered and left are updated, and ``events`` are not recorded.
 
     Args:
-        tables, spans, events, counts: Arrays of the kernel, described in
-            `wse_kernels.timing.wavelet`.
-            Each row of ``spans`` is one part.
-        burst: A vector operation pauses for a cycle after this number of words; 0 for never.
-        limit: Cycle at which the simulation of a part stops at the latest.
+        tables, spans, events, counts: Arrays of the kernel, as described in
+            `wse_kernels.timing.wavelet`. Each row of ``spans`` is one part.
+        burst: Number of words after which a vector operation pauses for one cycle; 0 for no pauses.
+        limit: Cycle by which the simulation of a part stops at the latest.
     """
     machine = _Machine(*tables, burst)
     for span in spans:
@@ -113,7 +113,7 @@ class _Machine:
         return self.moves, int(self.threads[:, [0]].sum()) * 2**32 + int(self.threads[:, 3].sum())
 
     def has_event_after(self, t: int, span: I32) -> bool:
-        """Return whether something may happen after cycle ``t`` because a waiting time ends."""
+        """Return whether something may happen after cycle ``t`` because a waiting period ends."""
         del span
         wavelet_times = [queue.waiting_wavelets[0][0] for queue in self.queues if queue.waiting_wavelets]
         starts = [int(h[2]) for h in self.threads if h[0] != h[1]]
@@ -148,16 +148,16 @@ class _Machine:
     def can_move(self, q: int, t: int) -> bool:
         """Return whether the first wavelet of queue ``q`` can move in cycle ``t``.
 
-        It must be ready, and all queues that it moves to must have room.
+        The wavelet must be ready, and all of its target queues must have room.
         """
         targets = [self.queues[s] for s in self.targets(q)]
         return bool(targets) and self.queues[q].ready(t) and all(len(s.waiting_wavelets) < s.capacity for s in targets)
 
     def arbitrate(self, link: int, t: int) -> list[int]:
-        """Return the index of the queue that may use a link in cycle ``t``, as a list.
+        """Return a list with the index of the queue that may use a link in cycle ``t``.
 
-        The list is empty if no queue can use the link. Queues that compete for it take turns
-        (round-robin), beginning after the last one that used it.
+        The list is empty if no queue can use the link. Queues that compete for the link take turns
+        (round-robin), starting after the last queue that used it.
         """
         if link < 0 or self.links[link, 0] == t:
             return []
@@ -173,7 +173,7 @@ class _Machine:
         return []
 
     def work(self, thread: int, t: int) -> None:
-        """Process the next word of a thread's vector operation, if that is possible in cycle ``t``.
+        """Process the next word of a thread's vector operation if that is possible in cycle ``t``.
 
         1. Return if the operation must wait: for a certain cycle, for a preceding operation, for an
            input word, or for room at its output.
@@ -219,12 +219,13 @@ class _Machine:
         """Combine a received word with the stored word at address ``at``.
 
         Args:
-            thread_row: Row of the thread, which stores whether the last value of a pair has won.
+            thread_row: Row of the thread, which records whether the last received value of a pair
+                has won.
             arrival: Arrival code: 0 replaces, 1 adds, 2 keeps the maximum, 3 keeps the (value,
                 index) pair with the larger value.
             at, new: Address of the stored word; received word.
-            done_words: Number of words of the operation that are done. Its parity distinguishes the
-                values of pairs from the indices.
+            done_words: Number of words of the operation processed so far. Its parity distinguishes
+                the values of pairs from the indices.
         """
         old = self.memory[at]
         if arrival == 1:

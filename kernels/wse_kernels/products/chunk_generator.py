@@ -1,4 +1,4 @@
-"""Generator of the LLVM code that multiplies a chunk of tokens by a tile of weights."""
+"""Generator of LLVM code that multiplies a chunk of tokens by a weight tile."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ The widened values fit in the nearest caches.
 
 
 class ChunkGenerator:
-    """Generator of the LLVM code that multiplies a chunk of tokens by a tile of weights.
+    """Generator of LLVM code that multiplies a chunk of tokens by a weight tile.
 
     Its methods generate code for one vector of lanes (neighbouring PEs) at a time.
     """
@@ -53,7 +53,7 @@ class ChunkGenerator:
 
         Args:
             token: Index of the token in the whole chunk.
-            term: Input feature of the activation, which is one term of the sums.
+            term: Input feature of the activation, that is, one term of the sums.
             m: Index of the token in scratch memory.
             vector: Lanes (neighbouring PEs) whose activations are widened.
         """
@@ -64,7 +64,7 @@ class ChunkGenerator:
         """Generate code that widens weights to float32, and prefetches later weights.
 
         Args:
-            term: Input feature of the weights, which is one term of the sums.
+            term: Input feature of the weights, that is, one term of the sums.
             output: Index of the output in the whole tile.
             j: Index of the output in scratch memory, where the result is stored.
             vector: Lanes (neighbouring PEs) whose weights are widened.
@@ -81,16 +81,16 @@ class ChunkGenerator:
 
         1. Load the sums into registers.
         2. Loop over the terms in scratch memory, and add each product to its sum.
-        3. Store the sums. Lanes that this vector has in common with the vector before keep their
-           values, because their products have already been added.
+        3. Store the sums. Lanes that this vector shares with the previous vector keep their values,
+           because their products have already been added.
 
         Args:
-            first_token: Index of the first token that is in scratch memory.
+            first_token: Index of the first token in scratch memory.
             tokens: Indices of the tokens in scratch memory.
             outputs: Indices of the outputs.
             begin: First lane (PE) whose sums this vector changes.
             lane: First lane of the vector. It is lower than ``begin`` if the vector overlaps the
-                one before.
+                previous one.
         """
         builder, zero, acc = self.builder, word(0), self.acc
         vector = builder.udiv(begin, word(WIDTH))
@@ -169,13 +169,13 @@ class ChunkGenerator:
     def scratch(self, base: Any, *indices: tuple[Any, Any]) -> Any:
         """Return a pointer to an element of an array in scratch memory.
 
-        Elements are packed without gaps. Strides of a constant power of two would map all vectors
-        and tokens to few sets of the CPU cache.
+        Elements are packed without gaps. If strides were constant powers of two, all vectors and
+        tokens would map to a few sets of the CPU cache.
 
         Args:
             base: Pointer to the array.
-            indices: For each axis, the index and the number that the offset so far plus this index
-                is multiplied by: the extent of the next axis, or 1 for the last axis.
+            indices: For each axis, the index and the factor by which the offset so far plus this
+                index is multiplied: the extent of the next axis, or 1 for the last axis.
         """
         builder, place = self.builder, word(0)
         for index, extent_inside in indices:
@@ -183,9 +183,9 @@ class ChunkGenerator:
         return builder.gep(base, [place])
 
     def load(self, pointer: Any, element_type: Any) -> Any:
-        """Load a vector of stored elements and widen it to float32."""
+        """Generate code that loads a vector of stored elements and widens it to float32."""
         return widen_ir(self.builder, element_type, load_lanes(self.builder, pointer, None))
 
     def store(self, value: Any, pointer: Any, element_type: Any) -> None:
-        """Round a vector of float32 to the stored type and store it."""
+        """Generate code that rounds a float32 vector to the stored type and stores it."""
         store_lanes(self.builder, narrow_ir(self.builder, element_type, value), pointer, None)

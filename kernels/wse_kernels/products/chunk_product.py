@@ -54,7 +54,7 @@ def product_of(
         context, builder: Numba target context and LLVM builder.
         arrays: Arrays that contain the sums and the activations.
         rows: LLVM value of a `ProductRows`, which locates the tokens in these arrays.
-        sizes: K and N, the numbers of inputs and of outputs of the tile.
+        sizes: K and N, the numbers of inputs and outputs of the tile.
         add: 0 to overwrite the sums, any other value to add to them.
         kind: How the weights are stored, for example as elements or as int8 codes.
         weights: LLVM values that locate the weights: pointers, then strides.
@@ -89,13 +89,14 @@ def _chunk_function(module: Any, element_types: tuple[Any, Any], kind: WeightKin
 
     1. Widen their activations to float32 in scratch memory, where the values of one vector of lanes
        (neighbouring PEs) are contiguous.
-    2. For OUTPUTS outputs at a time, widen the weights in the same manner.
+    2. For OUTPUTS outputs at a time, widen the weights in the same way.
     3. For TOKENS tokens at a time, load the sums, add the products in registers, and store the
        sums.
 
     If at most half of OUTPUTS are left, the last group is half as wide. If fewer tokens or outputs
-    are left than a group has, the last one is repeated. All repetitions compute the same sum, from
-    the value before any of them is stored. The last vector may overlap the lanes of the one before.
+    are left than a group contains, the last one is repeated. All repetitions compute the same sum,
+    because they start from the value before any of them is stored. The last vector may overlap the
+    lanes of the previous one.
     """
 
     weight_arguments = kind.pointers + kind.numbers
@@ -150,10 +151,10 @@ def _chunk_function(module: Any, element_types: tuple[Any, Any], kind: WeightKin
 def _vectors(builder: Any, lanes: Any) -> Iterator[Lanes]:
     """Generate a loop over the vectors of lanes (neighbouring PEs) that cover a block of PEs.
 
-    The last vector may overlap the one before.
+    The last vector may overlap the previous one.
 
     Yields:
-        Index and first lane of the vector, as LLVM values.
+        Index and first lane of each vector, as LLVM values.
     """
     with short_loop(builder, word(0), lanes, WIDTH) as begin:
         first = minimum(builder, begin, builder.sub(lanes, word(WIDTH)))
@@ -163,7 +164,7 @@ def _vectors(builder: Any, lanes: Any) -> Iterator[Lanes]:
 def _block_indices(builder: Any, first: Any, end: Any, count: int) -> list[Any]:
     """Return the indices ``first``, ``first`` + 1, ... as LLVM values, limited to ``end`` - 1.
 
-    There are ``count`` indices. Those beyond ``end`` - 1 are replaced by ``end`` - 1.
+    There are ``count`` indices. Indices beyond ``end`` - 1 are replaced by ``end`` - 1.
     """
     last = builder.sub(end, word(1))
     return [minimum(builder, builder.add(first, word(i)), last) for i in range(count)]

@@ -54,7 +54,7 @@ def _multiply_scaled_compiled(
 def _arguments(
     context: Any, builder: Any, views: Any, value: Any, block: Any, tile: Any
 ) -> tuple[SumsAndActivations, tuple[Any, Any], list[Any]]:
-    """Return the arguments with which code is generated for a product with quantised weights.
+    """Return the arguments for generating the code of a product with quantised weights.
 
     Args:
         context, builder: Numba target context and LLVM builder.
@@ -83,7 +83,7 @@ def _multiply_by_tokens(views: Any, block: int, rows: ProductRows, tile: CodeTil
         block: Index of the block of PEs.
         rows: Number of tokens M, and where their sums and activations are stored.
         tile: Addresses and sizes of weights and scales.
-        coding: Number of the weight format, such as INT8 or MXFP4.
+        coding: Number that identifies the weight format, such as INT8 or MXFP4.
     """
     for m in range(rows.M):
         out, x = rows.out + m * rows.out_stride, rows.x + m * rows.x_stride
@@ -110,10 +110,10 @@ def _multiply_by_lanes(
         views: SRAM arrays of the sums, the activations, the scales and the quantised weights.
         choice: Selection of lanes (PEs), or None for all lanes.
         block: Index of the block of PEs.
-        out, x: Addresses of the first sum and of the first activation.
+        out, x: Addresses of the first sum and the first activation.
         tile: Addresses and sizes of weights and scales.
         add: 0 to overwrite the sums, any other value to add to them.
-        coding: Number of the weight format, such as INT8 or MXFP4.
+        coding: Number that identifies the weight format, such as INT8 or MXFP4.
         scaled: Whether each weight is multiplied by its scale.
     """
     acc, act, scales, raw = views

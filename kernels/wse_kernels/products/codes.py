@@ -51,7 +51,7 @@ def value_ir(builder: Any, coding: int, byte: Any, k: Any) -> Any:
 
     Args:
         builder: LLVM builder.
-        coding: Number of the weight format, such as INT8 or MXFP4.
+        coding: Number that identifies the weight format, such as INT8 or MXFP4.
         byte: Vector of bytes.
         k: Input row of the weights. For formats with two weights per byte, even rows are in the low
             half and odd rows in the high half.
@@ -104,7 +104,7 @@ def _scale_rows_interpreted(acc: Any, wgt: Any, block: int, e: int, s: int, n: i
         acc: Sums in the accumulator type, [block, address, lane].
         wgt: Scales in the weight type, [block, address, lane].
         block: Index of the block of PEs.
-        e, s: Addresses of the first sum and of the first scale.
+        e, s: Addresses of the first sum and the first scale.
         n: Number of consecutive addresses.
     """
     for i in range(n):
@@ -126,7 +126,7 @@ def code_value(byte: Any, coding: int, k: int) -> Any:
 
     Args:
         byte: Byte that contains the weight.
-        coding: Number of the weight format, such as INT8 or MXFP4.
+        coding: Number that identifies the weight format, such as INT8 or MXFP4.
         k: Input row of the weight. For formats with two weights per byte, even rows are in the low
             half and odd rows in the high half.
     """

@@ -15,9 +15,9 @@ class Tile(NamedTuple):
 
     Attributes:
         w: Address of the first element.
-        K, N: Input features; output features.
-        k_stride, n_stride: Distances in elements from one input to the next, and from one output to
-            the next.
+        K, N: Numbers of input features and output features.
+        k_stride, n_stride: Distances from one input to the next and from one output to the next, in
+            elements.
     """
 
     w: int
@@ -28,21 +28,20 @@ class Tile(NamedTuple):
 
 
 class CodeTile(NamedTuple):
-    """Location and sizes of a tile [K, N] of quantised weights and of its scales.
+    """Location and sizes of a tile [K, N] of quantised weights and its scales.
 
     Attributes:
         w: Address of the first weights.
         groups: Address of the scale group of each input, one byte each. Used only for formats whose
             inputs form groups.
-        widths: Address of the number of outputs of each of the B blocks, one byte each. Used only
+        widths: Address of the number of outputs in each of the B blocks, one byte each. Used only
             for FP8_BLOCKS.
         scale: Address of the first scale.
-        K, N: Input features; output features.
-        k_stride, scale_stride: Distance from one row of weights to the next, and from the scales of
-            one group to those of the next.
+        K, N: Numbers of input features and output features.
+        k_stride, scale_stride: Distance from one row of weights to the next, and from one group's
+            scales to the next group's.
         G: Number of groups of inputs that share scales.
-        B: Number of scales of a group: one per block of outputs for FP8_BLOCKS, else one per
-            output.
+        B: Number of scales per group: one per block of outputs for FP8_BLOCKS, else one per output.
     """
 
     w: int
@@ -58,12 +57,11 @@ class CodeTile(NamedTuple):
 
 
 class ProductRows(NamedTuple):
-    """Addresses of the sums and activations of M tokens, and distances between tokens.
+    """Addresses of the sums and activations of M tokens, and the distances between tokens.
 
     Attributes:
         M: Number of tokens.
-        out, out_stride: Address of the sums; distance from the sums of one token to those of the
-            next.
+        out, out_stride: Address of the sums; distance from one token's sums to the next token's.
         x, x_stride: Address of the activations; distance from one token to the next.
     """
 

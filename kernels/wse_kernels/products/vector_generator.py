@@ -1,4 +1,4 @@
-"""Generator of the LLVM code that multiplies one token by a tile of weights.
+"""Generator of LLVM code that multiplies one token by a weight tile.
 
 - A few terms at a time are added to sums in registers, and the activations of each term are widened
   once for all outputs.
@@ -38,7 +38,7 @@ PREFETCH_IN_ROW_BYTES: Final = 1024
 
 
 class VectorGenerator:
-    """Generator of the LLVM code that multiplies one token by a tile of weights."""
+    """Generator of LLVM code that multiplies one token by a weight tile."""
 
     def __init__(
         self, builder: Any, sums: tuple[Any, Any], kind: WeightKind, outs: Any, xs: Any, choice: Any, weights: Any,
@@ -83,7 +83,7 @@ class VectorGenerator:
     def _number_vectors(self) -> None:
         """Generate code that lists the vectors with at least one selected lane, and counts them.
 
-        Only whole vectors are listed.
+        Only full vectors are listed.
         """
         builder = self.builder
         self.numbers = cgutils.alloca_once(builder, WORD, size=word(MAX_VECTORS))
@@ -95,13 +95,13 @@ class VectorGenerator:
         self.count, self.has_rest = builder.load(count), self._takes_part(self.whole)
 
     def _takes_part(self, vector: Any) -> Any:
-        """Generate the test whether a vector contains a selected lane (PE)."""
+        """Generate code that tests whether a vector contains a selected lane (PE)."""
         return cgutils.is_not_null(self.builder, self.builder.load(self.builder.gep(self.choice, [vector])))
 
     def _over_vectors(self, body: Any) -> None:
         """Generate the code of ``body`` for all vectors of lanes (PEs of a block).
 
-        Whole vectors are processed in a loop, then the remaining lanes under a mask.
+        Full vectors are processed in a loop, then the remaining lanes under a mask.
 
         Args:
             body: Function that generates the code for one vector, given its `Lanes`.
@@ -128,7 +128,7 @@ class VectorGenerator:
         """Return a pointer to widened activations in scratch memory.
 
         Args:
-            number: Index of the input feature among those that are processed at once.
+            number: Index of the input feature among the features processed at once.
             lanes: Vector of lanes (PEs).
         """
         builder = self.builder
@@ -137,13 +137,13 @@ class VectorGenerator:
     def _add_terms(self, k: Any, terms: Any, n: Any, lanes: Lanes, starts: Any) -> None:
         """Generate code that adds several products to the sums of output ``n``.
 
-        Each term is the product of an activation with a weight.
+        Each term is the product of an activation and a weight.
 
         Args:
-            k, terms: First term, and number of terms.
+            k, terms: First term, and the number of terms.
             n: Index of the output.
             lanes: Vector of lanes (PEs) whose sums are updated.
-            starts: Whether the sums start at 0 with these terms.
+            starts: Whether the sums start from 0 with these terms.
         """
         builder = self.builder
         place = builder.gep(self.outs, [builder.add(builder.mul(n, self.lanes), lanes.first)])

@@ -20,11 +20,11 @@ __all__ = ["SumsAndActivations", "block_bytes_of", "call_vector_function", "mult
 
 
 class SumsAndActivations(NamedTuple):
-    """Arrays of sums and activations of a product, while LLVM code is generated for it.
+    """Arrays of sums and activations of a product for which LLVM code is generated.
 
     Attributes:
-        views: Numba types of the array of sums and of the array of activations.
-        values: LLVM values of both arrays.
+        views: Numba types of the arrays of sums and activations.
+        values: LLVM values of the two arrays.
         block: Index of the block of PEs.
     """
 
@@ -37,7 +37,7 @@ class SumsAndActivations(NamedTuple):
 
         Args:
             context, builder: Numba target context and LLVM builder.
-            rows: Address of the sums, and address of the activations.
+            rows: Addresses of the sums and the activations.
 
         Returns:
             The two pointers, and the number of lanes (PEs) in a row.
@@ -50,7 +50,7 @@ class SumsAndActivations(NamedTuple):
 
     @property
     def element_types(self) -> tuple[Any, Any]:
-        """Numba types of a sum and of an activation."""
+        """Numba types of a sum and an activation."""
         return self.views[0].dtype, self.views[1].dtype
 
 
@@ -84,15 +84,15 @@ def call_vector_function(
     kind: WeightKind,
     weights: Sequence[Any],
 ) -> None:
-    """Generate a call of the LLVM function that multiplies one token by a weight tile.
+    """Generate a call to the LLVM function that multiplies one token by a weight tile.
 
     Args:
         context, builder: Numba target context and LLVM builder.
-        arrays: Arrays of sums and of activations.
+        arrays: Arrays of sums and activations.
         choice: Numba type and LLVM value of the selection of lanes (PEs). The type is ``none`` if
             all lanes take part.
-        rows: Address of the first sum, and address of the first activation.
-        sizes: K and N, the numbers of inputs and of outputs.
+        rows: Addresses of the first sum and the first activation.
+        sizes: K and N, the numbers of inputs and outputs.
         add: 0 to overwrite the sums, any other value to add to them.
         kind: How the weights are stored, for example as elements or as int8 codes.
         weights: LLVM values that locate the weights: pointers, then strides.
@@ -114,7 +114,7 @@ def call_vector_function(
 
 
 def block_bytes_of(context: Any, builder: Any, view: Any, value: Any) -> Any:
-    """Generate the number of bytes of a block of PEs in an array ``[block, address, lane]``.
+    """Generate code for the size in bytes of a block of PEs in an array ``[block, address, lane]``.
 
     Args:
         context, builder: Numba target context and LLVM builder.
@@ -131,14 +131,14 @@ def vector_function(
 
     Its arguments are pointers to the sums and the activations, the selection of lanes (PEs) if
     ``some_lanes``, the values that locate the weights, then K, N, add, the number of lanes, and the
-    bytes of a block.
+    block size in bytes.
 
     Args:
         module: LLVM module.
         sums: Numba types of sums and activations.
         kind: How the weights are stored, for example as elements or as int8 codes.
-        pointers: LLVM types of the pointers, whose memory does not overlap.
-        some_lanes: Whether the function computes selected lanes only.
+        pointers: LLVM types of the pointers, which refer to non-overlapping memory.
+        some_lanes: Whether the function computes only selected lanes.
     """
 
     def body(builder: Any, outs: Any, xs: Any, *arguments: Any) -> None:

@@ -24,12 +24,12 @@ GROUPS = ir.VectorType(BYTE, WIDTH)
 
 
 class Lanes(NamedTuple):
-    """Vector of neighbouring lanes (PEs of a block) that code is generated for.
+    """Vector of neighbouring lanes (PEs of a block) for which code is generated.
 
     Attributes:
         vector: Index of the vector in the block.
         first: First lane.
-        mask: LLVM mask of the lanes that exist if the vector is incomplete, else None.
+        mask: LLVM mask of the existing lanes if the vector is incomplete, else None.
     """
 
     vector: Any
@@ -38,12 +38,12 @@ class Lanes(NamedTuple):
 
 
 class Term(NamedTuple):
-    """Term of a sum of products, an activation times a weight, that code is generated for.
+    """Term of a sum of products (an activation times a weight) for which code is generated.
 
     Attributes:
-        number: Index of the term among those that are computed at once.
+        number: Index of the term among the terms computed at once.
         k: Input row of the weight.
-        half: The row modulo 2 as a constant, if known. It selects the half of a byte with two
+        half: The row modulo 2 as a constant, if known. It selects half of a byte that contains two
             weights.
         even: The row minus ``half``, if known.
     """
@@ -55,7 +55,7 @@ class Term(NamedTuple):
 
 
 class ElementWeights:
-    """Weights that are stored as floating-point elements, for code generation.
+    """Weights stored as floating-point elements, for code generation.
 
     Three arguments of the generated function locate them: a pointer to the weights, and the
     distances from one input to the next and from one output to the next.
@@ -69,7 +69,7 @@ class ElementWeights:
         self.bytes_a_term = word(self.element_type.bitwidth // 8)
 
     def prepare(self, term: Term, lanes: Lanes) -> None:
-        """Do nothing, because elements are weights without further preparation."""
+        """Do nothing, because stored elements can be used as weights directly."""
 
     def place(self, k: Any, n: Any, lanes: Lanes) -> Any:
         """Return a pointer to the weights of input ``k`` and output ``n`` in a vector of lanes."""
@@ -81,10 +81,10 @@ class ElementWeights:
         """Generate code that loads weights as float32.
 
         Args:
-            term: Term of the sums, which has the input row.
+            term: Term of the sums, which specifies the input row.
             n: Index of the output.
             lanes: Vector of lanes (PEs) whose weights are loaded.
-            output: Not used for this kind of weights.
+            output: Not used for this kind of weight.
         """
         elements = load_lanes(self.builder, self.place(term.k, n, lanes), lanes.mask)
         return widen_ir(self.builder, self.element_type, elements)
@@ -93,14 +93,14 @@ class ElementWeights:
 class CodeWeights:
     """Quantised weights, optionally multiplied by scales, for code generation.
 
-    Factors and weights are rounded to the type of the activations. In formats without groups, all
-    rows belong to the first group. The generated function has these arguments for the weights:
+    Factors and weights are rounded to the activation type. In formats without groups, all rows
+    belong to the first group. The generated function takes these arguments for the weights:
 
-    1. Pointers to the weights, to the group of each row, to the number of outputs of each block
+    1. Pointers to the weights, to the group of each row, to the number of outputs in each block
        that shares a scale, and to the scales.
-    2. Distance from one row of weights to the next, and from the scales of one group to the scales
-       of the next.
-    3. Number of groups, and number of blocks of outputs.
+    2. Distance from one row of weights to the next, and from one group's scales to the next
+       group's.
+    3. Number of groups, and number of output blocks.
     """
 
     def __init__(self, builder: Any, kind: WeightKind, arguments: Sequence[Any], lanes: Any, terms: int) -> None:
@@ -117,9 +117,9 @@ class CodeWeights:
     def prepare(self, term: Term, lanes: Lanes) -> None:
         """Generate code that finds the groups of rows whose scales must be read before this term.
 
-        These are the groups of this row in lanes (PEs) that were in another group in the row
-        before. Their range is stored. It is never empty at the first term, so that factors are
-        always set: lanes without a PE may contain invalid groups only.
+        These are the groups of this row in lanes (PEs) that were in another group in the previous
+        row. Their range is stored. At the first term it is never empty, so that factors are always
+        set: lanes without a PE may contain only invalid groups.
         """
         if not self.scaled:
             return
@@ -149,13 +149,13 @@ class CodeWeights:
         return builder.gep(self.codes, [builder.add(row, self._lane(n, lanes))])
 
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
-        """Generate code that loads weights, multiplied by their scales if any, as float32.
+        """Generate code that loads weights as float32, multiplied by their scales if they have any.
 
         Args:
-            term: Term of the sums, which has the input row.
+            term: Term of the sums, which specifies the input row.
             n: Index of the output.
             lanes: Vector of lanes (PEs) whose weights are loaded.
-            output: Index of the output among those that are computed at once.
+            output: Index of the output among the outputs computed at once.
         """
         builder = self.builder
         row, half = (term.k, term.k) if term.half is None else (term.even, term.half)
@@ -174,7 +174,7 @@ class CodeWeights:
         return rounded_product_ir(builder, self.act, builder.fmul(value, builder.load(factors)))
 
     def _take_scales(self, group: Any, in_group: Any, n: Any, lanes: Lanes, factors: Any) -> None:
-        """Generate code that reads the scales of a group of rows, for the lanes in that group.
+        """Generate code that reads the scales of a row group for the lanes in that group.
 
         The scale becomes the factor by which the weights of the lane (PE) are multiplied.
 
@@ -218,23 +218,23 @@ class CodeWeights:
         builder.store(builder.select(mask, scales, builder.load(factors)), factors)
 
     def _groups(self, k: Any, lanes: Lanes) -> Any:
-        """Generate the scale group of row ``k`` in each lane (PE) of a vector.
+        """Generate code for the scale group of row ``k`` in each lane (PE) of a vector.
 
-        It is 0 in formats without groups.
+        The group is 0 in formats without groups.
         """
         if self.coding not in GROUPED:
             return constant(GROUPS, 0)
         return load_lanes(self.builder, self.builder.gep(self.groups, [self._lane(k, lanes)]), lanes.mask)
 
     def _lane(self, row: Any, lanes: Lanes) -> Any:
-        """Generate the index, in an array, of the first lane of a vector in a given row."""
+        """Generate code for the array index of a vector's first lane in a given row."""
         return self.builder.add(self.builder.mul(row, self.lanes), lanes.first)
 
     def _range(self, term: Term, lanes: Lanes) -> tuple[Any, Any]:
         """Return pointers to the range of scale groups that must be read before a term.
 
         Returns:
-            Pointers to the first of these groups, and to the index after the last one.
+            Pointers to the first of these groups and to the index after the last one.
         """
         builder = self.builder
         number = builder.add(builder.mul(term.number, word(MAX_VECTORS)), lanes.vector)
@@ -243,14 +243,15 @@ class CodeWeights:
 
 
 class WeightKind(NamedTuple):
-    """Storage format of a product's weights, which determines the code that is generated.
+    """Storage format of a product's weights, which determines the generated code.
 
     Attributes:
-        element_types: Numba types of stored elements. For floating-point weights, this is their
-            type; for quantised weights, the types of activations and of scales.
-        coding: Number of the format of quantised weights, or -1 for floating-point weights.
+        element_types: Numba types of stored elements: the weight type for floating-point weights,
+            or the types of activations and scales for quantised weights.
+        coding: Number that identifies the quantised weight format, or -1 for floating-point
+            weights.
         scaled: Whether each quantised weight is multiplied by its scale.
-        outputs: Number of outputs that are computed at once.
+        outputs: Number of outputs computed at once.
     """
 
     element_types: tuple[Any, ...]
@@ -283,8 +284,8 @@ class WeightKind(NamedTuple):
         Args:
             builder: LLVM builder of the function.
             arguments: Arguments of the function that locate the weights.
-            lanes: Number of lanes (PEs) of a block.
-            terms: Number of terms that are computed at once.
+            lanes: Number of lanes (PEs) per block.
+            terms: Number of terms computed at once.
         """
         weights_class = ElementWeights if self.coding < 0 else CodeWeights
         return weights_class(builder, self, arguments, lanes, terms)

@@ -12,13 +12,12 @@ NEVER = 2**30  # cycle of an event that does not happen
 
 
 class FlatTables(NamedTuple):
-    """Tables of the simulated machine. Those with a constant number of columns are flattened.
+    """Tables of the simulated machine. Tables with a constant number of columns are flattened.
 
     Attributes:
-        queues: Queues of wavelets (32-bit words on their way), flattened.
+        queues: Queues of wavelets (32-bit words in transit), flattened.
         payloads: The memory of ``queues`` as float32.
-        routes, members: Switch positions, and queues that compete for a link, as in
-            `WaveletTables`.
+        routes, members: Switch positions, and queues that compete for a link (see `WaveletTables`).
         links, routers, threads, ops, times: Tables of `WaveletTables`, flattened.
         memory: Words of all PEs.
     """
@@ -39,18 +38,18 @@ class FlatTables(NamedTuple):
 def offset_of(number: Any, words: Any) -> Any:
     """Return the offset of a row in a flat table.
 
-    ``number`` is masked, which tells the compiler that it is not negative.
+    ``number`` is masked to tell the compiler that it is not negative.
 
     Args:
         number: Index of the row.
-        words: Words of a row.
+        words: Number of words per row.
     """
     return (number & INDEX) * words
 
 
 @helper_function
 def is_waiting(queues: Any, q: Any) -> Any:
-    """Return whether a queue has a wavelet and a switch position with outputs.
+    """Return whether a queue contains a wavelet and has a switch position with outputs.
 
     ``q`` is the offset of the queue in the flat table of queues.
     """
@@ -86,7 +85,7 @@ def has_room(queues: Any, q: Any) -> Any:
 
 @helper_function
 def output_columns(queues: Any, q: Any) -> Any:
-    """Return the columns of a queue's row that contain the queues to which it sends wavelets.
+    """Return the columns of a queue's row that contain the queues it sends wavelets to.
 
     ``q`` is the offset of the row in the flat table of queues.
     """
@@ -98,10 +97,10 @@ def append_wavelet(queues: Any, payloads: Any, q: Any, t: Any, control: Any, val
     """Append a wavelet that enters a queue in cycle ``t``.
 
     Args:
-        queues, payloads: Flat table of queues, and the same memory in the type of ``value``.
+        queues, payloads: Flat table of queues, and the same memory viewed in the type of ``value``.
         q, t: Offset of the queue in the table; cycle.
-        control, value: Control bit and payload. They are stored one right after the other, because
-            they are loaded together.
+        control, value: Control bit and payload. They are stored next to each other, because they
+            are loaded together.
     """
     place = q + SLOTS + 2 * (queues[q + TAIL] & LAST_SLOT)
     queues[place] = 2 * (t + queues[q + LATENCY]) + control

@@ -26,7 +26,7 @@ def move_wavelets(tables: Any, selected_queues: Any, count: Any, events: Any, ev
     Args:
         tables: Tables of the machine.
         selected_queues, count: Offsets of the queues; number of queues.
-        events, event_count: Array that moves are recorded in, as far as there is room; number of
+        events, event_count: Array in which moves are recorded as long as there is room; number of
             moves recorded so far.
         t: Cycle.
 
@@ -55,7 +55,7 @@ def move_wavelets(tables: Any, selected_queues: Any, count: Any, events: Any, ev
 
 @helper_function
 def _end_position(queues: Any, routes: Any, q: Any) -> Any:
-    """End the switch position of a queue, and begin the positions that follow it.
+    """End the switch position of a queue, and start the positions that follow it.
 
     Args:
         queues: Flat table of queues.

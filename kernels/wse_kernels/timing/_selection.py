@@ -23,11 +23,11 @@ from wse_kernels.timing._flat_tables import INDEX, NEVER, has_room, is_waiting, 
 
 @helper_function
 def select_unshared(tables: Any, selected_queues: Any, first_queue: Any, end_queue: Any, t: Any) -> Any:
-    """Select the queues that are alone on their links and can send their first wavelet.
+    """Select the queues that do not share their links and can send their first wavelet.
 
     Args:
         tables: Tables of the machine.
-        selected_queues: Offsets of the selected queues, written from index 0 on.
+        selected_queues: Offsets of the selected queues, written starting at index 0.
         first_queue, end_queue: Range of queues that share no link.
         t: Cycle.
 
@@ -55,15 +55,15 @@ def select_unshared(tables: Any, selected_queues: Any, first_queue: Any, end_que
 
 @helper_function
 def select_by_arbitration(tables: Any, selected_queues: Any, count: Any, routers: Any, t: Any, wake: Any) -> Any:
-    """Select a queue for every free link that several queues compete for.
+    """Select a queue for every free link for which several queues compete.
 
-    The links of a router are served beginning with port t mod 5.
+    The links of a router are served starting with port t mod 5.
 
     Args:
         tables: Tables of the machine.
         selected_queues, count: Offsets of the selected queues; number of queues selected so far.
         routers: First router, and the end of the range of routers.
-        t, wake: Cycle; next cycle in which another wavelet may move, as far as known.
+        t, wake: Cycle; next cycle in which another wavelet may move, as far as is known.
 
     Returns:
         Number of selected queues, and the next cycle in which another wavelet may move.
@@ -86,7 +86,7 @@ def _winner(tables: Any, link: Any, t: Any, wake: Any) -> Any:
     Args:
         tables: Tables of the machine.
         link: Offset of the link in the flat table of links.
-        t, wake: Cycle; next cycle in which another wavelet may move, as far as known.
+        t, wake: Cycle; next cycle in which another wavelet may move, as far as is known.
 
     Returns:
         Offset of the queue, or -1 if none can send; next cycle in which another wavelet may move.
@@ -118,8 +118,8 @@ def _can_send_over(queues: Any, links: Any, q: Any, link: Any, t: Any) -> Any:
     All of the wavelet's outputs must have room, and all of their links must be free.
 
     Args:
-        queues, links: Flat tables of queues and of links.
-        q, link: Offsets of the queue and of the link in these tables.
+        queues, links: Flat tables of queues and links.
+        q, link: Offsets of the queue and the link in these tables.
         t: Cycle.
     """
     wants_link = False

@@ -37,13 +37,13 @@ from wse_kernels.timing._flat_tables import INDEX, append_wavelet, first_wavelet
 
 
 class _Word(NamedTuple):
-    """Next word of a vector operation that a thread of a simulated PE processes.
+    """Next word of a vector operation to be processed by a thread of a simulated PE.
 
     Attributes:
         h: Offset of the thread in the flat table of threads.
         op, o: Index of the thread's operation, and its offset in the flat table of operations.
-        done_words: Number of words of the operation that were processed before.
-        source, target: Index of the input queue and of the output queue, or -1 if there is none.
+        done_words: Number of words of the operation processed so far.
+        source, target: Indices of the input queue and the output queue, or -1 if there is none.
     """
 
     h: int
@@ -62,7 +62,7 @@ def process_words(tables: Any, first_thread: Any, end_thread: Any, t: Any, wake:
         tables: Tables of the machine.
         first_thread, end_thread: Range of threads of PEs.
         t, wake: Cycle; next cycle in which another wavelet may move.
-        burst: Words after which an operation pauses for a cycle; 0 for never.
+        burst: Number of words after which an operation pauses for one cycle; 0 for no pauses.
 
     Returns:
         Whether any word was processed, and the next cycle in which something may happen.
@@ -89,8 +89,8 @@ def process_words(tables: Any, first_thread: Any, end_thread: Any, t: Any, wake:
 def _can_process(tables: Any, word: Any, t: Any, wake: Any) -> Any:
     """Check whether a thread can process its next word in cycle ``t``.
 
-    The operation before must have ended, a wavelet must be ready, and the output must have room. If
-    so, the link from the PE to its router is marked as used in this cycle. The delay before the
+    The previous operation must have ended, a wavelet must be ready, and the output must have room.
+    If so, the link from the PE to its router is marked as used in this cycle. The delay before the
     first word of a message begins when its wavelet is ready.
 
     Args:
@@ -137,7 +137,8 @@ def _process_word(tables: Any, word: Any, t: Any, burst: Any) -> Any:
 
     Args:
         tables, word: Tables of the machine; next word of a thread.
-        t, burst: Cycle; words after which an operation pauses for a cycle, 0 for never.
+        t, burst: Cycle; number of words after which an operation pauses for one cycle, or 0 for no
+            pauses.
     """
     queues, threads, ops, memory = tables.queues, tables.threads, tables.ops, tables.memory
     h, op, o, done_words, source, target = word
@@ -170,16 +171,15 @@ def _process_word(tables: Any, word: Any, t: Any, burst: Any) -> Any:
 
 @helper_function
 def _combine(threads: Any, h: Any, arrival: Any, done_words: Any, old: Any, new: Any) -> Any:
-    """Return the combination of a stored word with a received word.
+    """Return the combination of a stored word and a received word.
 
-    A (value, index) pair arrives as two words. The decision that is made for the value is stored in
-    the thread and applied to the index: 2 keeps the received pair, 0 keeps the stored pair, and 1
-    means equal values, of which the lower index wins.
+    A (value, index) pair arrives as two words. The decision made for the value is stored in the
+    thread and applied to the index: 2 keeps the received pair, 0 keeps the stored pair, and 1 means
+    that the values are equal, so the lower index wins.
 
     Args:
         threads, h: Flat table of threads, and offset of the thread.
-        arrival, done_words: Arrival code; number of words of the operation that were processed
-            before.
+        arrival, done_words: Arrival code; number of words of the operation processed so far.
         old, new: Stored word; received word.
     """
     value = new

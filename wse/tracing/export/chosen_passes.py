@@ -22,11 +22,11 @@ class PassSelection:
     """Passes (runs of a prefill, decode or verify phase) and tokens that a timeline shows.
 
     Attributes:
-        passes: int64 ``[pass]``: indices of the passes, in order of their start.
-        tokens: int64 ``[token]``: indices of the tokens that these passes read or generated,
-            ascending.
-        slices: Number of steps of all these passes.
-        left_out: Number of passes that are not shown because the file would become too large.
+        passes: int64 ``[pass]``: indices of the passes, ordered by start time.
+        tokens: int64 ``[token]``: indices of the tokens that these passes read or generated, in
+            ascending order.
+        slices: Total number of steps in these passes.
+        left_out: Number of passes omitted because the file would become too large.
     """
 
     passes: Array
@@ -36,23 +36,23 @@ class PassSelection:
 
 
 def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection:
-    """Choose the passes that a timeline shows: the passes of a range of tokens, or all passes.
+    """Select the passes that a timeline shows: the passes of a token range, or all passes.
 
-    A timeline has at most ``MAX_SLICES`` steps. If all passes together have more, prefill passes
-    are left out, unless there are only prefill passes. Of the rest, the first ones that fit are
-    chosen.
+    A timeline has at most ``MAX_SLICES`` steps. If the passes have more steps in total, prefill
+    passes are omitted, unless there are only prefill passes. Of the remaining passes, the first
+    ones that fit are selected.
 
     Args:
-        trace: Trace of a run or an estimate.
+        trace: Trace of a run or estimate.
         tokens: Indices of the first and last token, or None for all passes.
 
     Returns:
-        The chosen passes, their tokens, and the number of passes left out.
+        The selected passes, their tokens, and the number of omitted passes.
 
     Raises:
         BadInput: There is no such token, or the passes of the tokens have too many steps.
-        BadTrace: A single pass already has too many steps, a pass refers to no schedule, or a cycle
-            count is out of range.
+        BadTrace: A single pass has too many steps, a pass has no schedule, or a cycle count is out
+            of range.
         TraceError: The trace is damaged.
     """
     token_pass = trace.column("tokens/pass")
@@ -92,10 +92,9 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
 
 
 def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int = 0) -> None:
-    """Raise BadTrace if a value of a column is below ``start``, or is ``end`` or above.
+    """Raise BadTrace if a column contains a value below ``start``, or one that is at least ``end``.
 
-    Callers check columns before they add values that could overflow or that JSON could not
-    represent.
+    Callers check columns before adding values that could overflow or that JSON cannot represent.
 
     Args:
         trace: Trace that contains the column.
@@ -112,7 +111,7 @@ def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int 
 
 
 def _check_tokens(trace: Trace, tokens: tuple[int, int], count: int) -> None:
-    """Raise BadInput if a range of tokens begins after the last token of the trace.
+    """Raise BadInput if a token range starts after the last token of the trace.
 
     Args:
         trace: Trace, for the error message.

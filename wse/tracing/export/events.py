@@ -17,7 +17,7 @@ Processes are numbered: a wafer has its index, and the host has ``HOST``, as in 
 
 
 def process_name(process: int) -> str:
-    """Return the displayed name of a process of the timeline: a wafer, the host, or the whole run.
+    """Return the display name of a timeline process: a wafer, the host, or the whole run.
 
     >>> process_name(0), process_name(HOST), process_name(RUN)
     ('wafer 0', 'host', 'run')
@@ -31,9 +31,9 @@ class Track:
 
     Attributes:
         process: Process that the track belongs to: a wafer index, ``HOST`` or ``RUN``.
-        name: Displayed name.
-        order: Sort key of the track among the tracks of its process; the lowest is drawn at the
-            top.
+        name: Display name.
+        order: Sort key of the track within its process. The track with the lowest key is drawn at
+            the top.
     """
 
     process: int
@@ -43,15 +43,15 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Event of a timeline with a start and a duration. Slices of one track never overlap.
+    """Timeline event with a start and a duration. Slices on the same track never overlap.
 
     Attributes:
-        track: Track that the slice is drawn on.
-        name: Displayed name.
+        track: Track on which the slice is drawn.
+        name: Display name.
         kind: Category of the event, such as "pass", "token" or "compute".
-        start_cycle: Start in cycles since the run began.
-        cycles: Duration.
-        attributes: Further facts, which viewers show when the slice is selected.
+        start_cycle: Start, in cycles since the start of the run.
+        cycles: Duration in cycles.
+        attributes: Additional facts, which viewers show when the slice is selected.
     """
 
     track: Track
@@ -64,13 +64,13 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Value that a counter of a process has from a given cycle until the counter's next value.
+    """Value of a process counter, which applies from a given cycle until the counter's next value.
 
     Attributes:
         process: Process that the counter belongs to: a wafer index, ``HOST`` or ``RUN``.
-        name: Displayed name of the counter.
+        name: Display name of the counter.
         unit: Unit of the value.
-        cycle: Cycle from which the value applies, since the run began.
+        cycle: Cycle from which the value applies, counted from the start of the run.
         value: New value of the counter.
     """
 
@@ -85,10 +85,10 @@ Event = Slice | Count
 
 
 class Lanes:
-    """Assignment of overlapping slices (events with a duration) to lanes, which are drawn as rows.
+    """Assignment of overlapping slices (events with a duration) to lanes, drawn as separate rows.
 
-    Slices in the same lane do not overlap. They must be placed in order of their start. Each slice
-    gets the lowest lane that is free at its start.
+    Slices in the same lane do not overlap. Slices must be placed in order of their start, and each
+    gets the lowest lane that is free at that time.
 
     >>> lanes = Lanes()
     >>> [lanes.place(*slice_) for slice_ in ((0, 10), (2, 5), (5, 7), (10, 11))]

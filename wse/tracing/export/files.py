@@ -30,7 +30,7 @@ from wse_traces.reader.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class ExportResult(Result):
-    """Report of an export: the files that it wrote, and what they contain.
+    """Report of an export: the files written and what they contain.
 
     The fields ``trace``, ``to`` and ``out`` are always set. The other fields depend on the format:
     ``rows`` is set for tables and ``slices`` for timelines, for example.
@@ -52,16 +52,16 @@ class ExportResult(Result):
 
 
 def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportResult:
-    """Write an export of a trace, and return a report of what was written.
+    """Export a trace, and return a report of what was written.
 
     Args:
         request: The trace, the format, the output path and what to export.
-        on_progress: Called with the amount of work done, the total amount, and the name of the next
-            part. The unit of work depends on the format.
+        on_progress: Function called with the amount of work done, the total amount, and the name of
+            the next part. The unit of work depends on the format.
 
     Raises:
-        BadInput: The output path cannot be written or contains something else, or a library that
-            the format needs is not installed.
+        BadInput: The output path cannot be written to or contains something else, or a library
+            required by the format is not installed.
         BadTrace: The trace cannot be read, or lacks the requested data.
     """
     _check_place(request)
@@ -125,7 +125,7 @@ def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Repo
     """Write an export that is a single file: a timeline or a log of wavelets.
 
     Returns:
-        Counts of the contents by name, such as ``slices`` and ``passes`` of a timeline.
+        Counts of the contents, keyed by name, such as ``slices`` and ``passes`` for a timeline.
     """
     if request.to == "simulator-log":
         events = router_events(trace, request.wafer_index, request.cycles)
@@ -163,24 +163,24 @@ def _open_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _tokens(selection: PassSelection) -> Report:
-    """Return the first and last token of a selection with the key ``tokens``, or an empty dict.
+    """Return the first and last token of a selection under the key ``tokens``, or an empty dict.
 
-    The dict is empty if the selection contains no token.
+    The dict is empty if the selection contains no tokens.
     """
     return {"tokens": (int(selection.tokens[0]), int(selection.tokens[-1]))} if len(selection.tokens) else {}
 
 
 def _title(trace: Trace) -> str:
-    """Return the title of heat maps: model, wafer, mapping, and whether the run is incomplete."""
+    """Return the heat map title: model, wafer, mapping, and whether the run is incomplete."""
     header = trace.header
     state = "" if trace.complete else " (not completed)"
     return f"{header.model} on {header.wafer}, mapping {header.mapping}{state}"
 
 
 def _timeline_attributes(trace: Trace) -> dict[str, Any]:
-    """Return facts about the run, such as ``clock_hz`` and ``model``, for the head of a timeline.
+    """Return facts about the run, such as ``clock_hz`` and ``model``, for a timeline's header.
 
-    They include a note that a microsecond in the file stands for a cycle.
+    They include a note that a microsecond in the file represents a cycle.
     """
     header = trace.header
     return {

@@ -32,18 +32,18 @@ MAX_NAMED: Final = 64  # with more outlines than this, none is labelled
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaferMap:
-    """Heat map of one wafer: a value for each PE.
+    """Heat map of one wafer, with a value for each PE.
 
     Attributes:
-        kind: What the map shows, one of ``KINDS``: SRAM, busy cycles, or words on links.
+        kind: What the map shows (one of ``KINDS``): SRAM, busy cycles, or words on links.
         wafer: Index of the wafer.
         title: Description of the values.
         unit: Unit of the values.
         values: int64 ``[row, col]``.
         max_value: Largest possible value, or 0 if there is no limit.
-        outlines: Stages on the wafer by index; their rectangles are drawn. Maps of links have no
-            outlines if the wafer has dead PEs: links are then in rows and columns of the physical
-            wafer, but stages are in rows and columns of the mesh that programs see.
+        outlines: Stages on the wafer, keyed by index, whose rectangles are drawn. Link maps have no
+            outlines if the wafer has dead PEs: links are then numbered by rows and columns of the
+            physical wafer, but stages by rows and columns of the mesh that programs see.
     """
 
     kind: str
@@ -56,21 +56,21 @@ class WaferMap:
 
 
 def check_maps(kinds: tuple[str, ...]) -> None:
-    """Raise UnknownName if one of the requested kinds of map does not exist."""
+    """Raise UnknownName if one of the requested map kinds does not exist."""
     for kind in kinds:
         if kind not in KINDS:
             raise UnknownName("picture", kind, KINDS, place="--what")
 
 
 def map_kinds(trace: Trace, kinds: tuple[str, ...]) -> list[str]:
-    """Return the kinds of maps to draw: the requested kinds, or all that the trace has data for.
+    """Return the map kinds to draw: the requested kinds, or all kinds for which the trace has data.
 
     Args:
         trace: Trace to draw maps of.
         kinds: Requested kinds; empty for all.
 
     Raises:
-        BadTrace: A requested kind was not recorded, or nothing was. Words on links and busy cycles
+        BadTrace: A requested kind was not recorded, or no kind was. Words on links and busy cycles
             are recorded only when a run is complete.
     """
     map_names: list[str] = [kind for kind in KINDS if kind in kinds] or [
@@ -88,11 +88,11 @@ def map_kinds(trace: Trace, kinds: tuple[str, ...]) -> list[str]:
 def wafer_maps(trace: Trace, kinds: list[str]) -> Iterator[WaferMap]:
     """Yield a map of each requested kind for each wafer.
 
-    Words on links can be drawn for one direction, or for all directions together (kind ``links``).
+    Words on links can be drawn for one direction or summed over all directions (kind ``links``).
 
     Args:
-        trace: Trace that has data for these kinds.
-        kinds: Kinds of map to draw, of ``KINDS``.
+        trace: Trace with data for these kinds.
+        kinds: Map kinds to draw, from ``KINDS``.
 
     Raises:
         TraceError: The trace is damaged.
@@ -118,7 +118,7 @@ def write_pngs(
         title: Description of the run, written above each map.
         folder: Folder for the files.
         count: Number of maps, for the progress report.
-        on_progress: Called before each map with its index, ``count`` and the file name.
+        on_progress: Function called before each map with its index, ``count`` and the file name.
     """
     names = []
     for number, wafer_map in enumerate(maps):
@@ -129,12 +129,12 @@ def write_pngs(
 
 
 def _plane_of(kind: str) -> str:
-    """Return the path of the trace dataset that a kind of map shows."""
+    """Return the path of the trace dataset that a map kind shows."""
     return _PLANES.get(kind, _LINKS)
 
 
 def _values(trace: Trace, kind: str, wafer: int) -> tuple[str, str, Array, int]:
-    """Return the values of a map, with their description.
+    """Return the values of a map and their description.
 
     The trace must have data for this kind of map.
 
@@ -157,7 +157,7 @@ def _values(trace: Trace, kind: str, wafer: int) -> tuple[str, str, Array, int]:
 
 
 def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
-    """Draw a heat map with its colour scale and the outlines of stages, and save it as PNG.
+    """Draw a heat map with its colour scale and stage outlines, and save it as a PNG file.
 
     Small meshes are enlarged. A PE is at least one pixel wide and high.
 
@@ -201,9 +201,9 @@ def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
 
 
 def _outline(axes: Any, stage: Stage, name: str) -> None:
-    """Draw the rectangle and the name of a stage in white with black edges.
+    """Draw a stage's rectangle and name in white with black edges.
 
-    They are visible on every colour of the heat map.
+    This makes them visible on every colour of the heat map.
     """
     from matplotlib.patches import Rectangle
     from matplotlib.patheffects import withStroke
@@ -218,6 +218,6 @@ def _outline(axes: Any, stage: Stage, name: str) -> None:
 
 
 def _short_title(text: str) -> str:
-    """Return a title without control characters, cut to ``LONGEST_TITLE`` characters."""
+    """Return a title without control characters, truncated to ``LONGEST_TITLE`` characters."""
     text = printable(text)
     return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + "…"

@@ -21,13 +21,14 @@ _EVERY: Final = 1000  # events between two calls of `on_progress`
 def write_perfetto(
     events: Iterable[Event], attributes: dict[str, Any], file: IO[bytes], on_progress: Callable[[int], None]
 ) -> int:
-    """Write a timeline file that Perfetto opens, and return the number of slices in it.
+    """Write a timeline file for Perfetto, and return the number of slices in it.
 
     Args:
         events: Slices and counter values, in any order.
         attributes: Facts about the run, stored in ``otherData``.
         file: Output file, written event by event.
-        on_progress: Called every ``_EVERY`` events with the number of events written so far.
+        on_progress: Function called every ``_EVERY`` events with the number of events written so
+            far.
     """
     out = _EventFile(file, attributes)
     slices = 0
@@ -47,7 +48,7 @@ def write_perfetto(
 
 
 class _EventFile:
-    """Writer of a JSON file with the events of a timeline.
+    """JSON file to which the events of a timeline are written.
 
     Each process and each track gets a number and a name in the file when its first event is
     written.
@@ -71,7 +72,7 @@ class _EventFile:
         self._file.write(b"\n]}\n")
 
     def place(self, track: Track) -> dict[str, int]:
-        """Return the numbers of a track in the file: ``pid`` (process) and ``tid`` (thread).
+        """Return the identifiers of a track in the file: ``pid`` (process) and ``tid`` (thread).
 
         A new track gets a new number, and its name and sort key are written to the file.
         """
@@ -85,7 +86,7 @@ class _EventFile:
     def process(self, process: int) -> int:
         """Return the number of a process in the file, and write its name if it is new.
 
-        The numbers order the processes: first the run, then the host, then the wafers.
+        Processes are numbered in this order: the run, the host, the wafers.
         """
         number = process - RUN + 1
         if process not in self._processes:
@@ -99,7 +100,7 @@ class _EventFile:
 
         Args:
             process: Number of the process in the file.
-            thread: Number of the thread, or 0 for metadata of the process.
+            thread: Number of the thread, or 0 for process metadata.
             name: Kind of metadata, such as "thread_name".
             attributes: Content of the event.
         """
@@ -109,7 +110,7 @@ class _EventFile:
 def _json(value: dict[str, Any]) -> bytes:
     """Return a value as strict ASCII JSON.
 
-    Numbers that are not finite are written as strings such as "nan".
+    Non-finite numbers are written as strings such as "nan".
     """
     try:
         return _ENCODER.encode(value).encode()

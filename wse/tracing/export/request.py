@@ -33,16 +33,16 @@ _TAKEN_BY: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    """Request for an export of a trace.
+    """Request to export a trace.
 
     Attributes:
         trace: Trace to export.
         to: Format, a key of ``SUFFIXES``.
         out: File or folder to write.
         tokens: Indices of the first and last token to show. None shows all tokens, or as many as a
-            viewer can open.
+            viewer can handle.
         what: Names of the maps or tables to export; empty for all.
-        planes: Whether to export tables that have a row for each PE, too.
+        planes: Whether to include tables that have a row for each PE.
         wafer_index: Wafer whose wavelet log is exported.
         cycles: First and last cycle of the wavelet log to export; None for all.
     """
@@ -68,21 +68,21 @@ def export_request(
     wafer_index: int | None = None,
     cycles: str | None = None,
 ) -> ExportRequest:
-    """Check the options of ``wse export``, and return the request that they describe.
+    """Check the options of ``wse export``, and return the resulting request.
 
     Args:
         trace: Path of the trace.
         to: Format, a key of ``SUFFIXES``.
-        out: Output path. None derives it from the name of the trace and the format.
+        out: Output path. None derives the path from the trace name and the format.
         tokens: Token range as text, such as "3-5"; only for timelines.
         what: Comma-separated names of tables or maps.
-        planes: Whether to export tables that have a row for each PE, too.
+        planes: Whether to include tables that have a row for each PE.
         wafer_index: Wafer whose wavelet log is exported. None means wafer 0.
         cycles: Cycle range of the wavelet log as text, such as "0-999".
 
     Raises:
         BadInput: An option does not apply to the format, or has an invalid value.
-        UnknownName: There is no format, map or table of this name.
+        UnknownName: There is no format, map or table with this name.
     """
     if to not in SUFFIXES:
         raise UnknownName("format", to, SUFFIXES, place="--to")

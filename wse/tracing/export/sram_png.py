@@ -24,13 +24,13 @@ GROUND: Final = "#f4f6f8"
 
 
 def sram_png_of(request: InspectRequest) -> bytes:
-    """Draw how the SRAM of one PE is used during a pass, and return the picture as PNG.
+    """Draw how the SRAM of one PE is used during a pass, and return the image in PNG format.
 
     Args:
         request: Request that names the trace and the PE.
 
     Raises:
-        BadTrace: The trace does not record what the picture shows.
+        BadTrace: The trace does not contain the data needed for the image.
     """
     from wse.reports.figure import png_of
 
@@ -42,10 +42,10 @@ def sram_png_of(request: InspectRequest) -> bytes:
 
 
 def _figure(lives: SramLives, title: str) -> Any:
-    """Return a figure with the whole SRAM of a PE, and with its reused addresses over time.
+    """Return a figure that shows the whole SRAM of a PE, and its reused addresses over time.
 
-    The reused addresses are plotted over one token and over its second layer. The plot of the layer
-    is left out if the trace has fewer than two layers.
+    The reused addresses are plotted over one token and over its second layer. The layer plot is
+    omitted if the trace has fewer than two layers.
     """
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
@@ -82,12 +82,12 @@ def _one_layer(lives: SramLives) -> tuple[int, int] | None:
 
 
 def _draw_whole(axes: Any, lives: SramLives, enlarged: tuple[int, int]) -> None:
-    """Draw all addresses of the SRAM, with the names of the buffers that are always in use.
+    """Draw all SRAM addresses, with the names of the buffers that are always in use.
 
     Args:
         axes: Axes to draw on.
-        lives: SRAM of the PE and when each buffer is in use.
-        enlarged: Range of addresses that other plots show enlarged.
+        lives: SRAM of the PE, and when each buffer is in use.
+        enlarged: Address range that other plots show enlarged.
     """
     axes.set(xlim=(0, 1), ylim=(lives.sram_bytes, 0), ylabel="address in SRAM (bytes)", xticks=[])
     axes.set_title("whole SRAM", fontsize=9, loc="left")
@@ -103,12 +103,12 @@ def _draw_whole(axes: Any, lives: SramLives, enlarged: tuple[int, int]) -> None:
 
 
 def _draw_changing(axes: Any, lives: SramLives, enlarged: tuple[int, int], cycles: tuple[int, int]) -> None:
-    """Draw a range of addresses over time, with a rectangle for each use of a buffer.
+    """Draw an address range over time, with a rectangle for each use of a buffer.
 
     Args:
         axes: Axes to draw on.
-        lives: SRAM of the PE and when each buffer is in use.
-        enlarged: Range of addresses to draw.
+        lives: SRAM of the PE, and when each buffer is in use.
+        enlarged: Address range to draw.
         cycles: First and last cycle to draw.
     """
     low, high = enlarged
@@ -134,11 +134,11 @@ def _draw_changing(axes: Any, lives: SramLives, enlarged: tuple[int, int], cycle
 def _name_ops(axes: Any, lives: SramLives, cycles: tuple[int, int]) -> None:
     """Draw a line where each op starts, and write the names of the longest ops.
 
-    A name is left out if it would overlap the name of a longer op.
+    A name is omitted if it would overlap the name of a longer op.
 
     Args:
         axes: Axes to draw on.
-        lives: SRAM of the PE, with the names and start cycles of the ops.
+        lives: SRAM of the PE, including the names and start cycles of the ops.
         cycles: First and last cycle of the plot.
     """
     starts = [start for _, start in lives.ops] + [lives.last_cycle]
@@ -174,9 +174,9 @@ def _rectangle(axes: Any, band: Band, span: tuple[int, int]) -> None:
 
 
 def _name(axes: Any, band: Band, span: tuple[int, int]) -> None:
-    """Write the name of a buffer into its rectangle: horizontally or, if it is narrow, vertically.
+    """Write a buffer's name into its rectangle, vertically if the rectangle is narrow.
 
-    The name is left out if it does not fit either way.
+    The name is omitted if it fits neither horizontally nor vertically.
 
     Args:
         axes: Axes with cycles on the x axis and addresses on the y axis.

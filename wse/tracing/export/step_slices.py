@@ -25,15 +25,15 @@ _LANES_A_STAGE = 1000  # sort keys reserved for the lanes of a stage
 
 
 def ordered_steps(trace: Trace, passes: Array) -> Columns:
-    """Return the executed steps of some passes, sorted by their start.
+    """Return the executed steps of some passes, sorted by start time.
 
     Args:
         trace: Trace that contains the passes.
         passes: Indices of the passes, from ``select_passes``. Their schedules must have steps.
 
     Returns:
-        The columns of ``wse_traces.reader.executed_steps.executed_steps``. Times are cycles since
-        the run began.
+        The columns of ``wse_traces.reader.executed_steps.executed_steps``. Times are in cycles
+        since the start of the run.
 
     Raises:
         BadTrace: A time or an amount of traffic is out of range.
@@ -49,9 +49,9 @@ def ordered_steps(trace: Trace, passes: Array) -> Columns:
 def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
     """Yield a slice (event with a duration) of the timeline for each step.
 
-    A slice shows the step's cycles by cause and its traffic. Overlapping steps of a region are put
-    on different lanes. If the host takes part in a step of a wafer, the step is yielded twice: on
-    the wafer and on the host.
+    A slice shows the step's traffic and its cycles, broken down by cause. Overlapping steps of a
+    region are placed on different lanes. If the host takes part in a wafer's step, the step is
+    yielded twice: for the wafer and for the host.
 
     Args:
         trace: Trace that contains the steps.
@@ -82,7 +82,7 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
 
 
 def _rows(columns: Columns) -> Iterator[Report]:
-    """Yield each row of a table as a dict of plain values, with the column names as keys."""
+    """Yield each row of a table as a dict of plain values, keyed by column name."""
     for start in range(0, len(columns["op"]), _ROWS_AT_ONCE):
         pieces = (column[start : start + _ROWS_AT_ONCE].tolist() for column in columns.values())
         for values in zip(*pieces, strict=True):
@@ -92,8 +92,8 @@ def _rows(columns: Columns) -> Iterator[Report]:
 def _facts(step: Report) -> Report:
     """Return the attributes of a step that viewers show when it is selected.
 
-    These are its place, cycles and traffic. Causes without cycles, and traffic without words, are
-    left out.
+    These are its place, cycles and traffic. Causes without cycles and traffic without words are
+    omitted.
     """
     by = {f"{cause}_cycles": cycles for cause, cycles in zip(CAUSES, step["cycles_by"], strict=True) if cycles}
     traffic = {"words": step["words"], "bytes": BYTES_PER_WORD * step["words"], "wavelet_hops": step["hops"]}
@@ -111,7 +111,7 @@ def _facts(step: Report) -> Report:
 
 
 def _stage_names(trace: Trace) -> list[str]:
-    """Return the displayed name of each stage: its index, its layers and its rectangle of PEs."""
+    """Return the display name of each stage: its index, its layers and its rectangle of PEs."""
     names = []
     for index, stage in enumerate(read_stages(trace)):
         place = f"{stage.rows}x{stage.cols} PEs at row {stage.row}, col {stage.col}"

@@ -22,13 +22,13 @@ RUN_FILE: Final = "run.json"
 def write_csv(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
     """Write each table to a CSV file, plus ``columns.csv`` and ``run.json``; return all file names.
 
-    ``columns.csv`` describes each column of each table. A text that a spreadsheet would interpret
-    as a formula is written after an apostrophe, so that it is read as text. Control characters,
+    ``columns.csv`` describes each column of each table. Text that a spreadsheet would interpret as
+    a formula is preceded by an apostrophe, so that it is read as text. Control characters,
     including line ends, are written as escape sequences.
 
     Args:
         tables: Tables to write.
-        run: Facts of the run, written to ``run.json``.
+        run: Facts about the run, written to ``run.json``.
         folder: Folder for the files.
     """
     for table in tables:
@@ -52,12 +52,12 @@ def check_parquet() -> None:
 def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
     """Write each table to a Parquet file, and return the file names.
 
-    Columns of codes become dictionary-encoded names. The metadata of a field contains its unit and
-    description; the metadata of the schema contains the facts of the run.
+    Code columns become dictionary-encoded names. The metadata of each field contains its unit and
+    description; the metadata of the schema contains the facts about the run.
 
     Args:
         tables: Tables to write.
-        run: Facts of the run.
+        run: Facts about the run.
         folder: Folder for the files.
     """
     import pyarrow
@@ -75,7 +75,7 @@ def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path
 
 
 def _cells(values: Any) -> list[Any]:
-    """Return a column as CSV cells: texts escaped for spreadsheets, numbers unchanged."""
+    """Return a column as CSV cells, with text escaped for spreadsheets and numbers unchanged."""
     return [csv_text(value) for value in values] if isinstance(values, list) else values.tolist()
 
 
@@ -93,9 +93,9 @@ def _columns_csv(tables: Sequence[FlatTable]) -> str:
 
 
 def _is_text(field: Field) -> bool:
-    """Return whether the values of a field are exported as texts.
+    """Return whether the values of a field are exported as text.
 
-    That is the case for texts, and for codes that have names.
+    This applies to text and to codes that have names.
     """
     return field.dtype == TEXT or bool(field.labels)
 

@@ -38,11 +38,11 @@ class FlatTable:
 
     Attributes:
         name: Name of the table.
-        columns: Fields of the trace schema from which the values of the columns are taken, by
-            column name.
+        columns: Fields of the trace schema from which the column values are taken, keyed by column
+            name.
         rows: Number of rows.
-        batches: Function that yields the values in order, as lists with one item per column. Each
-            batch has at most ``ROWS_AT_ONCE`` rows.
+        batches: Function that yields the values in order, in batches of at most ``ROWS_AT_ONCE``
+            rows. Each batch is a list with one item per column.
     """
 
     name: str
@@ -52,7 +52,7 @@ class FlatTable:
 
 
 def check_tables(names: tuple[str, ...]) -> None:
-    """Raise UnknownName if there is no exported table with one of the names."""
+    """Raise UnknownName if one of the names is not an exportable table."""
     table_names = (*_plain_tables(), *PLANES.values())
     for name in names:
         if name not in table_names:
@@ -65,7 +65,7 @@ def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list
     Args:
         trace: Trace to export.
         names: Names of the tables; empty for all.
-        planes: Whether to include tables with a row for each PE if no names are given.
+        planes: Whether to include tables with a row for each PE if no names are specified.
 
     Raises:
         BadInput: A named table has no rows.
@@ -91,8 +91,8 @@ def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, 
 
     Args:
         tables: Tables to wrap.
-        on_progress: Called before each batch with the number of rows read so far, the number of
-            rows of all tables, and the name of the table.
+        on_progress: Function called before each batch with the number of rows read so far, the
+            total number of rows in all tables, and the name of the table.
     """
     total, rows_read = sum(table.rows for table in tables), 0
 
@@ -108,7 +108,7 @@ def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, 
 
 
 def run_attributes(trace: Trace) -> Report:
-    """Return the facts of a run: the attributes of its trace, and the report of the run."""
+    """Return the facts about a run: the attributes of its trace, and its report."""
     header = trace.header
     return {
         **{name: getattr(header, name) for name in header.__dataclass_fields__},
@@ -121,12 +121,12 @@ def run_attributes(trace: Trace) -> Report:
 
 
 def _plain_tables() -> list[str]:
-    """Return the names of the tables that contain neither bytes nor a value for each PE."""
+    """Return the names of the tables that contain neither bytes nor per-PE values."""
     return [name for name in TABLES if name not in _BYTES and not _is_plane(TABLES[name][0])]
 
 
 def _labels(values: Array, labels: tuple[str, ...]) -> list[str]:
-    """Convert codes to their names. A code without a name becomes its number as text."""
+    """Convert codes to their names. A code without a name becomes its number in text form."""
     return [labels[code] if code < len(labels) else str(code) for code in values.tolist()]
 
 
@@ -138,8 +138,7 @@ def _is_plane(field: Field) -> bool:
 def _flat(trace: Trace, name: str) -> FlatTable:
     """Return a table of the trace for export, with one value per cell.
 
-    If a column refers to ops or names by their row numbers, a second column contains the names
-    themselves.
+    If a column refers to ops or names by row number, a second column contains the names themselves.
     """
     fields = [field for field in TABLES[name] if not _is_plane(field)]
     columns: dict[str, Field] = {}
@@ -171,7 +170,7 @@ def _flat(trace: Trace, name: str) -> FlatTable:
 
 
 def _column_names(field: Field) -> list[str]:
-    """Return the names of the columns that a field is exported to.
+    """Return the names of the columns to which a field is exported.
 
     There is one column, or one for each position on the field's second axis.
     """
@@ -183,7 +182,7 @@ def _column_names(field: Field) -> list[str]:
 
 
 def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
-    """Return the values of a field, as one array or list for each column that it is exported to."""
+    """Return the values of a field as one array or list for each exported column."""
     if field.dtype.startswith("S"):
         return [[bytes(text).decode(errors="replace") for text in values]]
     if field.labels:
@@ -192,7 +191,7 @@ def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
 
 
 def _plane(trace: Trace, field: Field) -> FlatTable:
-    """Return a field that has a value for each PE as a table with a row for each PE.
+    """Return a field with per-PE values as a table with a row for each PE.
 
     The table has these rows for each wafer or, for words on links, for each recorded pattern.
     """

@@ -20,12 +20,12 @@ _DECIMALS: Final = 6  # smaller rates are rounding errors of sums
 
 
 def timeline(trace: Trace, selection: PassSelection) -> Iterator[Event]:
-    """Yield the events of a timeline of some passes and tokens.
+    """Yield the timeline events of some passes and tokens.
 
-    The events come in groups: passes, tokens, steps, words on links, and bytes between wafers.
+    The events are grouped: passes, tokens, steps, words on links, and bytes between wafers.
 
     Args:
-        trace: Trace of a run or an estimate.
+        trace: Trace of a run or estimate.
         selection: Passes and tokens to show.
 
     Raises:
@@ -55,10 +55,10 @@ def _pass_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
 
 
 def _token_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
-    """Yield the timeline slices of each user: for reading the prompt, and for each generated token.
+    """Yield each user's timeline slices: one for reading the prompt and one per generated token.
 
-    No slice begins before the first selected pass. Otherwise the timeline of a few tokens would
-    start with the long wait for the first of these tokens.
+    No slice starts before the first selected pass. Otherwise, the timeline of a few tokens would
+    start with a long wait for the first of them.
     """
     tokens, texts = trace.table("token"), trace.token_bytes()
     check_range(trace, "tokens/cycles", tokens["cycles"], LATEST_CYCLE)
@@ -102,7 +102,7 @@ def _token_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
 
 
 def _link_counts(steps: Columns) -> Iterator[Count]:
-    """Yield the values of a counter for each wafer: words on all of its links per cycle.
+    """Yield counter values for each wafer: the number of words per cycle on all of its links.
 
     The hops of a step are assumed to be spread evenly over its cycles.
 
@@ -120,10 +120,10 @@ def _link_counts(steps: Columns) -> Iterator[Count]:
 
 
 def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
-    """Yield the values of counters of the bytes that passes send between wafers.
+    """Yield counter values for the bytes that passes send between wafers.
 
-    There is a counter for each pair of wafers, or of a wafer and the host, between which bytes are
-    sent. Its value is the number of bytes of the passes that are running.
+    There is a counter for each pair of wafers, or wafer and host, between which bytes are sent. Its
+    value is the number of bytes sent by the passes that are running.
     """
     table, pass_table = trace.table("crossing"), trace.table("pass")
     length = trace.column("schedules/cycles")
@@ -143,7 +143,7 @@ def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
 
 
 def _levels(times: Array, changes: Array) -> tuple[list[int], list[float]]:
-    """Return the times at which a running sum changes, and the value from each time on.
+    """Return the times at which a running sum changes, and its value from each time onwards.
 
     Args:
         times: int64 ``[n]``: when each change happens, in any order.

@@ -37,19 +37,18 @@ LONGEST_TEXT: Final = 200
 
 
 def answer_data(trace: Trace) -> Report:
-    """Return the main results of a trace, which the page shows first.
+    """Return the main results of a trace, shown at the top of the page.
 
-    Numbers that the report of the trace lacks are left out. The report of a run contains no
-    dollars, for example. The report is text from a file, so every value in it is checked before
-    use.
+    Numbers missing from the trace's report are omitted. For example, the report of a run contains
+    no dollars. The report is text from a file, so every value in it is checked before use.
 
     Args:
-        trace: Trace of a run or an estimate.
+        trace: Trace of a run or estimate.
 
     Returns:
-        A dict with the key ``answer``. Its entries are ``numbers`` by name; their evidence
-        ``grades``; ``bound``, the resource that limits the speed of a token; and ``gap``, a list
-        with the ``cycles`` above the lower bound, and the ``reason``, for each cause.
+        A dict with the key ``answer``. Its entries are ``numbers``, keyed by name; their evidence
+        ``grades``; ``bound``, the resource that limits the speed of token generation; and ``gap``,
+        a list with the ``cycles`` above the lower bound and the ``reason`` for each cause.
     """
     report = trace.report()
     numbers = {name: _number(_at(report, path)) for name, path in FIGURES.items()}
@@ -69,7 +68,7 @@ def answer_data(trace: Trace) -> Report:
 
 
 def _gap(rows: object) -> list[Report]:
-    """Return the cycles above the lower bound for each cause, in the order of the report.
+    """Return the cycles above the lower bound for each cause, in report order.
 
     Each item has the keys ``cause``, ``cycles`` and ``reason``. Malformed rows are skipped.
     """
@@ -82,7 +81,7 @@ def _gap(rows: object) -> list[Report]:
 
 
 def _at(report: object, path: str) -> object:
-    """Return the value at a dotted path of keys and list indices, or None if there is none."""
+    """Return the value at a dotted path of keys and list indices, or None if it does not exist."""
     for name in path.split("."):
         if isinstance(report, list) and name.isdigit():
             report = report[int(name)] if int(name) < len(report) else None
@@ -97,7 +96,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _number(value: object) -> float | None:
-    """Return ``value`` as a float if it is a finite number of at least 0, else None."""
+    """Return ``value`` as a float if it is a finite, non-negative number, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -108,12 +107,12 @@ def _number(value: object) -> float | None:
 
 
 def _text(value: object) -> str | None:
-    """Return ``value`` cut to ``LONGEST_TEXT`` characters if it is a string, else None."""
+    """Return ``value`` truncated to ``LONGEST_TEXT`` characters if it is a string, else None."""
     return value[:LONGEST_TEXT] if isinstance(value, str) else None
 
 
 def _grade(value: object) -> Report | None:
-    """Return an evidence grade (a letter) for the page, or None if ``value`` contains none.
+    """Return an evidence grade (a letter) for the page, or None if ``value`` does not contain one.
 
     The source of the number and the weakest constant behind it are included if they are known.
     """

@@ -29,7 +29,7 @@ def check_names(names: list[str]) -> list[Path]:
     """Return the paths of the one or two traces to show.
 
     Raises:
-        BadInput: There are more than two names, or one does not have the suffix of a trace.
+        BadInput: There are more than two names, or one of them does not end in a trace suffix.
     """
     if len(names) > MAX_TRACES:
         message = f"{len(names)} traces: a page shows one trace, or two side by side; give one or two"
@@ -42,12 +42,12 @@ def check_names(names: list[str]) -> list[Path]:
 
 
 def view_trace(path: Path, pack: Pack) -> Report:
-    """Return all data of a trace that the page shows.
+    """Return all trace data that the page shows.
 
     Args:
         path: File written by ``wse run`` or ``wse estimate``, complete or not.
-        pack: Packs each array, or returns None if there is no room left for it. The most important
-            arrays are packed first, and the maps of the last wafers last.
+        pack: Function that packs each array, or returns None if there is no room left for it. The
+            most important arrays are packed first, and the maps of the last wafers last.
 
     Raises:
         BadTrace: The file does not exist, is not a trace, or is damaged.
@@ -74,7 +74,7 @@ def view_trace(path: Path, pack: Pack) -> Report:
 def _header(trace: Trace) -> dict[str, Any]:
     """Return the facts about a run that the page shows: names, sizes and options.
 
-    If there are dead PEs, ``mesh`` is the size of the mesh of live PEs that programs see.
+    If there are dead PEs, ``mesh`` is the size of the live-PE mesh that programs see.
     """
     header = trace.header
     mesh = mesh_of(trace)
@@ -90,9 +90,9 @@ def _header(trace: Trace) -> dict[str, Any]:
 
 
 def _experts(trace: Trace) -> list[Report]:
-    """Return the number of tokens that were routed to each expert, for each layer.
+    """Return the number of tokens routed to each expert in each layer.
 
-    Each item has the index of the ``layer`` and the list ``tokens``. Layers are in ascending order.
+    Each item contains the index ``layer`` and the list ``tokens``. Layers are in ascending order.
 
     Raises:
         BadTrace: A layer index, an expert index or a count is out of range.

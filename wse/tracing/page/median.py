@@ -22,14 +22,14 @@ def median_data(phase: Array, cycles: Array, schedule: Array, by_kind: Array, kv
 
     Args:
         phase: int ``[token]``: phase of the pass that read or generated each token, or -1.
-        cycles: int ``[token]``: cycles of that pass.
+        cycles: int ``[token]``: number of cycles of that pass.
         schedule: int ``[token]``: schedule (sequence of steps) of that pass.
-        by_kind: int ``[schedule, kind]``: cycles of each kind of op, from ``kind_cycles``.
-        kv_slots: int ``[schedule]``: slots of the KV cache in use.
+        by_kind: int ``[schedule, kind]``: cycles of each op kind, from ``kind_cycles``.
+        kv_slots: int ``[schedule]``: number of KV-cache slots in use.
 
     Returns:
         A dict with ``token`` (its index), ``cycles``, ``kv_slots`` and ``by_kind`` (cycles of each
-        kind of op); None if no token was decoded.
+        op kind), or None if no token was decoded.
     """
     decoded = np.flatnonzero(phase == DECODE)
     if not len(decoded):
@@ -45,16 +45,16 @@ def median_data(phase: Array, cycles: Array, schedule: Array, by_kind: Array, kv
 
 
 def kind_cycles(trace: Trace, begins: Array, counts: Array, kind_of: Array) -> Array:
-    """Return the cycles that each kind of op takes in each schedule (sequence of steps).
+    """Return the cycles that each op kind takes in each schedule (sequence of steps).
 
     Args:
         trace: An open trace.
-        begins: int ``[schedule]``: first row of each schedule in the table of steps.
+        begins: int ``[schedule]``: first row of each schedule in the step table.
         counts: int ``[schedule]``: number of rows of each schedule.
-        kind_of: int ``[op + 1]``: kind of each op, then -1 for steps without an op.
+        kind_of: int ``[op + 1]``: kind of each op, followed by -1 for steps without an op.
 
     Returns:
-        int64 ``[schedule, kind]``. The last kind stands for steps without an op.
+        int64 ``[schedule, kind]``. The last kind represents steps without an op.
     """
     kinds = int(kind_of.max(initial=-1)) + 2
     owner = np.full(trace.rows("step"), -1, np.int64)

@@ -19,15 +19,16 @@ MAX_ROWS: Final = 20_000
 
 
 def memory_data(trace: Trace, notes: list[str]) -> Report:
-    """Return the data of the page about the memory of each stage.
+    """Return the page data about the memory of each stage.
 
     Args:
         trace: An open trace.
-        notes: Receives a note for the reader if there are more than ``MAX_ROWS`` buffers or routes.
+        notes: List to which a note for the reader is added if there are more than ``MAX_ROWS``
+            buffers or routes.
 
     Returns:
         The lists ``stages`` (rectangles of PEs with some layers), ``buffers`` (the SRAM map of
-        their PEs) and ``routes`` (the colours that are configured on their PEs).
+        their PEs) and ``routes`` (the colours configured on their PEs).
 
     Raises:
         BadTrace: An index refers to no stage, op or name, or a stage extends beyond the mesh.
@@ -58,15 +59,15 @@ def _check_inside(trace: Trace, stages: Columns) -> None:
 
 
 def _stage(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the data of a stage for the page, with ``used_fraction``: how full its PEs are."""
+    """Return the page data of a stage, including ``used_fraction``: how full its PEs are."""
     uses = dict(zip(USES, record["stage_bytes"], strict=True))
     return {**record, "used_fraction": used_fraction(uses)}
 
 
 def _buffer(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the data of a buffer for the page.
+    """Return the page data of a buffer.
 
-    ``live`` contains the first and the last op that need the buffer. It is empty if the buffer is
+    ``live`` contains the first and last op that need the buffer. It is empty if the buffer is
     always needed.
     """
     live = [op for op in (record["live_from"], record["live_to"]) if op]

@@ -20,26 +20,26 @@ SHOWN: Final = ("cycle", "step", "wafer", "row", "col", "direction")
 
 
 def move_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return the logged moves of wavelets in the first cycles of a pass, which the page replays.
+    """Return the logged wavelet moves in the first cycles of a pass, which the page replays.
 
-    A wavelet is a 32-bit word on its way over the links.
+    A wavelet is a 32-bit word in transit over the links.
 
     Args:
         trace: An open trace.
-        pack: Packs an array for the page.
-        notes: Receives a note for the reader if moves are left out.
+        pack: Function that packs an array for the page.
+        notes: List to which a note for the reader is added if moves are omitted.
 
     Returns:
-        ``moves``: None if nothing was logged or there is no room. Otherwise:
+        ``moves``, which is None if nothing was logged or there is no room. Otherwise:
 
         - ``pass``: index of the pass
-        - ``columns``: the moves in order of time. ``direction`` is a code of ``MOVES``: a side of
-          the PE, or its ramp.
+        - ``columns``: the moves in chronological order. ``direction`` is a code of ``MOVES``: a
+          side of the PE, or its ramp.
         - ``steps``: ``op`` and ``name`` of each step of the pass
         - ``token``: index of the first token that the pass read or generated, or -1
 
     Raises:
-        BadTrace: A move is outside of the mesh.
+        BadTrace: A move is outside the mesh.
         TraceError: The log is damaged.
     """
     passes = wavelet_passes(trace)
@@ -78,7 +78,7 @@ def _steps(trace: Trace, index: int) -> dict[str, Array]:
 
 
 def _check_places(trace: Trace, columns: dict[str, Array]) -> None:
-    """Raise BadTrace if a move is outside of the mesh or has an invalid direction, time or step."""
+    """Raise BadTrace if a move is outside the mesh or has an invalid direction, time or step."""
     header = trace.header
     ends = {"wafer": header.wafers, "row": header.rows, "col": header.cols, "direction": len(MOVES)}
     for name, values in columns.items():

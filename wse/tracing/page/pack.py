@@ -37,13 +37,13 @@ FEW: Final = 2
 
 
 class Packer:
-    """Packer of arrays for one HTML page, with a limit on their total size.
+    """Packer of arrays for an HTML page, with a limit on their total size.
 
     Equal arrays are packed only once.
 
     Attributes:
-        blobs: Packed arrays, in base64.
-        room_bytes: Number of characters that are left for further arrays.
+        blobs: Packed arrays in base64.
+        room_bytes: Number of characters left for further arrays.
     """
 
     def __init__(self, room_bytes: int = ROOM_BYTES) -> None:
@@ -52,14 +52,14 @@ class Packer:
         self._known: dict[bytes, dict[str, Any]] = {}
 
     def __call__(self, values: Array) -> dict[str, Any] | None:
-        """Pack an array of whole numbers.
+        """Pack an integer array.
 
         Args:
             values: Integer array.
 
         Returns:
-            Index of the packed array in ``blobs``, its element type, shape, minimum and maximum;
-            None if there is no room for it.
+            Index of the packed array in ``blobs``, and its element type, shape, minimum and
+            maximum; None if there is no room for it.
         """
         minimum, maximum = int(values.min(initial=0)), int(values.max(initial=0))
         dtype = _narrowest(minimum, maximum)
@@ -82,9 +82,9 @@ class Packer:
 
 
 def _starts_of_runs(values: Array) -> npt.NDArray[np.int64] | None:
-    """Return the indices of the rows that differ from the row before, or None.
+    """Return the indices of the rows that differ from the previous row, or None.
 
-    None means that so many rows differ that storing only these rows would save little.
+    None means that too many rows differ for storing only these rows to save much.
     """
     if values.ndim != 2 or len(values) < FEW:
         return None
@@ -93,7 +93,7 @@ def _starts_of_runs(values: Array) -> npt.NDArray[np.int64] | None:
 
 
 def _narrowest(minimum: int, maximum: int) -> str:
-    """Return the narrowest array type for whole numbers from ``minimum`` to ``maximum``.
+    """Return the narrowest array type for integers from ``minimum`` to ``maximum``.
 
     The widest type is float64, which rounds numbers above 2**53.
     """
@@ -109,7 +109,7 @@ def check_index(path: Path, column_name: str, index: Array, rows: int) -> None:
         path: Path of the trace, for the error message.
         column_name: Name of the column, for the error message.
         index: int ``[n]``.
-        rows: Number of rows of the table that the entries refer to.
+        rows: Number of rows in the table that the entries refer to.
 
     Raises:
         BadTrace: An entry is out of range.
@@ -126,7 +126,7 @@ def checked_table(trace: Trace, table: str, most_rows: int | None = None) -> Col
     Args:
         trace: An open trace.
         table: Name of the table.
-        most_rows: Maximum number of rows to read, from the first on. None reads all rows.
+        most_rows: Maximum number of rows to read, starting with the first. None reads all rows.
 
     Raises:
         BadTrace: An index or a code is out of range.
@@ -142,9 +142,9 @@ def checked_table(trace: Trace, table: str, most_rows: int | None = None) -> Col
 
 
 def packed_columns(columns: dict[str, Array], pack: Pack) -> dict[str, object] | None:
-    """Pack the columns of a table for the page, or return None if there is no room for one of them.
+    """Pack the columns of a table for the page, or return None if one of them does not fit.
 
-    The keys of the result are the names of the columns.
+    The keys of the result are the column names.
     """
     packed_by_name = {name: pack(np.asarray(column)) for name, column in columns.items()}
     return None if any(column is None for column in packed_by_name.values()) else packed_by_name

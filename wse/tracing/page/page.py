@@ -50,9 +50,9 @@ COLOUR_MAP: Final = "viridis"
 
 @dataclass(frozen=True, kw_only=True)
 class ViewResult(Result):
-    """Report of ``wse view``: the page that was written, its size, and the traces that it shows.
+    """Report of ``wse view``: the page written, its size, and the traces it shows.
 
-    The report is printed as JSON if ``--json`` is given.
+    The report is printed as JSON if ``--json`` is specified.
     """
 
     page: Annotated[str, Doc("The file")]
@@ -61,7 +61,7 @@ class ViewResult(Result):
 
 
 def view_page(paths: list[Path]) -> bytes:
-    """Return the HTML page of one trace, or of two traces side by side, as UTF-8.
+    """Return the UTF-8 HTML page of one trace, or of two traces side by side.
 
     Raises:
         BadTrace: A trace cannot be read.
@@ -87,7 +87,7 @@ def view_page(paths: list[Path]) -> bytes:
 
 
 def _colours() -> str:
-    """Return a colour scale of 256 colours as one string of hexadecimal digits, six per colour.
+    """Return a 256-colour scale as one string of hexadecimal digits, six per colour.
 
     The scale is perceptually uniform and suitable for colour-blind readers.
     """

@@ -17,16 +17,17 @@ MAX_WAFERS: Final = 256
 
 
 def plane_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return the heat maps of each wafer for the page: a value for each PE.
+    """Return the heat maps of each wafer for the page, with a value for each PE.
 
     Args:
         trace: An open trace.
-        pack: Packs an array for the page.
-        notes: Receives notes for the reader about maps that are left out.
+        pack: Function that packs an array for the page.
+        notes: List to which notes for the reader about omitted maps are added.
 
     Returns:
-        ``planes``: for each wafer, the packed maps ``[row, col]`` by quantity. The quantities are
-        ``sram.USE`` (bytes), ``busy`` (cycles) and ``links.DIRECTION`` (words that leave the PE).
+        ``planes``: for each wafer, the packed maps ``[row, col]``, keyed by quantity. The
+        quantities are ``sram.USE`` (bytes), ``busy`` (cycles) and ``links.DIRECTION`` (words that
+        leave the PE).
     """
     planes: list[dict[str, object]] = []
     left_out = 0
@@ -42,21 +43,21 @@ def plane_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def layer_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return the words that each layer sends over links, for the page.
+    """Return the number of words that each layer sends over links, for the page.
 
-    Layers for which there is no room are left out.
+    Layers for which there is no room are omitted.
 
     Args:
         trace: An open trace.
-        pack: Packs an array for the page.
-        notes: Receives a note for the reader if layers are left out.
+        pack: Function that packs an array for the page.
+        notes: List to which a note for the reader is added if layers are omitted.
 
     Returns:
         ``layer_links``: for each layer and wafer, the rectangle of PEs that the layer uses and the
         packed words ``[direction * rows, col]`` in it.
 
     Raises:
-        BadTrace: A layer refers to no pattern, or a pattern is empty or larger than the mesh.
+        BadTrace: A layer has no pattern, or a pattern is empty or larger than the mesh.
     """
     places = checked_table(trace, "placed_layer")
     rows, cols = trace.column("links/patterns/rows"), trace.column("links/patterns/cols")

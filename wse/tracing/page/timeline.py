@@ -100,7 +100,7 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def _records(columns: Mapping[str, Array | list[str]], rows: int) -> list[Report]:
-    """Convert the first rows of a table to dicts of plain values, with the column names as keys."""
+    """Convert the first rows of a table to dicts of plain values, keyed by column name."""
     lists = [column if isinstance(column, list) else column.tolist() for column in columns.values()]
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*(values[:rows] for values in lists), strict=True)
@@ -110,16 +110,16 @@ def _records(columns: Mapping[str, Array | list[str]], rows: int) -> list[Report
 def _shown_schedules(
     schedules: Columns, schedule_indices: list[int], first: list[int], rows: list[int], by_kind: Array
 ) -> list[Report]:
-    """Return a record for each schedule on the page, including the cycles of each kind of op.
+    """Return a record for each schedule on the page, including the cycles of each op kind.
 
     A schedule is a sequence of steps that several passes share.
 
     Args:
-        schedules: Columns of all schedules of the trace.
+        schedules: Columns of all schedules in the trace.
         schedule_indices: Indices of the schedules on the page.
-        first: For each schedule on the page, the index of its first step there.
-        rows: For each schedule on the page, the number of its steps there.
-        by_kind: int ``[schedule, kind]``: cycles of each kind of op, for all schedules.
+        first: For each schedule on the page, the index of its first step on the page.
+        rows: For each schedule on the page, the number of its steps on the page.
+        by_kind: int ``[schedule, kind]``: cycles of each op kind, for all schedules.
     """
     shown_columns = {name: schedules[name][schedule_indices] for name in ("phase", "kv_slots", "cycles")}
     columns = {
@@ -134,19 +134,19 @@ def _shown_schedules(
 def _chosen_sequences(
     token_schedules: Array, cycles: Array, counts: Array, notes: list[str]
 ) -> tuple[list[int], list[int]]:
-    """Choose the schedules (sequences of steps) that fit on the page.
+    """Select the schedules (sequences of steps) that fit on the page.
 
-    The schedule of the slowest decoded token comes first and is cut if it is too long. Other
-    schedules follow in the order of the tokens, if they fit whole.
+    The schedule of the slowest decoded token comes first and is truncated if it is too long. Other
+    schedules follow in token order if they fit completely.
 
     Args:
-        token_schedules: int ``[token]``: schedule of the pass of each token, or -1.
+        token_schedules: int ``[token]``: schedule of each token's pass, or -1.
         cycles: int ``[token]``: cycles of that pass for decoded tokens, else -1.
         counts: int ``[schedule]``: number of steps.
-        notes: Receives notes for the reader about steps that are left out.
+        notes: List to which notes for the reader about omitted steps are added.
 
     Returns:
-        Indices of the chosen schedules, and the number of steps to show of each.
+        Indices of the selected schedules, and the number of steps to show for each.
     """
     used_schedules = token_schedules[token_schedules >= 0]
     slowest_schedule = token_schedules[np.argsort(-cycles, kind="stable")[:1]]
@@ -176,7 +176,7 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
 
     Args:
         trace: An open trace.
-        begins: int ``[schedule]``: first row of each selected schedule in the table of steps.
+        begins: int ``[schedule]``: first row of each selected schedule in the step table.
         rows: Number of steps of each schedule on the page.
     """
     spans = list(zip(begins.tolist(), rows, strict=True))
@@ -189,19 +189,19 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
 
 
 def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
-    """Return the cache shifts whose steps are on the page, and which of them belong to each pass.
+    """Return the cache shifts whose steps are on the page, and which shifts belong to each pass.
 
     A cache shift moves KV-cache entries between rows of PEs and happens in a single pass.
 
     Args:
         trace: An open trace.
         schedule_of: int ``[pass]``: schedule of each pass.
-        shown_ranges: For each schedule on the page, the index of its first step there and its
+        shown_ranges: For each schedule on the page, the index of its first step on the page and its
             number of steps.
 
     Returns:
-        The columns ``step``, ``words`` and ``hops``, with a row for each shift; and int
-        ``[pass + 1]``, the first row of each pass, followed by the number of rows.
+        The columns ``step``, ``words`` and ``hops``, with a row for each shift; and the first row
+        of each pass, followed by the total number of rows, as int ``[pass + 1]``.
     """
     shifts = cache_shifts(trace)
     first, rows = np.zeros((2, trace.rows("schedule")), np.int64)

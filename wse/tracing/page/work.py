@@ -19,20 +19,20 @@ MAX_PLACES: Final = 12_000
 
 
 def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return the cycles of a trace by step, by op and by stage, with the names that the page needs.
+    """Return the cycles of a trace by step, op and stage, and the names that the page needs.
 
     Args:
         trace: An open trace.
-        pack: Packs an array for the page.
-        notes: Receives notes for the reader about steps that are left out.
+        pack: Function that packs an array for the page.
+        notes: List to which notes for the reader about omitted steps are added.
 
     Returns:
-        - ``phases``, ``op_names``, ``op_kinds``, ``kinds``, ``names``: totals of phases, and names
+        - ``phases``, ``op_names``, ``op_kinds``, ``kinds``, ``names``: phase totals and names
         - ``places``: the rows of ``Trace.top_steps``, summed over the run
-        - ``work``: ops with equal cycles (``EqualOps``) of each phase and kind of op, with
-          ``cycles`` by cause, ranges of ``layers``, and ``steps`` by kernel or pattern
-        - ``stage_work``: for each stage and kind of op, the compute cycles of its PEs and the hops
-          of its words
+        - ``work``: ops with equal cycles (``EqualOps``) in each phase and op kind, with ``cycles``
+          broken down by cause, ranges of ``layers``, and ``steps`` broken down by kernel or pattern
+        - ``stage_work``: for each stage and op kind, the compute cycles of its PEs and the hops of
+          its words
 
     Raises:
         BadTrace: An index refers to no op, name or stage.
@@ -58,10 +58,10 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def op_kinds(trace: Trace) -> tuple[list[str], Array]:
-    """Return the names of the kinds of ops, and for each op the index of its kind.
+    """Return the names of the op kinds and, for each op, the index of its kind.
 
-    Kinds are in the order of their first op. The index array has an additional -1 at its end, for
-    steps without an op.
+    Kinds are ordered by their first op. The index array ends with an additional -1 for steps
+    without an op.
     """
     numbers: dict[str, int] = {}
     kind_of = [numbers.setdefault(kind, len(numbers)) for kind in trace.texts("graph/ops/kind")]
@@ -69,7 +69,7 @@ def op_kinds(trace: Trace) -> tuple[list[str], Array]:
 
 
 def _phases(sums: StepSums) -> Report:
-    """Return the totals of each phase that ran: passes, cycles, words and hops."""
+    """Return the total passes, cycles, words and hops of each phase that ran."""
     totals = sums.by_phase()
     return {
         phase: {
@@ -85,10 +85,10 @@ def _phases(sums: StepSums) -> Report:
 
 
 def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
-    """Return a record for each set of ops that need the same number of cycles.
+    """Return a record for each set of ops that take the same number of cycles.
 
-    There are separate records for each phase and kind of op. Keys of a record include ``cycles``
-    (by cause), ``layers`` and ``steps``. ``kind`` is -1 for steps without an op.
+    There are separate records for each phase and op kind. The keys of a record include ``cycles``
+    (broken down by cause), ``layers`` and ``steps``. ``kind`` is -1 for steps without an op.
     """
     return [
         {
@@ -112,7 +112,7 @@ def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
 
 
 def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
-    """Return compute cycles of PEs and hops of words for each stage and kind of op."""
+    """Return the compute cycles of PEs and the hops of words for each stage and op kind."""
     keys, group = distinct_rows([sums.steps["stage"], op_kind])
     totals = sums.by_group(group, len(keys))
     compute = totals.cycles_by[:, :, CAUSES.index("compute")].sum(axis=0).tolist()
@@ -125,8 +125,8 @@ def _places(sums: StepSums, pack: Pack, notes: list[str]) -> Report | None:
 
     Args:
         sums: Steps of a trace.
-        pack: Packs an array for the page.
-        notes: Receives notes for the reader about steps that are left out.
+        pack: Function that packs an array for the page.
+        notes: List to which notes for the reader about omitted steps are added.
     """
     steps = {name: column for name, column in sums.steps.items() if not name.endswith("_cycles")}
     steps["cycles_by"] = np.stack([sums.steps[f"{cause}_cycles"] for cause in CAUSES], axis=1)

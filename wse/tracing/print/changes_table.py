@@ -19,7 +19,7 @@ EXACT_BELOW: Final = 100_000_000
 
 
 class _Line(NamedTuple):
-    """Row of a table of differences between two runs: a change, or the heading of a group."""
+    """Row in a table of differences between two runs: a change or a group heading."""
 
     name: str
     change: Change | None = None
@@ -33,10 +33,10 @@ def changes_table(
     title: str = "",
     note: str = "",
 ) -> Table:
-    """Return a table of the largest changes between two runs, in a section for each kind of change.
+    """Return a table of the largest changes between two runs, with a section per kind of change.
 
     Args:
-        changes: Changes of all kinds, the largest of each kind first.
+        changes: Changes of all kinds, with the largest of each kind first.
         kinds: Kinds to show, with their headings. An empty heading is not printed.
         max_changes: Maximum number of changes of each kind.
         title: Title of the table.
@@ -56,7 +56,7 @@ def _lines(changes: Sequence[Change], kinds: Mapping[str, str], max_changes: int
     """Yield the rows: for each kind, a heading and up to ``max_changes`` changes.
 
     Args:
-        changes: Changes of all kinds, the largest of each kind first.
+        changes: Changes of all kinds, with the largest of each kind first.
         kinds: Kinds to show, with their headings. An empty heading is not printed.
         max_changes: Maximum number of changes of each kind.
     """
@@ -69,7 +69,7 @@ def _lines(changes: Sequence[Change], kinds: Mapping[str, str], max_changes: int
 
 
 def _name(change: Change) -> str:
-    """Return the displayed name of what changed: an item, some layers, or an op of some layers.
+    """Return the display name of what changed: an item, some layers, or an op of some layers.
 
     Layers that changed in the same way are combined.
     """
@@ -81,27 +81,27 @@ def _name(change: Change) -> str:
 
 
 def _cell(text: Callable[[Change], str]) -> Callable[[_Line], str]:
-    """Turn a function of a change into a function of a table row.
+    """Convert a function of a change to a function of a table row.
 
-    It returns "" for the heading of a group of changes.
+    The new function returns "" for the heading of a group of changes.
     """
     return lambda line: "" if line.change is None else text(line.change)
 
 
 def _difference(change: Change) -> str:
-    """Return the difference between both runs as text, with its sign."""
+    """Return the signed difference between the two runs as text."""
     return f"{'-' if change.change < 0 else '+'}{_amount(abs(change.change))}"
 
 
 def _amount(number: float) -> str:
-    """Return a number as text, in full or, if it is very large, shortened."""
+    """Return a number as text, abbreviated if it is very large."""
     return count(number) if number < EXACT_BELOW else short_number(number)
 
 
 def _relative(change: Change) -> str:
     """Return the unit and the relative change as text, such as "words, +3.1 %".
 
-    If only one of the runs has the item, the text names that run instead of a change.
+    If only one run has the item, the text names that run instead of a change.
     """
     texts = [UNITS.get(change.unit, change.unit)]
     if change.only_in is not None:

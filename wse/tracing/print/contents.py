@@ -24,10 +24,11 @@ def print_dump(console: Console, view: DumpView, top: int | None, *, as_hex: boo
     """Print a description of an SRAM buffer and its first elements.
 
     Args:
-        console: Console to print on.
+        console: Console to print to.
         view: Contents of the buffer.
         top: Number of elements to print. None prints ``MAX_ELEMENTS``.
-        as_hex: Whether to print the bytes in hexadecimal instead of the elements as numbers.
+        as_hex: Whether to print the bytes in hexadecimal instead of printing the elements as
+            numbers.
     """
     content = view.content
     name = printable(tile_name(content.buffer))
@@ -55,7 +56,7 @@ def print_dump(console: Console, view: DumpView, top: int | None, *, as_hex: boo
 
 
 def _range(content: Content) -> list[tuple[str, str]]:
-    """Return a (label, text) row with minimum, maximum and mean of the finite elements.
+    """Return a (label, text) row with the minimum, maximum and mean of the finite elements.
 
     The list is empty if there are no finite elements.
     """
@@ -71,7 +72,7 @@ def _range(content: Content) -> list[tuple[str, str]]:
 def _number_lines(content: Content, element_count: int, width: int) -> Iterator[str]:
     """Yield the elements of a buffer as lines of numbers.
 
-    Each line begins with the index of its first number. The number of elements per line is the
+    Each line starts with the index of its first number. The number of elements per line is the
     largest power of two that fits in ``width`` characters.
     """
     texts = [f"{value:.6g}" for value in content.numbers()[:element_count].tolist()]
@@ -84,12 +85,12 @@ def _number_lines(content: Content, element_count: int, width: int) -> Iterator[
 
 
 def _hex_lines(content: Content, element_count: int, width: int) -> Iterator[str]:
-    """Yield the bytes of a buffer as lines: an address, bytes in hexadecimal, and their characters.
+    """Yield the bytes of a buffer as lines of an address, hexadecimal bytes, and characters.
 
     Args:
         content: Contents of a buffer.
         element_count: Number of elements to print.
-        width: Width of a line in characters, which determines the number of bytes per line.
+        width: Line width in characters, which determines the number of bytes per line.
     """
     size = content.bytes // max(1, len(content.elements))
     data = content.raw()[: element_count * size]

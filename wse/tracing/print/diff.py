@@ -35,7 +35,7 @@ KINDS: Final = {
 
 
 def print_diff(console: Console, view: DiffView) -> None:
-    """Print the differences between two traces in settings, cycles, SRAM and ops."""
+    """Print how two traces differ in settings, cycles, SRAM and ops."""
     heading(console, "Traces", "the same Program" if view.same_program else "two Programs")
     lines(console, [(side, printable(path)) for side, path in zip(("first", "second"), view.traces, strict=True)])
     print_table(console, _settings_table(view.settings))
@@ -61,10 +61,10 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
     """Return a table of the settings that differ between two traces, with both values."""
 
     def side(name: str) -> Callable[[Setting], str]:
-        """Return a function that formats the value of a setting in one of the traces."""
+        """Return a function that formats the value that a setting has in one of the traces."""
 
         def cell(setting: Setting) -> str:
-            """Return the value of the setting as text, cut to ``MAX_VALUE`` characters."""
+            """Return the value of the setting as text, truncated to ``MAX_VALUE`` characters."""
             value = getattr(setting, name)
             return "not set" if value is NOT_SET else printable(value)[:MAX_VALUE]
 
@@ -75,12 +75,13 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
 
 
 def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[str, str]) -> None:
-    """Print the largest changes between two traces, and the number of further changes.
+    """Print the largest changes between two traces, and the number of remaining changes.
 
     Args:
-        console: Console to print on.
-        changes: Changes of all kinds, the largest of each kind first.
-        kinds: Kinds to print, with their headings. At most ``MAX_CHANGES`` of each are printed.
+        console: Console to print to.
+        changes: Changes of all kinds, with the largest of each kind first.
+        kinds: Kinds to print, with their headings. At most ``MAX_CHANGES`` changes of each kind are
+            printed.
     """
     print_table(console, changes_table(changes, kinds, MAX_CHANGES))
     further_count = sum(max(0, sum(change.kind == kind for change in changes) - MAX_CHANGES) for kind in kinds)
@@ -89,6 +90,6 @@ def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[s
 
 
 def _names(names: Sequence[str]) -> str:
-    """Return the first ``MAX_NAMES`` names as text, followed by the number of further names."""
+    """Return the first ``MAX_NAMES`` names as text, followed by the number of remaining names."""
     first = ", ".join(printable(name) for name in names[:MAX_NAMES])
     return f"{first} and {count(len(names) - MAX_NAMES)} more" if len(names) > MAX_NAMES else first

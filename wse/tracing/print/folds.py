@@ -12,7 +12,7 @@ MAX_STRETCHES: Final = 6
 
 
 def op_text(op: str, layers: Ranges, ops: int) -> str:
-    """Return a text with the name of an op, the number of equal ops, and their layers.
+    """Return text with the name of an op, the number of equal ops, and their layers.
 
     Args:
         op: Name of the op within its layer. Empty means no op.
@@ -27,7 +27,7 @@ def op_text(op: str, layers: Ranges, ops: int) -> str:
 
 
 def equal_layers_text(layers: Ranges, number: int) -> str:
-    """Return ranges of layers as text, with the number of layers if there are several.
+    """Return layer ranges as text, with the number of layers if there are several.
 
     >>> equal_layers_text(((0, 8), (71, 79)), 18), equal_layers_text(((3, 3),), 1)
     ('layers 0–8, 71–79 ×18', 'layer 3')
@@ -36,7 +36,7 @@ def equal_layers_text(layers: Ranges, number: int) -> str:
 
 
 def layers_text(layers: Ranges) -> str:
-    """Return ranges of layers as text. Each range is given by its first and last layer.
+    """Return layer ranges, each specified by its first and last layer, as text.
 
     >>> layers_text(((3, 3),)), layers_text(((0, 8), (71, 79))), layers_text(((1, 1), (4, 5)))
     ('layer 3', 'layers 0–8, 71–79', 'layers 1, 4–5')
@@ -50,7 +50,7 @@ def layers_text(layers: Ranges) -> str:
 
 
 def range_text(first: int, last: int) -> str:
-    """Return a range of numbers as text. A range of one number is written as that number.
+    """Return a range of numbers as text. A one-number range is written as that number.
 
     >>> range_text(3, 3), range_text(0, 79)
     ('3', '0–79')

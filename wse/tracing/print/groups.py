@@ -21,11 +21,11 @@ MAX_GROUPS: Final = 20
 def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
     """Print a table for each phase of a run, with the cycles of each group of steps.
 
-    Cycles of the prefill phase are totals over all chunks of the prompt. Cycles of other phases are
-    means per pass, except if the groups are tokens.
+    Cycles of the prefill phase are totals over all prompt chunks. Cycles of other phases are means
+    per pass, unless the groups are tokens.
 
     Args:
-        console: Console to print on.
+        console: Console to print to.
         view: Groups of all phases.
         top: Number of groups to print for each phase. None prints ``MAX_GROUPS``.
     """
@@ -50,7 +50,7 @@ def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
 
     Args:
         by: What the steps are grouped by, such as "op" or "cause".
-        passes: Number of passes that the amounts are divided by.
+        passes: Number of passes by which the amounts are divided.
         width: Width of the bars in characters.
     """
 
@@ -77,15 +77,15 @@ def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
 
 
 def _most_in(group: Group) -> str:
-    """Return the op in which most of a group's cycles are spent, with the percentage.
+    """Return the op with the most cycles in a group, and its percentage of the group's cycles.
 
-    The text is empty if the op is unknown.
+    The result is empty if the op is unknown.
     """
     return "" if group.most_fraction is None else f"{printable(group.most_in)} {percent(group.most_fraction)}"
 
 
 def _name(by: str, group: Group) -> str:
-    """Return the displayed name of a group of steps, such as an op, a layer or a token.
+    """Return the display name of a group of steps, such as an op, a layer or a token.
 
     Args:
         by: What the steps are grouped by.
@@ -113,7 +113,7 @@ def _folded_name(by: str, group: Group) -> str:
 
 
 def _token_name(group: Group) -> str:
-    """Return the displayed name of a group that is a pass: its tokens as a range such as "3-5".
+    """Return the display name of a pass group: its tokens as a range such as "3-5".
 
     A single token is shown with its index and text.
     """

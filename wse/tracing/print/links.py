@@ -22,7 +22,7 @@ class _Layers(NamedTuple):
     Attributes:
         first: First layer.
         last: Last layer.
-        words: Words that each of these layers sends over the link.
+        words: Number of words that each of these layers sends over the link.
     """
 
     first: int
@@ -31,9 +31,9 @@ class _Layers(NamedTuple):
 
 
 def print_links(console: Console, view: LinksView) -> None:
-    """Print a table of the busiest links, and the layer with the highest load on a single link.
+    """Print a table of the busiest links, and the layer that loads a single link most.
 
-    The table lists for each link the layers whose words cross it. If the view contains no links, a
+    For each link, the table lists the layers whose words cross it. If the view contains no links, a
     line says that links are counted only when a run has ended.
     """
     print_table(console, _table(view.links, 10 if console.width < 90 else 20))
@@ -45,10 +45,10 @@ def print_links(console: Console, view: LinksView) -> None:
 
 
 def _table(links: Sequence[Link], width: int) -> Table:
-    """Return a table with a row for each link between PEs, or for each group of equal links.
+    """Return a table with a row for each link between PEs or each group of equal links.
 
     Args:
-        links: Links, the busiest first.
+        links: Links, with the busiest first.
         width: Width of the bars in characters.
     """
     max_words = max((link.words for link in links), default=0) or 1
@@ -71,7 +71,7 @@ def _table(links: Sequence[Link], width: int) -> Table:
 
 
 def link_line(link: Link) -> str:
-    """Return a description of a link: its place, words, layers, and the number of equal links."""
+    """Return a description of a link: place, words, layers, and number of equal links."""
     place = f"wafer {link.wafer}, row {link.row}, col {link.col}, {link.direction}"
     layers, other_links = _layers(link), link.count - 1
     equal_text = f", as on {count(other_links)} more" if other_links else ""
@@ -79,7 +79,7 @@ def link_line(link: Link) -> str:
 
 
 def _layers(link: Link) -> str:
-    """Return a text with the layers that send the most words over a link, and their percentages.
+    """Return text with the layers that send the most words over a link, and their percentages.
 
     Consecutive layers that send the same number of words are combined.
     """
@@ -95,11 +95,11 @@ def _layers(link: Link) -> str:
 
 
 def _layers_text(layers: _Layers, words: int) -> str:
-    """Return some layers as text, with the percentage of a link's words that each of them sends.
+    """Return some layers as text, with the percentage of a link's words that each layer sends.
 
     Args:
         layers: Layers that send the same number of words over the link.
-        words: Words of all layers on the link.
+        words: Number of words that all layers send over the link.
     """
     percentage = percent(layers.words / words)
     if layers.first < 0:
@@ -110,10 +110,10 @@ def _layers_text(layers: _Layers, words: int) -> str:
 
 
 def _busiest_layers(links: Sequence[LayerLinks]) -> str:
-    """Return a text with the highest load of a layer on a single link, and the layers with it.
+    """Return text with the highest load of a layer on a single link, and the layers with this load.
 
     Args:
-        links: Load of each layer, the highest first; at least one layer.
+        links: Load of each layer, with the highest first. There must be at least one layer.
     """
     max_words = links[0].busiest_link_words
     layers = sorted({link.layer for link in links if link.busiest_link_words == max_words})

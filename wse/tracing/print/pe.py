@@ -23,7 +23,7 @@ LEAST_GAP: Final = 16
 
 
 class _Colours(NamedTuple):
-    """Consecutive colours (routes) of a PE's router that are used in the same way.
+    """Consecutive colours (routes) of a PE's router that are used alike.
 
     Attributes:
         first: First colour.
@@ -59,7 +59,7 @@ def print_pe(console: Console, view: PeView) -> None:
 
 
 def _stage(pe: Pe) -> str:
-    """Return a text about the stage that a PE belongs to: index, layers, and rectangle of PEs."""
+    """Return text about the stage that a PE belongs to: index, layers, and rectangle of PEs."""
     if pe.stage is None:
         return "none: no region contains it"
     stage = pe.stage
@@ -69,7 +69,7 @@ def _stage(pe: Pe) -> str:
 
 
 def _busy(pe: Pe) -> str:
-    """Return a text with the number of cycles in which a PE computes, or why it is unknown."""
+    """Return text with the number of cycles in which a PE computes, or why it is unknown."""
     if pe.busy_cycles is None or pe.run_cycles is None:
         return "unknown: busy cycles are counted at the end of a run"
     percentage = "" if pe.busy_fraction is None else f", {percent(pe.busy_fraction)} of the run"
@@ -77,10 +77,10 @@ def _busy(pe: Pe) -> str:
 
 
 def _missing_links(pe: Pe) -> list[tuple[str, str]]:
-    """Return a (label, text) row that says that words on links are unknown because PEs are dead.
+    """Return a (label, text) row saying that words on links are unknown because PEs are dead.
 
-    The list is empty if this is not the case. Words on links and busy cycles are recorded together,
-    so dead PEs are the only reason why words on links alone can be missing.
+    The list is empty if they are known. Words on links and busy cycles are recorded together, so
+    dead PEs are the only possible reason why only the words on links are missing.
     """
     if pe.links is not None or pe.busy_cycles is None:
         return []
@@ -88,7 +88,7 @@ def _missing_links(pe: Pe) -> list[tuple[str, str]]:
 
 
 def _link_table(links: Mapping[str, LinkWords]) -> Table:
-    """Return a table with the words that a PE sends and receives on each of its links."""
+    """Return a table of the words that a PE sends and receives on each of its links."""
     columns = (
         Column(key="direction", cell=lambda side: side[0]),
         Column(key="out", title="out", cell=lambda side: count(side[1].out_words), numeric=True),
@@ -102,7 +102,7 @@ def _map_table(buffers: Sequence[Buffer], size: int, note: str) -> Table:
 
     Args:
         buffers: Buffers sorted by address.
-        size: Bytes of SRAM of the PE.
+        size: SRAM size of the PE in bytes.
         note: Remark after the title.
     """
     columns = (
@@ -127,7 +127,7 @@ def _with_gaps(buffers: Sequence[Buffer], size: int) -> Iterator[Buffer]:
 
     Args:
         buffers: Buffers sorted by address.
-        size: Bytes of SRAM of the PE.
+        size: SRAM size of the PE in bytes.
     """
     end = 0
     for buffer in buffers:
@@ -147,7 +147,7 @@ def _free(start: int, end: int) -> Buffer:
 def _needed_while(buffer: Buffer) -> str:
     """Return the first and last op that need a buffer, as text.
 
-    If both ops belong to layers, the layers follow the op: "qkv of layers 0 to 3".
+    If both ops belong to layers, the layers follow the op name: "qkv of layers 0 to 3".
     """
     first, last = printable(buffer.live_from), printable(buffer.live_to)
     if not first and not last:
@@ -162,7 +162,7 @@ def _needed_while(buffer: Buffer) -> str:
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """Split the name of an op in a layer, such as ``layers.3.qkv``, at its dots into three parts.
+    """Split the name of a layer op, such as ``layers.3.qkv``, at its dots into three parts.
 
     For other names, the three parts are empty.
     """
@@ -171,7 +171,7 @@ def _parts(name: str) -> tuple[str, str, str]:
 
 
 def _route_table(routes: Sequence[PeRoute]) -> Table:
-    """Return a table of the colours (routes) that are configured on the router of a PE."""
+    """Return a table of the colours (routes) configured on the router of a PE."""
     columns = (
         Column(key="colours", title="colours", cell=_colours_text, numeric=True),
         Column(key="along", title="along"),
@@ -188,7 +188,7 @@ def _colours_text(colours: _Colours) -> str:
 
 
 def _colour_runs(routes: Sequence[PeRoute]) -> list[_Colours]:
-    """Return a table row for each run of consecutive colours that are used in the same way.
+    """Return a table row for each run of consecutive colours that are used alike.
 
     Such colours are used by the same patterns and stages. Patterns that share a colour are listed
     in one row.

@@ -25,7 +25,7 @@ ORDER_TEXTS: Final = {
 
 
 def print_steps(console: Console, view: StepsView) -> None:
-    """Print a table of the executed steps, in the order that the user requested."""
+    """Print a table of the executed steps in the order that the user requested."""
     order = ORDER_TEXTS.get(view.sort, f"those with the most cycles of {view.sort} first")
     print_table(console, step_table(view.steps, view.sort, title="Steps", note=f"summed over the run, {order}"))
     if not view.steps:
@@ -33,12 +33,12 @@ def print_steps(console: Console, view: StepsView) -> None:
 
 
 def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note: str) -> Table:
-    """Return a table with a row for each step, or for each group of equal steps.
+    """Return a table with a row for each step or each group of equal steps.
 
     Args:
-        steps: Steps in the order in which they are shown.
+        steps: Steps in display order.
         order: What the steps are sorted by: a column, a cause, or a cause followed by ``-cycles``.
-            The number that they are sorted by is always shown, even on a narrow terminal.
+            The number by which they are sorted is always shown, even on a narrow terminal.
         title: Title of the table.
         note: Remark after the title.
     """
@@ -59,12 +59,12 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
 
 
 def _op(step: Step) -> str:
-    """Return the op of a step as text, with the layers of all steps that are equal to it."""
+    """Return the op of a step as text, with the layers of all equal steps."""
     return op_text(op_in_layer(step.op, step.layer), step.layers, step.count)
 
 
 def _order_columns(order: str) -> list[Column]:
-    """Return a column with the number that steps are sorted by.
+    """Return a column with the number by which steps are sorted, as a list.
 
     The list is empty if the table always has this column.
     """

@@ -27,7 +27,7 @@ MAX_STEPS: Final = 3
 
 
 class _PhaseSpeed(NamedTuple):
-    """Row of the table of speeds: cycles, time and token rate of a phase, as formatted texts."""
+    """Row in the table of speeds: cycles, time and token rate of a phase, as formatted text."""
 
     name: str
     cycles: str
@@ -36,7 +36,7 @@ class _PhaseSpeed(NamedTuple):
 
 
 def print_summary(console: Console, view: SummaryView) -> None:
-    """Print the summary of a trace, with its busiest link and its costliest steps."""
+    """Print the summary of a trace, including its busiest link and its costliest steps."""
     heading(console, "Trace", printable(view.trace))
     system, wafer = view.system, view.wafer
     rows = [
@@ -70,7 +70,7 @@ def print_summary(console: Console, view: SummaryView) -> None:
 
 
 def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
-    """Return a (label, text) row that says on how many columns attention runs in each region.
+    """Return a (label, text) row saying how many columns attention uses in each region.
 
     The list is empty if attention uses all columns, or if the trace does not record it.
     """
@@ -118,7 +118,7 @@ def _print_traffic(console: Console, view: SummaryView) -> None:
 
 
 def _print_kinds(console: Console, view: SummaryView) -> None:
-    """Print the kinds of op that need the most cycles, summed over all layers."""
+    """Print the op kinds that take the most cycles, summed over all layers."""
     phase = "prefill" if view.decode is None else "decode"
     kinds = kind_totals(view.tree, phase)
     total = view.phases[phase].cycles_per_pass if phase in view.phases else 0.0

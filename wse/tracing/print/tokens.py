@@ -15,13 +15,13 @@ from wse.tracing.query.tokens import TokensView, TokenTime
 
 
 def print_tokens(console: Console, view: TokensView, top: int | None) -> None:
-    """Print a row for each token: its text, and the cycles and time since the previous token.
+    """Print a row for each token with its text, and the cycles and time since the previous token.
 
     Args:
-        console: Console to print on.
+        console: Console to print to.
         view: Tokens to print.
-        top: Number of tokens that the user requested, slowest first; None if all are printed in
-            order.
+        top: Number of tokens that the user requested, slowest first. None means that all tokens are
+            printed in order.
     """
     tokens = view.tokens
     has_users = len({token.sequence for token in tokens}) > 1
@@ -45,7 +45,7 @@ def print_tokens(console: Console, view: TokensView, top: int | None) -> None:
 
 
 def print_tensors(console: Console, view: TensorsView) -> None:
-    """Print a row for each recorded tensor: op, pass, shape, type, size and range of values."""
+    """Print a row for each recorded tensor: op, pass, shape, type, size and value range."""
     columns = (
         _number("tensor", "tensor"),
         Column(key="op", title="op", wraps=True),
@@ -63,13 +63,13 @@ def print_tensors(console: Console, view: TensorsView) -> None:
 
 
 def _number(key: str, title: str, cell: Callable[[Any], str] | None = None, priority: int = 0) -> Column:
-    """Return a numeric column of a table.
+    """Return a numeric table column.
 
     Args:
         key: Key of the values in a row.
         title: Heading.
         cell: Function that returns the text of a row's cell. None prints the value itself.
-        priority: On a narrow terminal, columns with the highest priority are left out first.
+        priority: On a narrow terminal, columns with the highest priority are omitted first.
     """
     return Column(key=key, title=title, cell=cell, numeric=True, priority=priority)
 

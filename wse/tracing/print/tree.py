@@ -17,12 +17,12 @@ from wse.tracing.query.costs.tree import LayerOps, TreeView
 
 
 class _Line(NamedTuple):
-    """Row of the printed tree of ops: an op, a layer, or several layers with equal cycles.
+    """Row in the printed op tree: an op, a layer, or several layers with equal cycles.
 
     Attributes:
-        name: Displayed name.
-        cycles: Cycles in a mean pass.
-        is_layer: Whether the row is a layer or several layers.
+        name: Display name.
+        cycles: Mean cycles per pass.
+        is_layer: Whether the row represents one or several layers.
     """
 
     name: str
@@ -31,12 +31,12 @@ class _Line(NamedTuple):
 
 
 def print_tree(console: Console, view: TreeView, *, each_layer: bool = False) -> None:
-    """Print a tree of the ops of a model under their layers, with their cycles.
+    """Print a tree of a model's ops, grouped under their layers, with their cycles.
 
     Args:
-        console: Console to print on.
-        view: Layers and ops with their cycles.
-        each_layer: Whether to print every layer. Otherwise layers with equal cycles are combined.
+        console: Console to print to.
+        view: Layers and ops, with their cycles.
+        each_layer: Whether to print every layer. Otherwise, layers with equal cycles are combined.
     """
     phase = "decode" if "decode" in view.phases else "prefill"
     total = view.phases[phase].cycles_per_pass if phase in view.phases else 0.0
@@ -67,7 +67,7 @@ def _lines(tree: Sequence[LayerOps], phase: str, *, each_layer: bool) -> Iterato
     Args:
         tree: Layers with their ops.
         phase: Phase whose cycles are shown.
-        each_layer: Whether to list every layer. Otherwise layers with equal cycles are combined.
+        each_layer: Whether to list every layer. Otherwise, layers with equal cycles are combined.
     """
     for layers in [[layer] for layer in tree] if each_layer else _fold_layers(tree):
         layer = layers[0]
@@ -81,9 +81,9 @@ def _lines(tree: Sequence[LayerOps], phase: str, *, each_layer: bool) -> Iterato
 
 
 def _fold_layers(tree: Sequence[LayerOps]) -> list[list[LayerOps]]:
-    """Group the layers that have the same ops with the same cycles, to print them only once.
+    """Group layers that have the same ops with the same cycles, so that they are printed only once.
 
-    Groups are in the order of their first layer.
+    Groups are ordered by their first layer.
     """
     folded: dict[object, list[LayerOps]] = {}
     for index, layer in enumerate(tree):

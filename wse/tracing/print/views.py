@@ -60,7 +60,7 @@ def print_view(view: View, stream: TextIO, *, top: int | None, each_layer: bool 
 
 
 def _print_check(console: Console, view: CheckView) -> None:
-    """Print the result of ``wse inspect --check``: one line, or a line for each problem."""
+    """Print the result of ``wse inspect --check``: one line, or one line per problem."""
     trace = printable(view.trace)
     if view.sound:
         ended = "" if view.complete else f", incomplete: {outcome_of(view.ending)}"

@@ -18,7 +18,7 @@ EXAMPLE_CYCLES: Final = 10
 def print_wavelets(console: Console, wavelets: Wavelets) -> None:
     """Print a summary of the pass whose wavelet moves were logged.
 
-    It contains the number of moves, the cycles, and the busiest link and PE.
+    The summary contains the number of moves, the cycles, and the busiest link and PE.
     """
     logged = len(wavelets.passes)
     total_text = f", the last of {count(logged)} that were logged" if logged > 1 else ""
@@ -39,7 +39,7 @@ def print_wavelets(console: Console, wavelets: Wavelets) -> None:
 
 
 def print_moves(console: Console, view: CyclesView) -> None:
-    """Print the moves of wavelets in the requested cycles, one per line, up to ``MAX_LINES``."""
+    """Print the wavelet moves in the requested cycles, one per line, up to ``MAX_LINES`` lines."""
     moves, (first, last) = view.wavelets.replayed or (), view.wavelets.replayed_cycles or (0, 0)
     columns = (
         number("cycle", "cycle"),

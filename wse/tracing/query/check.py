@@ -18,7 +18,7 @@ from wse_traces.validator.validate import problems
 
 @dataclass(frozen=True, kw_only=True)
 class CheckView(View):
-    """Result of checking a trace file: its problems, or else the size of its contents.
+    """Result of checking a trace file: its problems or, if it has none, the size of its contents.
 
     ``version``, ``datasets`` and ``rows`` are set only if the trace has no problems.
     """
@@ -35,7 +35,7 @@ class CheckView(View):
 
 
 def check_trace(path: Path) -> CheckView:
-    """Check a trace file, and return all problems found or the size of its contents.
+    """Check a trace file, and return either all problems found or the size of its contents.
 
     Raises:
         BadTrace: The file does not exist or is not a trace.

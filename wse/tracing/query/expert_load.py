@@ -14,7 +14,7 @@ I64 = npt.NDArray[np.int64]
 
 
 def load_in(trace: Trace) -> ExpertLoad:
-    """Read how many tokens were routed to each expert from a trace.
+    """Read from a trace how many tokens were routed to each expert.
 
     The result is empty if the model has no experts.
     """
@@ -30,10 +30,10 @@ def load_in(trace: Trace) -> ExpertLoad:
 
 
 def tokens_by_layer(rows: Columns, experts: int) -> dict[int, I64]:
-    """Return the number of tokens that were routed to each expert, for each layer.
+    """Return the number of tokens routed to each expert in each layer.
 
     Args:
-        rows: Columns ``layer``, ``expert`` and ``tokens``. Several rows of the same expert are
+        rows: Columns ``layer``, ``expert`` and ``tokens``. Multiple rows for the same expert are
             summed.
         experts: Number of experts in each layer.
 

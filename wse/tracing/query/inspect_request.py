@@ -16,7 +16,7 @@ DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
 
 @dataclass(frozen=True, kw_only=True)
 class InspectRequest:
-    """Options of ``wse inspect`` as the user gave them. At most one view may be requested.
+    """Options of ``wse inspect`` as specified by the user. At most one view may be requested.
 
     Combinations of options are checked by ``request.inspect_trace``, before the trace is opened.
     """
@@ -44,7 +44,7 @@ class InspectRequest:
 
     @property
     def view(self) -> str:
-        """Name of the requested view; "summary" if there is none.
+        """Name of the requested view, or "summary" if none is requested.
 
         Raises:
             BadInput: Several views are requested.
@@ -57,5 +57,5 @@ class InspectRequest:
 
     @property
     def rows(self) -> int | None:
-        """Maximum number of rows of the view, or None for all rows."""
+        """Maximum number of rows in the view, or None for all rows."""
         return DEFAULT_TOP.get(self.view) if self.top is None else self.top

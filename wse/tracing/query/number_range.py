@@ -11,7 +11,7 @@ _RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
 def cycle_range(text: str) -> tuple[int, int]:
-    """Return the first and last cycle of the option ``--cycles FROM-TO``.
+    """Return the first and last cycle specified by ``--cycles FROM-TO``.
 
     Raises:
         BadInput: The range is invalid.
@@ -20,7 +20,7 @@ def cycle_range(text: str) -> tuple[int, int]:
 
 
 def token_range(text: str) -> tuple[int, int]:
-    """Return the first and last token of the option ``--tokens FROM-TO``.
+    """Return the first and last token specified by ``--tokens FROM-TO``.
 
     Raises:
         BadInput: The range is invalid.
@@ -29,12 +29,12 @@ def token_range(text: str) -> tuple[int, int]:
 
 
 def number_range(option: str, text: str, *, noun: str, example: str) -> tuple[int, int]:
-    """Parse a range of numbers, and return the first and last number.
+    """Parse a number range, and return its first and last number.
 
     Args:
         option: Name of the option, such as ``--cycles``, for error messages.
         text: Value of the option.
-        noun: Singular noun for a number of the range, such as "cycle", for error messages.
+        noun: Singular noun for a number in the range, such as "cycle", for error messages.
         example: Example of a valid range, for error messages.
 
     Raises:

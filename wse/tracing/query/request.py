@@ -31,11 +31,11 @@ OF_EACH_LAYER: Final = ("summary", "steps", "by", "links", "tree", "diff")
 
 
 def inspect_trace(request: InspectRequest) -> View:
-    """Return the view of a trace that a request selects.
+    """Return the trace view that a request selects.
 
     Raises:
-        BadInput: An option is invalid, does not go together with another, or names something that
-            the trace does not have.
+        BadInput: An option is invalid, cannot be combined with another option, or names something
+            that the trace does not contain.
         BadTrace: The file does not exist, is not a trace, or is damaged.
     """
     view = request.view
@@ -58,7 +58,7 @@ def check_csv(view: str) -> None:
 
 
 def _check(request: InspectRequest, view: str) -> None:
-    """Check the options of a request and their combinations, before the trace is opened.
+    """Check the options of a request and their combinations before the trace is opened.
 
     Raises:
         BadInput: An option is invalid, or does not apply to the view.
@@ -98,11 +98,11 @@ def _check(request: InspectRequest, view: str) -> None:
 
 
 def _check_dump(request: InspectRequest) -> None:
-    """Check the options about the contents of a buffer.
+    """Check the options for the contents of a buffer.
 
     Raises:
-        BadInput: An option needs ``--dump`` but is given without it, excludes it but is given with
-            it, or names a negative pass.
+        BadInput: An option that requires ``--dump`` is used without it, an option that excludes it
+            is used with it, or the pass is negative.
     """
     options = {
         "pass": request.pass_index is not None,
@@ -122,10 +122,10 @@ def _check_dump(request: InspectRequest) -> None:
 
 
 def _wafer_of(pe: str, wafer_index: int | None) -> int | None:
-    """Return the wafer that ``--pe`` or ``--wafer-index`` names, or None if neither does.
+    """Return the wafer that ``--pe`` or ``--wafer-index`` specifies, or None if neither does.
 
     Raises:
-        BadInput: The two options contradict each other, or the place is invalid.
+        BadInput: The two options contradict each other, or the position is invalid.
     """
     wafer = pe_place(pe)[0]
     if wafer_index is not None and wafer_index < 0:
@@ -138,10 +138,10 @@ def _wafer_of(pe: str, wafer_index: int | None) -> int | None:
 
 
 def pe_of(trace: Trace, request: InspectRequest) -> tuple[int, int, int]:
-    """Return wafer, row and column of the PE that ``--pe`` names.
+    """Return the wafer, row and column of the PE that ``--pe`` specifies.
 
     Raises:
-        BadInput: The trace has no such PE, or has several wafers and none is named.
+        BadInput: The trace has no such PE, or it has several wafers and none is specified.
     """
     assert request.pe is not None
     wafer, wafers = _wafer_of(request.pe, request.wafer_index), trace.header.wafers
@@ -154,7 +154,7 @@ def pe_of(trace: Trace, request: InspectRequest) -> tuple[int, int, int]:
 
 
 def _pe(trace: Trace, request: InspectRequest) -> View:
-    """Return the view of a PE or, if a buffer is requested, of the contents of the buffer."""
+    """Return the view of a PE or, if a buffer is requested, of the buffer's contents."""
     place = pe_of(trace, request)
     if request.dump is not None:
         content = read_content(trace, place, request.dump, request.pass_index)
@@ -163,7 +163,7 @@ def _pe(trace: Trace, request: InspectRequest) -> View:
 
 
 def _steps(trace: Trace, request: InspectRequest) -> View:
-    """Return the view of the executed steps, in the requested order."""
+    """Return the view of the executed steps in the requested order."""
     order = request.sort or "cycles"
     steps = read_steps(StepSums(trace), order, request.rows, each_layer=request.each_layer)
     return StepsView(**source_of(trace, "steps"), sort=order, steps=tuple(steps))

@@ -21,14 +21,14 @@ from wse_traces.reader.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class CrossingBytes(Result):
-    """Bytes that were sent between wafers, or between wafers and the host, over the run."""
+    """Bytes sent between wafers, or between wafers and the host, over the run."""
 
     bytes: Annotated[int, Doc("bytes over the run", "B")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryView(TracedRun, View):
-    """Summary of a run: cycles of each cause, fullest PE, busiest links and costliest steps.
+    """Summary of a run: cycles broken down by cause, fullest PE, busiest links and costliest steps.
 
     This is what ``wse inspect TRACE`` shows if no other view is requested.
     """
@@ -46,9 +46,9 @@ def read_summary(trace: Trace, top: int, *, each_layer: bool = False) -> Summary
     """Return the summary of a trace.
 
     Args:
-        trace: Trace of a run or an estimate.
-        top: Maximum number of links, and of steps, in the summary.
-        each_layer: Whether to list equal layers and links one by one, instead of combining them.
+        trace: Trace of a run or estimate.
+        top: Maximum number of links and maximum number of steps in the summary.
+        each_layer: Whether to list equal layers and links one by one instead of combining them.
 
     Raises:
         TraceError: The trace is damaged.

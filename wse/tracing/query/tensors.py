@@ -17,7 +17,7 @@ from wse_traces.reader.read import Array, Trace
 class TensorValues(Result):
     """Description of a recorded tensor.
 
-    Minimum, maximum and mean are taken over its finite elements.
+    The minimum, maximum and mean are taken over the finite elements.
     """
 
     tensor: Annotated[int, Doc("index of the tensor in the trace")]
@@ -57,12 +57,12 @@ def read_tensors(trace: Trace) -> list[TensorValues]:
 
 
 def _values(row: int, record: dict[str, Any], tensor: Array, size: int) -> TensorValues:
-    """Return the description of a tensor, with statistics of its values.
+    """Return the description of a tensor, including statistics of its values.
 
     Args:
         row: Index of the tensor.
         record: Row of the tensor in the trace.
-        tensor: Elements, in an array that may have leading axes of length 1.
+        tensor: Array of the elements, which may have leading axes of length 1.
         size: Size in bytes.
     """
     shape = list(tensor.shape)

@@ -14,7 +14,7 @@ from wse_traces.reader.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class TokenTime(Result):
-    """Token of a run, with its text and the cycles and time since the previous token.
+    """Token of a run with its text, and the cycles and time since the previous token.
 
     Prompt tokens have no cycles. Tokens of an estimate have neither ids nor texts.
     """
@@ -33,7 +33,7 @@ class TokenTime(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TokensView(View):
-    """View of the tokens of all users with their cycles, in order or the slowest first."""
+    """View of the tokens of all users with their cycles, either in order or slowest first."""
 
     TABLE: ClassVar[str] = "tokens"
 

@@ -26,7 +26,7 @@ class TracedModel(Result):
 class TracedWafer(Result):
     """Type of wafer that a traced run used: its name, its mesh of PEs and its clock.
 
-    All wafers of a run are equal.
+    All wafers of a run are of the same type.
     """
 
     name: Annotated[str, Doc("name of the wafer")]
@@ -49,7 +49,7 @@ class TracedSystem(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedUser(Result):
-    """Number of tokens, and text, of one user (one sequence of the batch)."""
+    """Token counts and text of one user (one sequence of the batch)."""
 
     prompt_tokens: Annotated[int, Doc("tokens of the prompt that were read")]
     generated_tokens: Annotated[int, Doc("tokens that were generated")]
@@ -58,22 +58,22 @@ class TracedUser(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedEmulation(Result):
-    """Cost of the emulation itself: the time that the emulator needed on the computer it ran on."""
+    """Cost of the emulation itself: how long the emulator took on the computer it ran on."""
 
     wall_s: Annotated[float, Doc("time that the emulator needed for all passes", "s")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSram(Result):
-    """SRAM in use on the fullest PE of each stage, in bytes for each use, such as "weights"."""
+    """SRAM in use on the fullest PE of each stage, in bytes per use, such as "weights"."""
 
     stages: Annotated[tuple[Mapping[str, int], ...], Doc("for each stage, bytes of each use on its fullest PE", "B")]
 
     @property
     def fullest_pe_bytes(self) -> Mapping[str, int]:
-        """Bytes of each use on the fullest PE of all stages. Empty if they were not recorded.
+        """Bytes per use on the fullest PE of all stages. Empty if they were not recorded.
 
-        The key is the name of the use, including ``free``.
+        The keys are the names of the uses, including ``free``.
         """
         return min(self.stages, key=lambda stage: stage["free"], default={})
 
@@ -115,8 +115,8 @@ def read_run(trace: Trace, phases: Mapping[str, PassTotals]) -> TracedRun:
     """Return the description of the run that a trace records.
 
     Args:
-        trace: Trace of a run or an estimate.
-        phases: Totals of each phase that ran. The totals of "decode" get the token rate, too.
+        trace: Trace of a run or estimate.
+        phases: Totals of each phase that ran. The totals of "decode" also receive the token rate.
     """
     header, users, decode = trace.header, _users(trace), phases.get("decode")
     if decode is not None:

@@ -22,7 +22,7 @@ class View(Result):
 
     Attributes:
         TABLE: Name of the field whose items are the rows of the view's table. Empty if the view has
-            no table, or creates the rows in another way.
+            no table or creates the rows in another way.
     """
 
     TABLE: ClassVar[str] = ""
@@ -41,7 +41,7 @@ class View(Result):
 
 
 def source_of(trace: Trace, view: str) -> dict[str, Any]:
-    """Return the fields that all views have in common.
+    """Return the fields common to all views.
 
     The keys are ``view`` (the name of the view) and, about the trace, ``trace`` (its path),
     ``complete`` and ``ending``.
@@ -50,10 +50,10 @@ def source_of(trace: Trace, view: str) -> dict[str, Any]:
 
 
 def outcome_of(ending: str | None) -> str:
-    """Return a text that says how an incomplete run ended, or that it may still be in progress.
+    """Return text saying how an incomplete run ended, or that it may still be in progress.
 
     Args:
-        ending: Error that the run ended with, or None or "" if none was recorded.
+        ending: Error with which the run ended, or None or "" if none was recorded.
     """
     if not ending:
         return "its run is in progress or was killed"
@@ -65,7 +65,8 @@ def trace_at(path: Path) -> Iterator[Trace]:
     """Open a trace for the duration of a ``with`` block.
 
     Raises:
-        BadTrace: The file does not exist, is not a trace, or proves damaged while it is read.
+        BadTrace: The file does not exist, is not a trace, or is found to be damaged while it is
+            read.
     """
     if path.is_dir():
         message = f"{path}: is a folder, not a regular file; give a file that wse run --trace wrote"

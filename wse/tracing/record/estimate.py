@@ -37,15 +37,14 @@ NO_TOKEN = -1
 def write_estimate(
     path: Path, placeable: Placeable, program: Program, timed_run: TimedRun, report: dict[str, Any]
 ) -> None:
-    """Write a trace of an estimate: its prompts and tokens, as if they had run.
+    """Write the trace of an estimate: its prompts and tokens, as if they had been run.
 
     Args:
         path: File to write.
         placeable: The request that was compiled.
         program: The compiled Program.
         timed_run: Times and traffic of the prompts and tokens.
-        report: Report of the estimate, stored in the trace. ``inputs`` become options of the
-            header.
+        report: Report of the estimate, stored in the trace. ``inputs`` become header options.
 
     Raises:
         BadTrace: The trace cannot be written.
@@ -64,10 +63,10 @@ def write_estimate(
 
 
 class _Passes:
-    """Writer that adds the passes of an estimate, and their tokens, to a trace.
+    """Recorder that adds the passes of an estimate, and their tokens, to a trace.
 
     Attributes:
-        load: Tokens routed to each expert in the passes written so far.
+        load: Number of tokens routed to each expert in the passes written so far.
     """
 
     def __init__(self, recorder: Recorder, program: Program, clock: RunTotals) -> None:
@@ -98,10 +97,11 @@ class _Passes:
             self._tokens(passes[-1:], user, len(passes), int(self._ended[user]), is_prompt=False)
 
     def write_tokens(self, token_classes: Sequence[TokenClass]) -> None:
-        """Write the decoded tokens: a pass generates one token of each user.
+        """Write the decoded tokens. Each pass generates one token for each user.
 
         Args:
-            token_classes: Groups of tokens with the same number of cache slots in use, in order.
+            token_classes: Groups of tokens for which the same number of cache slots are in use, in
+                order.
         """
         phase, users, position = self._program.decode_index, np.arange(self._program.batch), self._lengths.copy()
         wait_cycles = self._now - self._ended  # cycles that each user waits for the prompts of later users
@@ -132,7 +132,7 @@ class _Passes:
         No token belongs to this pass.
 
         Args:
-            length: Tokens in the user's KV cache before the pass.
+            length: Number of tokens in the user's KV cache before the pass.
         """
         phase, use = self._program.phases.index(self._program.verify[0]), self._fabric.verify_use(length)
         self._clock.lengths[0] = length
@@ -140,16 +140,16 @@ class _Passes:
         self._passes(phase, self._recorder.sequence(phase, cost, use[0], ()), cost, [use])
 
     def _use(self) -> CacheUse:
-        """Return the state of the KV caches before the next decoded token of each user.
+        """Return the state of the KV caches before each user's next decoded token.
 
-        Afterwards, the number of cached tokens of each user is increased by one.
+        Each user's number of cached tokens is then increased by one.
         """
         use = self._fabric.cache_use(self._lengths.tolist())
         self._lengths += 1
         return use
 
     def _passes(self, phase_index: int, sequence: int, cost: PhaseCost, uses: Sequence[CacheUse]) -> range:
-        """Append passes that execute the same schedule one after another, and return their indices.
+        """Append passes that execute the same schedule sequentially, and return their indices.
 
         A schedule is a sequence of steps with their cycles and traffic.
 
@@ -168,13 +168,13 @@ class _Passes:
         return indices
 
     def _tokens(self, passes: I64, user: int, position: Any, cycles: Any, *, is_prompt: bool) -> None:
-        """Append tokens of one user, without text.
+        """Append the tokens of one user, without text.
 
         Args:
             passes: int ``[token]``: pass that read or generated each token.
             user: Index of the user.
             position: Position of each token in the sequence.
-            cycles: Cycles from the previous token to each token.
+            cycles: Number of cycles from the previous token to each token.
             is_prompt: Whether the tokens belong to the prompt.
         """
         zeros = np.zeros(len(passes), np.int64)
@@ -184,7 +184,7 @@ class _Passes:
 
 
 def even_routing(program: Program, phase: Phase) -> Pairs:
-    """Return how many tokens each expert of each layer processes if tokens are routed evenly.
+    """Return how many tokens each expert in each layer processes if tokens are routed evenly.
 
     Args:
         program: The compiled Program.

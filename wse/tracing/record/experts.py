@@ -14,10 +14,11 @@ from wse_traces.writer.write import TraceWriter
 
 
 class ExpertRecord:
-    """Writer that records which experts tokens are routed to, with totals over passes.
+    """Recorder of the experts that tokens are routed to, with totals over passes.
 
     Attributes:
-        chosen: For each phase index and layer, int64 ``[experts]``: tokens routed to each expert.
+        chosen: For each phase index and layer, int64 ``[experts]``: number of tokens routed to each
+            expert.
         reached: For each phase index and layer, int64 ``[wafers]``: number of passes in which
             tokens were routed to experts on each wafer.
     """
@@ -34,7 +35,8 @@ class ExpertRecord:
 
         Args:
             phase_index: Phase that ran.
-            pairs: For each layer, int64 ``[experts]``: tokens of one pass routed to each expert.
+            pairs: For each layer, int64 ``[experts]``: number of tokens routed to each expert in
+                one pass.
             times: Number of passes.
         """
         totals = self.chosen[phase_index]
@@ -47,7 +49,7 @@ class ExpertRecord:
 
         Args:
             pass_index: Index of the pass.
-            pairs: For each layer, int64 ``[experts]``: tokens routed to each expert.
+            pairs: For each layer, int64 ``[experts]``: number of tokens routed to each expert.
         """
         for layer, tokens in pairs.items():
             experts = np.flatnonzero(tokens)
@@ -60,7 +62,7 @@ class ExpertRecord:
         Args:
             phase_index: Phase that ran.
             layer: Layer of the experts.
-            tokens: int64 ``[experts]``: tokens of one pass routed to each expert.
+            tokens: int64 ``[experts]``: number of tokens routed to each expert in one pass.
             times: Number of passes.
         """
         stage, counts = self._stage_of[layer], self.reached[phase_index]

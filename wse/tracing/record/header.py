@@ -19,7 +19,7 @@ def trace_header(placeable: Placeable, program: Program, digest: str, seed: int,
         placeable: The request that was compiled.
         program: The compiled Program.
         digest: Hexadecimal digest of the Program.
-        seed: Seed of random weights and of sampling.
+        seed: Seed for random weights and sampling.
         options: Further options of the command.
     """
     rows, cols = placeable.fabric_shape[::-1] if program.is_transposed else placeable.fabric_shape
@@ -40,7 +40,7 @@ def trace_header(placeable: Placeable, program: Program, digest: str, seed: int,
 
 
 def encode_names(value: Any) -> Any:
-    """Replace characters that cannot be encoded as UTF-8 by escape sequences.
+    """Replace characters that cannot be encoded as UTF-8 with escape sequences.
 
     Such characters can occur in file names.
 
@@ -53,7 +53,7 @@ def encode_names(value: Any) -> Any:
 
 
 def _options(placeable: Placeable) -> dict[str, Any]:
-    """Return the options of a request that the header of a trace records, by name."""
+    """Return the options of a request that a trace header records, keyed by name."""
     o = placeable.options
     return {
         "dtype": o.dtype,
@@ -69,7 +69,7 @@ def _options(placeable: Placeable) -> dict[str, Any]:
 
 
 def _defects(placeable: Placeable, program: Program) -> dict[str, Any]:
-    """Return the header entries about dead PEs and the mesh of live PEs.
+    """Return the header entries about dead PEs and the live-PE mesh.
 
     The result is empty if the wafer has no defects.
     """

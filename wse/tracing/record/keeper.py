@@ -27,14 +27,13 @@ def check_policy(policy: str) -> None:
 
 
 class TraceKeeper:
-    """Context manager for the recorder of a run that handles write errors of the trace.
+    """Context manager for the recorder of a run, which handles errors in writing the trace.
 
     Depending on the policy, a write error stops the run, or the run continues without a trace.
 
     Attributes:
         recorder: The recorder, or None without a trace or after a write error.
-        lost: Entries for the report of the run about a lost trace; empty if there was no write
-            error.
+        lost: Entries for the run's report about a lost trace. Empty if there was no write error.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class TraceKeeper:
         Args:
             open_recorder: Function that opens the recorder, or None to run without a trace.
             policy: What to do if the trace cannot be written, one of ``POLICIES``.
-            on_warning: Called with the reason when the run continues without a trace.
+            on_warning: Function called with the reason when the run continues without a trace.
 
         Raises:
             TraceError: The trace cannot be opened, and the policy is to stop.

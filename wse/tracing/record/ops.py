@@ -47,7 +47,7 @@ def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> l
     Args:
         pattern: Name or pattern.
         readable: Names of the ops whose output can be read.
-        kinds: Kind of each op; the key is the name of the op.
+        kinds: Kind of each op, keyed by op name.
 
     Raises:
         BadInput: The pattern selects no op whose output can be read.
@@ -69,6 +69,6 @@ def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> l
 def _text_of(names: list[str]) -> str:
     """Return op names as text for an error message.
 
-    ``*`` replaces the number of the layer, and each resulting name is listed once.
+    ``*`` replaces the layer number, and each resulting name is listed once.
     """
     return ", ".join(dict.fromkeys(re.sub(r"^layers\.\d+\.", "layers.*.", name) for name in names))

@@ -18,10 +18,10 @@ def recorded_pes(text: str, program: Program, *, passes: int, traced: bool) -> t
     """Return the PEs that ``--record-pe`` selects.
 
     Args:
-        text: Value of the option: ``ROW,COL`` or ``WAFER:ROW,COL``, or several of them joined by
+        text: Value of the option: ``ROW,COL`` or ``WAFER:ROW,COL``, or several positions joined by
             ``+``.
         program: The compiled Program.
-        passes: Maximum number of passes of the run.
+        passes: Maximum number of passes in the run.
         traced: Whether the run writes a trace.
 
     Raises:
@@ -45,7 +45,7 @@ def _place(text: str, program: Program) -> PePlace:
     """Parse the position of one PE in the option ``--record-pe``.
 
     Raises:
-        BadInput: The PE does not exist, belongs to no region, or its wafer is not stated.
+        BadInput: The PE does not exist, belongs to no region, or its wafer is not specified.
     """
     match = PLACE.fullmatch(text)
     if match is None:

@@ -18,7 +18,7 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
     Args:
         writer: Writer of the trace.
         p: The Program.
-        sram_bytes: Bytes of SRAM of a PE.
+        sram_bytes: SRAM size per PE in bytes.
     """
     uses = [stage_bytes(p, i, sram_bytes) for i in range(len(p.stages))]
     # Rows for further wafers of a stage come last, because other tables refer to stages by row number.
@@ -44,15 +44,15 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
 
 
 def _rectangles(stages: Sequence[Stage]) -> dict[str, list[int]]:
-    """Return the rectangles of stages as table columns: ``row``, ``col``, ``rows``, ``cols``."""
+    """Return the rectangles of stages as table columns ``row``, ``col``, ``rows`` and ``cols``."""
     return {name: [getattr(stage.rect, name) for stage in stages] for name in ("row", "col", "rows", "cols")}
 
 
 def _attention_columns(stages: Sequence[Stage]) -> dict[str, list[int]]:
-    """Return a table of the columns of PEs that compute attention, with a row for each stage.
+    """Return a table of the PE columns that compute attention, with a row for each stage.
 
-    The keys are ``stage``, ``col`` (first column) and ``cols``. Stages without attention are left
-    out. For a stage that spans several wafers, all columns of its rectangle count.
+    The keys are ``stage``, ``col`` (first column) and ``cols``. Stages without attention are
+    omitted. For a stage that spans several wafers, all columns of its rectangle are included.
     """
     rows = [
         (index, stage.rect.col, stage.rect.cols)

@@ -35,11 +35,11 @@ NO_STEPS = np.zeros(0, np.int64)
 
 
 class Recorder:
-    """Writer of the trace of one run or estimate. It is a context manager.
+    """Context manager that writes the trace of one run or estimate.
 
     Attributes:
-        writer: Writer of the file.
-        experts: Writer of the routing of tokens to experts.
+        writer: Writer of the trace file.
+        experts: Recorder of the routing of tokens to experts.
     """
 
     def __init__(self, path: Path, program: Program, header: RunHeader) -> None:
@@ -82,7 +82,7 @@ class Recorder:
     def sequence(
         self, phase_index: int, cost: PhaseCost, slots: Slots, key: Hashable, varying_steps: I64 = NO_STEPS
     ) -> int:
-        """Return the index of a schedule, and write the schedule to the trace if it is new.
+        """Return the index of a schedule, writing the schedule to the trace if it is new.
 
         A schedule is a sequence of steps, with their cycles and traffic, that several passes
         execute.
@@ -90,7 +90,7 @@ class Recorder:
         Args:
             phase_index: Phase whose steps are executed, an index into ``Program.phases``.
             cost: Cost of one pass.
-            slots: KV-cache slots in use in each stage.
+            slots: Number of KV-cache slots in use in each stage.
             key: Anything else that distinguishes schedules of this phase.
             varying_steps: Indices of the steps whose traffic differs from pass to pass. Their
                 traffic is set to 0 here and written by `write_shifts`.
@@ -122,11 +122,11 @@ class Recorder:
             phase_index: Phase that ran, an index into ``Program.phases``.
             sequence: Index of the schedule, from `Recorder.sequence`.
             cost: Cost of one pass.
-            uses: State of the KV caches before each pass, on which its traffic depends: the cache
-                slots in use, and the tokens in each user's cache.
+            uses: State of the KV caches before each pass, on which the pass's traffic depends: the
+                cache slots in use, and the number of tokens in each user's cache.
             starts: Cycle in which each pass starts.
-            pairs: For each layer, the tokens of one pass that were routed to each expert.
-            wall_times_s: Seconds that the emulator needed for each pass.
+            pairs: For each layer, the number of tokens routed to each expert in one pass.
+            wall_times_s: Time that the emulator took for each pass, in seconds.
         """
         rows = [
             self.writer.append_pass(schedule=sequence, start_cycle=int(start), wall_s=wall_s)
@@ -144,14 +144,14 @@ class Recorder:
     def write_shifts(self, phase_index: int, first_pass: int, words: I64, hops: I64) -> None:
         """Write the traffic of cache shifts, which differs between passes with the same schedule.
 
-        A cache shift moves KV-cache entries between rows of PEs, so that rows stay equally full.
+        A cache shift moves KV-cache entries between PE rows, so that all rows stay equally full.
 
         Args:
             phase_index: Phase that ran, an index into ``Program.phases``.
-            first_pass: Index of the first of the passes.
-            words: int64 ``[pass, step]``: words that each step sends in addition to the words in
-                the schedule.
-            hops: int64 ``[pass, step]``: links that these words cross, summed over words.
+            first_pass: Index of the first pass.
+            words: int64 ``[pass, step]``: number of words that each step sends in addition to the
+                words in the schedule.
+            hops: int64 ``[pass, step]``: number of links that these words cross, summed over words.
         """
         shifting = self.steps(phase_index).shifting
         passes, shift_indices = (words | hops)[:, shifting].nonzero()
@@ -165,7 +165,7 @@ class Recorder:
 
         Args:
             clock: Totals of the run.
-            load: Tokens routed to each expert.
+            load: Number of tokens routed to each expert.
             summary: Report of the run.
         """
         self.experts.finish(load)
@@ -176,10 +176,10 @@ class Recorder:
         self.writer.write_summary({key: encode_names(value) for key, value in summary.items()})
 
     def _write_crossings(self, crossings: Columns, passes: range) -> None:
-        """Write the transfers between wafers of some passes.
+        """Write the transfers between wafers that occur in some passes.
 
         Args:
-            crossings: Columns of the transfers of one pass. They are the same in each pass.
+            crossings: Columns of the transfers in one pass, which are the same in all passes.
             passes: Indices of the passes.
         """
         rows = len(crossings["bytes"])
@@ -194,7 +194,7 @@ class Recorder:
             self.writer.append("crossing", {**columns, "pass": np.repeat(indices, rows)})
 
     def _write_layer_links(self, links: Iterable[LayerLinks]) -> None:
-        """Write the words that each layer sends over links, as maps of its rectangle of PEs.
+        """Write the words that each layer sends over links as maps of the layer's PE rectangle.
 
         Equal maps are written only once, and each layer refers to its map.
         """

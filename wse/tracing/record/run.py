@@ -38,18 +38,18 @@ Writing passes together costs a third of the time of writing them one by one.
 
 
 class _PhaseRun(NamedTuple):
-    """Pass (one execution of a phase) that has not been written to the trace yet.
+    """Pass (one execution of a phase) that has not yet been written to the trace.
 
     Attributes:
         number: Index of the pass.
         phase: Index of the phase.
         use: State of the KV caches before the pass.
         cost: Cost of the pass.
-        pairs: For each layer, the tokens routed to each expert.
+        pairs: For each layer, the number of tokens routed to each expert.
         start: Cycle in which the pass starts.
-        wall_s: Seconds that the emulator needed.
-        outputs: Recorded outputs of ops: op index and values.
-        contents: Recorded contents of buffers: PE, buffer index and bytes.
+        wall_s: Time that the emulator took, in seconds.
+        outputs: Recorded op outputs: op index and values.
+        contents: Recorded buffer contents: PE, buffer index and bytes.
     """
 
     number: int
@@ -72,10 +72,10 @@ class _PhaseRun(NamedTuple):
 
 
 class RunRecorder(Recorder):
-    """Writer of the trace of a run, while the run proceeds.
+    """Recorder that writes the trace of a run while the run is in progress.
 
-    Passes and tokens are buffered for a short time and then written together, which is much faster
-    than writing them one by one.
+    Passes and tokens are buffered briefly and then written in batches, which is much faster than
+    writing them one by one.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class RunRecorder(Recorder):
             program: The compiled Program.
             digest: Hexadecimal digest of the Program.
             sampling: How tokens are sampled.
-            weights: Requested seed of random weights, or None for the weights of the model.
+            weights: Requested seed for random weights, or None for the model's weights.
 
         Raises:
             TraceError: The path cannot be written.
@@ -125,14 +125,14 @@ class RunRecorder(Recorder):
         super().__exit__(kind, error, trace)
 
     def add_op_output(self, op: int, values: Values) -> None:
-        """Add the output of an op in the current pass. It is written together with the pass."""
+        """Add the output of an op in the current pass, to be written together with the pass."""
         self._outputs.append((op, values))
 
     def add_content(self, place: PePlace, buffer: int, values: Bytes) -> None:
         """Add the contents of an SRAM buffer in the current pass, unless they are unchanged.
 
         Args:
-            place: PE that the buffer belongs to.
+            place: PE to which the buffer belongs.
             buffer: Index of the buffer.
             values: Bytes of the buffer.
         """
@@ -156,15 +156,15 @@ class RunRecorder(Recorder):
     def add_pass(
         self, phase_index: int, use: CacheUse, cost: PhaseCost, pairs: Pairs, start: float, wall_s: float
     ) -> int:
-        """Add one pass, that is, one execution of a phase, and return its index.
+        """Add one pass (one execution of a phase), and return its index.
 
         Args:
             phase_index: Phase that ran.
             use: State of the KV caches before the pass.
             cost: Cost of the pass.
-            pairs: For each layer, the tokens routed to each expert.
+            pairs: For each layer, the number of tokens routed to each expert.
             start: Cycle in which the pass starts.
-            wall_s: Seconds that the emulator needed.
+            wall_s: Time that the emulator took, in seconds.
         """
         number, self._passes = self._passes, self._passes + 1
         outputs, self._outputs = self._outputs, []
@@ -184,19 +184,19 @@ class RunRecorder(Recorder):
             text: UTF-8 bytes of the token.
             pass_index: Pass that generated the token.
             position: Position of the token in the user's sequence.
-            cycles: Cycles since the previous token of the user.
-            wall_s: Seconds that the emulator needed.
+            cycles: Number of cycles since the user's previous token.
+            wall_s: Time that the emulator took, in seconds.
         """
         place = {"pass_index": pass_index, "position": position, "sequence": user}
         self._tokens.append(Token(token, text, is_prompt=False, cycles=int(cycles), wall_s=wall_s, **place))
         self._write_if_due()
 
     def finish(self, clock: RunTotals, load: ExpertLoad, summary: dict[str, Any]) -> None:
-        """Write everything that is buffered, then the totals and the report of the run.
+        """Write all buffered data, then the totals and the report of the run.
 
         Args:
             clock: Cycles and traffic of the run.
-            load: Tokens routed to each expert.
+            load: Number of tokens routed to each expert.
             summary: Report of the run.
         """
         self.write_waiting()
@@ -219,7 +219,7 @@ class RunRecorder(Recorder):
     def _write_passes(self, runs: list[_PhaseRun]) -> None:
         """Write consecutive passes that can share a schedule (steps with their costs).
 
-        The cache shifts of the passes may differ. They are written separately for each pass.
+        The passes may have different cache shifts, which are written separately for each pass.
         """
         first, (slots, _) = runs[0], runs[0].use
         # The experts that tokens are routed to affect the cost, so they are part of the key.

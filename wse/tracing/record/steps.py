@@ -26,7 +26,7 @@ BusyRectangles = list[tuple[int, int, int, int]]
 
 
 class PhaseSteps:
-    """Steps of a phase in the form in which a trace records them.
+    """Steps of a phase in the form recorded in a trace.
 
     Everything that all passes of the phase have in common is computed once.
 
@@ -42,7 +42,7 @@ class PhaseSteps:
         Args:
             program: The compiled Program.
             phase: The phase.
-            index_names: Function that returns the row numbers of names in the trace, and adds new
+            index_names: Function that returns the row numbers of names in the trace, adding new
                 names.
         """
         steps = phase.steps
@@ -56,7 +56,7 @@ class PhaseSteps:
         self._rectangle_of_step = rectangle.ravel()
 
     def columns(self, cost: PhaseCost, varying_steps: I64) -> Columns:
-        """Return the rows of the trace's table of steps for one schedule (sequence of steps).
+        """Return the rows of the trace's step table for one schedule (sequence of steps).
 
         Args:
             cost: Cost of a pass.
@@ -75,7 +75,7 @@ class PhaseSteps:
         }
 
     def crossings(self, cost: PhaseCost) -> Columns:
-        """Return the transfers between wafers in one pass, as columns of a table of the trace.
+        """Return the transfers between wafers in one pass as columns of a trace table.
 
         There is a row for each step and pair of wafers. The column ``pass`` is not included.
         """
@@ -98,7 +98,7 @@ class PhaseSteps:
 
 
 def _place_columns(program: Program, steps: Steps) -> Columns:
-    """Return the columns of the table of steps that are the same in all passes.
+    """Return the columns of the step table that are the same in all passes.
 
     These are the op, the stage, the layer, the wafer, the rectangle of PEs, and the kind of step.
     """
@@ -120,9 +120,9 @@ def _place_columns(program: Program, steps: Steps) -> Columns:
 
 
 def step_names(program: Program, steps: Steps) -> list[str]:
-    """Return the name of each step: its kernel, its communication pattern, or its kind of transfer.
+    """Return the name of each step: its kernel, communication pattern, or kind of transfer.
 
-    Transfers without a pattern have the name of their kind.
+    Transfers without a pattern are named after their kind.
     """
     names = []
     for kind, code, pattern in zip(steps.kind.tolist(), steps.code.tolist(), steps.pattern.tolist(), strict=True):

@@ -19,8 +19,8 @@ class WaveletLog(NamedTuple):
     """Result of simulating a pass wavelet by wavelet (a wavelet is a 32-bit word in the fabric).
 
     Attributes:
-        cycles: Cycles of the pass, without transfers between wafers and to the host.
-        wavelet_hops: Links that wavelets crossed, summed over wavelets.
+        cycles: Number of cycles of the pass, excluding transfers between wafers and to the host.
+        wavelet_hops: Number of links that wavelets crossed, summed over wavelets.
         moves: Number of moves in the log.
     """
 
@@ -30,7 +30,7 @@ class WaveletLog(NamedTuple):
 
 
 def check_loggable(program: Program, wafer: WaferSpec, *, traced: bool) -> None:
-    """Check, before any long computation, that the wavelets of a pass can be logged.
+    """Check that the wavelets of a pass can be logged, before any long computation starts.
 
     Args:
         program: The compiled Program.
@@ -63,14 +63,14 @@ def log_wavelets(
         writer: Writer of the trace.
         program: The compiled Program.
         phase: Phase that the pass executes.
-        lengths: Tokens in the KV cache before the pass: of the user whose prompt is read, or of
-            each user.
+        lengths: Number of tokens in the KV cache before the pass, for the user whose prompt is read
+            or for each user.
         wafer: The wafer.
         software: Costs of the software on the wafer.
         pass_index: Index of the pass in the trace.
 
     Returns:
-        Cycles, hops and number of moves. Transfers between wafers and to the host are not included.
+        Cycles, hops and number of moves, excluding transfers between wafers and to the host.
     """
     move_count = 0
 

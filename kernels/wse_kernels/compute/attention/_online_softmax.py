@@ -28,11 +28,11 @@ class FoldedEntries(NamedTuple):
     """Addresses and sizes of KV-cache entries that are added to the running softmax of one head.
 
     Attributes:
-        scores, values: Addresses of the scores [T], and of the values of the first entry.
+        scores, values: Addresses of the scores [T] and of the first entry's values.
         maximum, total, out: Addresses of the running maximum, the running sum of weights, and the
             running sums of weighted values [F].
         T, F: Number of entries; features per entry.
-        stride: Elements from the values of one entry to the values of the next.
+        stride: Distance from the values of one entry to the values of the next, in elements.
     """
 
     scores: int
@@ -46,10 +46,10 @@ class FoldedEntries(NamedTuple):
 
 
 class VisibleEntries(NamedTuple):
-    """Range of positions that a token attends to, and location of the positions of cache entries.
+    """Positions that a token attends to, and where the positions of cache entries are stored.
 
     Attributes:
-        row, col: Row of the table of positions, and column with the position of the first entry.
+        row, col: Row of the position table, and the column with the position of the first entry.
         first, last: First and last position that the token attends to.
     """
 
@@ -89,9 +89,9 @@ def _fold_compiled(
 class _CodeGenerator:
     """Generator of LLVM code that updates a running softmax with the scores of cache entries.
 
-    `fold_entries` calls the generated function, whose arguments are pointers to the operands, the
-    positions and the scale, then the numbers T, F, stride, first, last, and the number of lanes
-    (PEs of a block).
+    `fold_entries` calls the generated function. Its arguments are pointers to the operands, the
+    positions and the scale, followed by T, F, stride, first, last, and the number of lanes (PEs of
+    a block).
     """
 
     def __init__(self, builder: Any, element_types: tuple[Any, Any], arguments: Any) -> None:
@@ -103,7 +103,7 @@ class _CodeGenerator:
         self.lane, self.mask = word(0), None
 
     def fold(self) -> None:
-        """Generate the code for all lanes (PEs of a block): whole vectors, then the rest."""
+        """Generate the code for all lanes (PEs of a block): full vectors, then the remainder."""
         builder = self.builder
         whole = builder.sub(self.lanes, builder.urem(self.lanes, word(WIDTH)))
         with short_loop(builder, word(0), whole, WIDTH) as self.lane:
@@ -149,10 +149,10 @@ class _CodeGenerator:
         self.store(builder.load(total), self.sums, zero, self.f32)
 
     def exponentials(self, vectors: list[Any], maximum: Any) -> list[Any]:
-        """Generate exp(vector - maximum) for each vector, with interleaved operations.
+        """Generate code for exp(vector - maximum) of each vector, with interleaved operations.
 
-        An exponential is a long chain of dependent operations, and a processor looks ahead by some
-        dozens of instructions only. Computed one after another, they would stall.
+        An exponential is a long chain of dependent operations, and a processor looks only a few
+        dozen instructions ahead, so it would stall if it computed the exponentials one by one.
         """
         builder = self.builder
         differences = [builder.fsub(vector, maximum) for vector in vectors]
@@ -166,7 +166,7 @@ class _CodeGenerator:
         return self.shuffled(first_vector, second_vector, 0, 2 * first_vector.type.count)
 
     def shuffled(self, first_vector: Any, second_vector: Any, first: int, count: int) -> Any:
-        """Generate a vector of ``count`` elements of two concatenated vectors.
+        """Generate a vector of ``count`` elements taken from two concatenated vectors.
 
         Args:
             first_vector, second_vector: Vectors to concatenate.
@@ -189,11 +189,11 @@ class _CodeGenerator:
     def weigh(self, begin: Any, end: Any, features: list[Any]) -> None:
         """Generate code that adds weighted values of some cache entries to the outputs.
 
-        A feature may be listed several times. Its sum is then computed several times from the same
-        start.
+        A feature may be listed several times. Its sum is then computed as many times, from the same
+        initial value.
 
         Args:
-            begin, end: Index of the first entry; index after the last entry.
+            begin, end: Index of the first entry, and the index after the last entry.
             features: Indices of the features whose outputs are updated.
         """
         builder = self.builder
@@ -222,7 +222,7 @@ class _CodeGenerator:
             yield
 
     def score(self, t: Any) -> Any:
-        """Generate the scaled scores of cache entry ``t``, one per lane of the vector."""
+        """Generate code for the scaled scores of cache entry ``t``, one per lane of the vector."""
         return self.builder.fmul(self.load(self.scores, t, self.acc), self.scale)
 
     def at(self, rows: Any, row: Any) -> Any:
@@ -235,7 +235,7 @@ class _CodeGenerator:
         return self.builder.gep(rows, [self.builder.add(self.builder.mul(row, self.lanes), self.lane)])
 
     def load(self, rows: Any, row: Any, element_type: Any) -> Any:
-        """Load the current vector of a row and widen it to float32."""
+        """Generate code that loads the current vector of a row and widens it to float32."""
         return widen_ir(self.builder, element_type, load_lanes(self.builder, self.at(rows, row), self.mask))
 
     def store(self, value: Any, rows: Any, row: Any, element_type: Any) -> None:

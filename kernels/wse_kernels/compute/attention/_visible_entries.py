@@ -23,15 +23,15 @@ BY_COLUMN = -1  # in place of a capacity: columns have the entries of different 
 
 
 class Slots(NamedTuple):
-    """Location of a row's KV-cache entries among the slots of its cache.
+    """Location of a row's KV-cache entries in the slots of its cache.
 
-    A slot stores the key and value of one token. Entries are stored from the oldest one on and wrap
-    around the end of the cache.
+    A slot stores the key and value of one token. Entries are stored in order of age, the oldest
+    first, and wrap around the end of the cache.
 
     Attributes:
         oldest: Slot of the oldest entry.
-        capacity: Number of slots. BY_COLUMN means that column c has the entries of row c, from slot
-            0 on.
+        capacity: Number of slots. BY_COLUMN means that column c stores the entries of row c,
+            starting at slot 0.
     """
 
     oldest: int
@@ -49,7 +49,7 @@ class VisibleRange(NamedTuple):
 def visible_range_of(position, limits):
     """Return the first and last position that a token at ``position`` attends to.
 
-    ``limits`` contains the lengths of the sliding window and of attention chunks, 0 for none.
+    ``limits`` contains the lengths of the sliding window and of attention chunks. 0 means no limit.
     """
     window, chunk = limits
     first = max(position - window + 1 if window > 0 else 0, position // chunk * chunk if chunk > 0 else 0)
@@ -61,11 +61,11 @@ def scale_scores(place, acc, ctl, values, e, t, scale, visible_range, slots):
     """Set ``values`` to the scaled scores of cache entry ``t``, or to -inf if it is not visible.
 
     Args:
-        place, acc, ctl: Position of the block of PEs, accumulator view of SRAM, and counters per
-            row.
-        values: float32 array with an element per lane (PE of the block), overwritten.
+        place, acc, ctl: Position of the block of PEs, its accumulator view of SRAM, and the per-row
+            counters.
+        values: float32 array with one element per lane (PE of the block), overwritten.
         e, t: Address of the score; index of the cache entry.
-        scale: Factor of the scores.
+        scale: Factor applied to the scores.
         visible_range: Range of positions that the token attends to.
         slots: Location of the entries in the cache.
 

@@ -16,17 +16,17 @@ from wse_kernels.products.tiles import ProductRows, Tile
 def kv_append(place: Place, act, ctl, at: CacheAppend, E, Ev, capacity, tokens, stride):
     """Copy the new keys and values that belong to this mesh row into its KV cache.
 
-    The counters ``ctl`` of the row say which of the new tokens it appends: the first token (word
-    2), the number of tokens (word 3), and the slot for the first one (word 4). Slots wrap around
-    the end of the cache.
+    The row's counters ``ctl`` specify which of the new tokens it appends: the first token (word 2),
+    the number of tokens (word 3), and the slot of the first token (word 4). Slots wrap around the
+    end of the cache.
 
     Args:
-        place, act, ctl: Position of the block of PEs, activation view of their SRAM, and counters
-            per row.
-        at: Addresses of new keys and values, and of the caches.
-        E, Ev: Elements of a key and of a value on this PE, over all heads.
-        capacity: Slots of the cache.
-        tokens: Unused here. Maximum number of tokens that a row appends, for the cycle model.
+        place, act, ctl: Position of the block of PEs, its activation view of SRAM, and the per-row
+            counters.
+        at: Addresses of the new keys and values, and of the caches.
+        E, Ev: Number of elements of a key and of a value on this PE, over all heads.
+        capacity: Number of slots in the cache.
+        tokens: Unused here. Maximum number of tokens that a row appends, used by the cycle model.
         stride: Distance between two tokens of the same row, in tokens.
     """
     block, row, _ = place
@@ -43,13 +43,13 @@ def attention_scores(place: Place, act, acc, ctl, q, k, out, shape: HeadShape, c
     this PE stores.
 
     Args:
-        place, act, acc, ctl: Position of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, act, acc, ctl: Position of the block of PEs, its SRAM views, and the per-row
+            counters.
         q: Address of the queries [M, H, F].
         k: Address of the key cache [capacity, Hk, F].
         out: Address of the scores [M, H, T] in the accumulator type.
         shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
-        capacity: Slots of the cache, in which the T entries wrap around.
+        capacity: Number of slots in the cache. The T entries wrap around its end.
         add: 0 to overwrite ``out``; any other value to add to it.
     """
     M, Hk, queries_per_kv, F, T = shape
@@ -71,13 +71,13 @@ def attention_values(place: Place, act, acc, ctl, p, v, out, shape: HeadShape, c
     The sum is over the T entries that this row stores.
 
     Args:
-        place, act, acc, ctl: Position of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, act, acc, ctl: Position of the block of PEs, its SRAM views, and the per-row
+            counters.
         p: Address of the softmax weights [M, H, T].
         v: Address of the value cache [capacity, Hk, F].
         out: Address of the sums [M, H, F] in the accumulator type.
         shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
-        capacity: Slots of the cache, in which the T entries wrap around.
+        capacity: Number of slots in the cache. The T entries wrap around its end.
     """
     M, Hk, queries_per_kv, F, T = shape
     E, count = Hk * F, max(M, queries_per_kv)
@@ -99,14 +99,14 @@ def _rows_of_product(i, M, Hk, queries_per_kv):
     """Return the query rows that matrix product ``i`` multiplies by the cache of one KV head.
 
     Queries [M, H] have one row per token and query head. A product contains all tokens of one query
-    head, or all query heads of one token and KV head, whichever gives more rows.
+    head, or all query heads of one token and KV head, whichever yields more rows.
 
     Args:
         i: Index of the product.
-        M, Hk, queries_per_kv: Tokens; KV heads; query heads per KV head.
+        M, Hk, queries_per_kv: Numbers of tokens, KV heads, and query heads per KV head.
 
     Returns:
-        First row, index of the KV head, and distance from one row to the next.
+        Index of the first row, index of the KV head, and distance from one row to the next.
     """
     if queries_per_kv > M:
         return i * queries_per_kv, i % Hk, 1

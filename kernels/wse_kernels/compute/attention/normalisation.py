@@ -23,11 +23,11 @@ def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
     in the softmax but has no value.
 
     Args:
-        block, wgt, f32: Index of the block of PEs, and views of their SRAM.
+        block, wgt, f32: Index of the block of PEs, and its SRAM views.
         sums: Address of the float32 sums [M, H], changed in place.
         maxima: Address of the float32 maxima [M, H].
-        sinks: Address of the sinks [H] in the weight type.
-        M, H: Tokens; query heads.
+        sinks: Address of the attention sinks [H] in the weight type.
+        M, H: Numbers of tokens and query heads.
     """
     lanes = f32.shape[2]
     for mh in range(M * H):
@@ -43,11 +43,11 @@ def sink_weights(block, wgt, f32, maxima, sinks, out, M, H):
     An attention sink is a trained score that takes part in the softmax but has no value.
 
     Args:
-        block, wgt, f32: Index of the block of PEs, and views of their SRAM.
+        block, wgt, f32: Index of the block of PEs, and its SRAM views.
         maxima: Address of the float32 maxima [M, H].
-        sinks: Address of the sinks [H] in the weight type.
+        sinks: Address of the attention sinks [H] in the weight type.
         out: Address of the float32 results [M, H].
-        M, H: Tokens; query heads.
+        M, H: Numbers of tokens and query heads.
     """
     lanes = f32.shape[2]
     for mh in range(M * H):
@@ -60,11 +60,11 @@ def sink_weights(block, wgt, f32, maxima, sinks, out, M, H):
 def round_maxima(block, f32, x, n):
     """Round the softmax maxima x[n] to whole multiples of ln 2, but not below -2^22 ln 2.
 
-    Rescaling by the difference of two such maxima is then an exact multiplication by a power of
-    two. Maxima below -2.9e6 are raised to this limit.
+    Rescaling by the difference between two such maxima is then an exact multiplication by a power
+    of two. Maxima below -2.9e6 are raised to this limit.
 
     Args:
-        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
+        block, f32: Index of the block of PEs, and its float32 view of SRAM.
         x: Address of the float32 maxima [n], changed in place.
         n: Number of maxima.
     """
@@ -75,18 +75,18 @@ def round_maxima(block, f32, x, n):
 
 
 def softmax_rescale(block, acc, f32, own, maxima, sums, x, M, H, F):
-    """Rescale softmax sums and values from this row's own maxima to the common maxima of all rows.
+    """Rescale softmax sums and values from this row's own maxima to the maxima over all rows.
 
     sums[M, H] and x[M, H, F] are multiplied in place by exp(own[M, H] - maxima[M, H]). The maxima
     are whole multiples of ln 2, so this factor is a power of two. Factors below 2^-126 become 0.
 
     Args:
-        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        block, acc, f32: Index of the block of PEs, and its SRAM views.
         own: Address of the float32 maxima [M, H] over the cache entries of this row.
         maxima: Address of the float32 maxima [M, H] over all rows.
         sums: Address of the float32 sums [M, H], changed in place.
         x: Address of the values [M, H, F] in the accumulator type, changed in place.
-        M, H, F: Tokens; query heads; features per head.
+        M, H, F: Numbers of tokens, query heads, and features per head.
     """
     lanes = f32.shape[2]
     factors = lane_values(lanes)
@@ -104,14 +104,14 @@ def softmax_rescale(block, acc, f32, own, maxima, sums, x, M, H, F):
 def attention_finish(block, act, acc, f32, x, sums, out, M, H, F):
     """Divide attention outputs by the softmax sums: out[M, H, F] = x[M, H, F] / sums[M, H].
 
-    The result is 0 where the sum is not positive, that is, if no entry was visible.
+    The result is 0 where the sum is not positive, that is, where no entry was visible.
 
     Args:
-        block, act, acc, f32: Index of the block of PEs, and views of their SRAM.
+        block, act, acc, f32: Index of the block of PEs, and its SRAM views.
         x: Address of the outputs [M, H, F] in the accumulator type.
         sums: Address of the float32 sums [M, H].
         out: Address of the results [M, H, F] in the activation type.
-        M, H, F: Tokens; query heads; features per head.
+        M, H, F: Numbers of tokens, query heads, and features per head.
     """
     lanes = act.shape[2]
     for mh in range(M * H):

@@ -37,12 +37,12 @@ def attention_online(
     4. Add these entries to the running values (`fold_entries`).
 
     Args:
-        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
-            per row.
+        place, act, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
+            counters.
         at: Addresses of scores[M, H, T], values v[T, Hk, F], and the running maxima[M, H],
             sums[M, H] and out[M, H, F].
         shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
-        scale_pico: Factor of the scores in units of 1e-12.
+        scale_pico: Factor applied to the scores, in units of 1e-12.
         limits: Sliding window and attention chunk, which limit the visible entries.
         step: Index of the step, and number of rows in the ring.
     """
@@ -75,9 +75,9 @@ def attention_online(
 
 @helper_function
 def _ring_row(row, step):
-    """Return the row whose KV cache a given row has in a step of ring attention.
+    """Return the row whose KV cache a given row holds in a step of ring attention.
 
-    The ring visits rows 0, 2, 4 and so on down to the last row, and returns over the odd rows.
+    The ring visits rows 0, 2, 4 and so on to the last row, and returns along the odd rows.
     """
     place = row // 2 if row % 2 == 0 else step.ring - (row + 1) // 2
     place = (place - step.round) % step.ring

@@ -30,13 +30,13 @@ def attention_max(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, l
     -3e38 if the token attends to none of these entries.
 
     Args:
-        place, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
+            counters.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
-        capacity: Slots of the cache, in which the T entries wrap around.
+        capacity: Number of slots in the cache. The T entries wrap around its end.
     """
     slots = Slots(ctl[place.row, OLDEST], capacity)
     _max(place, acc, f32, ctl, scores, out, shape, limits, slots)
@@ -49,12 +49,12 @@ def attention_exp(place: Place, act, acc, f32, ctl, at: SoftmaxTensors, shape: S
     not attend to. sums[M, H] is the float32 sum of the rounded weights.
 
     Args:
-        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
-            per row.
+        place, act, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
+            counters.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
-        capacity: Slots of the cache, in which the T entries wrap around.
+        capacity: Number of slots in the cache. The T entries wrap around its end.
     """
     slots = Slots(ctl[place.row, OLDEST], capacity)
     _exp(place, act, acc, f32, ctl, at, shape, limits, slots)
@@ -72,20 +72,20 @@ def attention_exp_share(
     capacity,
     division: SoftmaxColumns,
 ):
-    """Compute the softmax weights that are assigned to this PE, and set the other weights to 0.
+    """Compute the softmax weights assigned to this PE, and set all other weights to 0.
 
     `attention_exp` defines the weights. Neighbouring columns have the same scores, so sets of
-    columns divide the M * H * T weights evenly among them. Columns outside the division compute no
-    weights.
+    columns divide the M * H * T weights evenly among their members. Columns outside the division
+    compute no weights.
 
     Args:
-        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
-            per row.
+        place, act, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
+            counters.
         at: Addresses of scores[M, H, T], maxima[M, H], and weights out[M, H, T].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
-        capacity: Slots of the cache, in which the T entries wrap around.
-        division: Columns that divide the weights.
+        capacity: Number of slots in the cache. The T entries wrap around its end.
+        division: Columns that divide the weights among them.
     """
     block, slots = place.block, Slots(ctl[place.row, OLDEST], capacity)
     M, H, T, scale_pico = shape
@@ -110,11 +110,11 @@ def _slice_of_column(col, division, count):
 
     Args:
         col: Index of the column, counted from the first column that computes.
-        division: Columns that divide the elements among them.
+        division: Columns that divide the elements among themselves.
         count: Number of elements.
 
     Returns:
-        First element, and the index after the last element.
+        Index of the first element, and the index after the last element.
     """
     if col < 0 or col >= division.columns:
         return 0, 0
@@ -126,10 +126,10 @@ def softmax_sums(block, act, f32, x, sums, M, H, T):
     """Sum the softmax weights of each token and head: sums[M, H] = sum over T of x[M, H, T].
 
     Args:
-        block, act, f32: Index of the block of PEs, and views of their SRAM.
+        block, act, f32: Index of the block of PEs, and its SRAM views.
         x: Address of the weights [M, H, T] in the activation type.
         sums: Address of the float32 sums [M, H].
-        M, H, T: Tokens; query heads; cache entries.
+        M, H, T: Numbers of tokens, query heads, and cache entries.
     """
     lanes = act.shape[2]
     for mh in range(M * H):
@@ -143,12 +143,12 @@ def softmax_sums(block, act, f32, x, sums, M, H, T):
 def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, limits: Window):
     """Compute the maximum visible score of each token and query head, with one cache per column.
 
-    This is `attention_max` for a square of PEs in which column c has the scores of the cache
-    entries of row c, from slot 0 on.
+    This is `attention_max` for a square of PEs in which column c stores the scores of row c's cache
+    entries, starting at slot 0.
 
     Args:
-        place, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
+            counters.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -160,12 +160,12 @@ def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: Sco
 def attention_exp_by_column(place: Place, act, acc, f32, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window):
     """Compute unnormalised softmax weights and their sums, with one cache per column.
 
-    This is `attention_exp` for a square of PEs in which column c has the scores of the cache
-    entries of row c, from slot 0 on.
+    This is `attention_exp` for a square of PEs in which column c stores the scores of row c's cache
+    entries, starting at slot 0.
 
     Args:
-        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
-            per row.
+        place, act, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
+            counters.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
@@ -178,8 +178,8 @@ def _max(place, acc, f32, ctl, scores, out, shape, limits, slots):
     """Compute the maximum scaled score of each token and query head over the visible entries.
 
     Args:
-        place, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters per
-            row.
+        place, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
+            counters.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -207,8 +207,8 @@ def _exp(place, act, acc, f32, ctl, at, shape, limits, slots):
     Entries that the token does not attend to have weight 0.
 
     Args:
-        place, act, acc, f32, ctl: Position of the block of PEs, views of their SRAM, and counters
-            per row.
+        place, act, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
+            counters.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.

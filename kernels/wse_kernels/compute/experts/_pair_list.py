@@ -13,7 +13,7 @@ from wse_kernels.codegen.jit import helper_function
 
 @helper_function
 def limited_index(f32, block, at, lane, count):
-    """Read a token or expert index from a list of pairs, and limit it to the valid range.
+    """Read a token or expert index from a list of pairs, and clamp it to the valid range.
 
     Args:
         f32, block, at, lane: float32 view of SRAM, and block, address and lane of the index.
@@ -27,9 +27,10 @@ def multiply_by_routing_weights(view, f32, block, vectors, pairs, P, lane_count)
     """Multiply the vector of each (token, expert) pair by its routing weight, in place.
 
     Args:
-        view, f32, block: View with the vectors, float32 view with the list of pairs, and index of
-            the block of PEs.
-        vectors: Address of the first vector, distance between vectors, and elements of a vector.
+        view, f32, block: View that contains the vectors, float32 view that contains the list of
+            pairs, and index of the block of PEs.
+        vectors: Address of the first vector, distance between vectors, and number of elements per
+            vector.
         pairs, P: Address of the list; maximum number of pairs in it.
         lane_count: Number of PEs in the block.
     """

@@ -26,9 +26,9 @@ class Views(NamedTuple):
 
     Attributes:
         acc, act, f32: Views of accumulators, activations and float32.
-        raw: View of bytes, which contain quantised weights. It may be any view if the weights are
-            not quantised.
-        scales: View of the scales, or of the weights themselves if these are not quantised.
+        raw: Byte view that contains the quantised weights. If the weights are not quantised, it may
+            be any view.
+        scales: View of the scales, or of the weights themselves if they are not quantised.
     """
 
     acc: Any
@@ -41,12 +41,12 @@ class Views(NamedTuple):
 class _PairRows(NamedTuple):
     """Addresses of the activations and sums of each (token, expert) pair.
 
-    They are linear functions of the indices of token and pair.
+    The addresses are linear functions of the token and pair indices.
 
     Attributes:
         out, x: Addresses of sums and activations for token 0 and pair 0.
-        out_by_token, out_by_pair: Distances in the sums from one token, or pair, to the next.
-        x_by_token, x_by_pair: The same distances in the activations.
+        out_by_token, out_by_pair: Distances from one token, or pair, to the next in the sums.
+        x_by_token, x_by_pair: Corresponding distances in the activations.
     """
 
     out: int
@@ -59,14 +59,14 @@ class _PairRows(NamedTuple):
 
 @helper_function
 def products_of_tokens(multiply, place, views, at, shape, product, tile, coding):
-    """Multiply the token of each (token, expert) pair by the expert's weights, a row per pair.
+    """Multiply the token of each (token, expert) pair by the expert's weights, one row per pair.
 
     Args:
         multiply: Function that multiplies one vector by the weights of one expert.
-        place, views: Position of the block of PEs, and views of their SRAM.
+        place, views: Position of the block of PEs, and its SRAM views.
         at, shape, product: Operands of the kernel: addresses, sizes and settings.
         tile: Weights of the column's first expert.
-        coding: Number of the format of quantised weights.
+        coding: Number that identifies the quantised weight format.
     """
     rows = _PairRows(at.out, 0, product.out_stride, at.x, shape.K, 0)
     lane_count = min(views.acc.shape[2], product.columns - place.col)
@@ -78,16 +78,16 @@ def products_of_tokens(multiply, place, views, at, shape, product, tile, coding)
 
 @helper_function
 def sums_of_tokens(multiply, place, views, at, shape, product, tile, coding):
-    """Sum, for each token, the products of its activations with the weights of its experts.
+    """For each token, sum the products of its activations and the weights of its experts.
 
-    Each (token, expert) pair in the list has activations of its own.
+    Each (token, expert) pair in the list has its own activations.
 
     Args:
         multiply: Function that multiplies one vector by the weights of one expert.
-        place, views: Position of the block of PEs, and views of their SRAM.
+        place, views: Position of the block of PEs, and its SRAM views.
         at, shape, product: Operands of the kernel: addresses, sizes and settings.
         tile: Weights of the column's first expert.
-        coding: Number of the format of quantised weights.
+        coding: Number that identifies the quantised weight format.
     """
     lane_count = min(views.acc.shape[2], product.columns - place.col)
     if product.weighted == 1:
@@ -102,7 +102,7 @@ def sums_of_tokens(multiply, place, views, at, shape, product, tile, coding):
 def _over_pairs(multiply, block, lane_count, views, pairs, shape, rows, tile, coding, add):
     """Multiply the activations of every (token, expert) pair by the weights of its expert.
 
-    Each PE of the block has a list of pairs. The PEs that have the same pair are computed together.
+    Each PE of the block has its own list of pairs. PEs with the same pair are computed together.
 
     Args:
         multiply: Function that multiplies one vector by the weights of one expert, on selected PEs.
@@ -110,7 +110,7 @@ def _over_pairs(multiply, block, lane_count, views, pairs, shape, rows, tile, co
         views, pairs: Views of SRAM; address of the list of pairs.
         shape, rows: Sizes; addresses of the vectors of each pair.
         tile: Weights of the column's first expert.
-        coding: Number of the format of quantised weights.
+        coding: Number that identifies the quantised weight format.
         add: 1 to add products to the sums, 0 to overwrite the sums.
     """
     f32, M, local_experts = views.f32, shape.M, shape.local_experts
@@ -134,7 +134,7 @@ def _over_pairs(multiply, block, lane_count, views, pairs, shape, rows, tile, co
 
 @helper_function
 def _tile_of_expert(tile, expert):
-    """Return the location of an expert's weights and scales.
+    """Return where an expert's weights and scales are stored.
 
     Args:
         tile: Location of the weights and scales of the column's first expert.
@@ -158,7 +158,7 @@ def _tile_of_expert(tile, expert):
 def multiply_elements(views, choice, block, out, x, tile, add, coding):
     """Multiply a vector by the unquantised weights of an expert, on selected PEs.
 
-    The function is passed to `_over_pairs`, and ``coding`` is not used.
+    This function is passed to `_over_pairs`. ``coding`` is not used.
     """
     elements = Tile(tile.w, tile.K, tile.N, tile.k_stride, 1)
     multiply_vector((views.acc, views.act, views.scales), choice, block, out, x, elements, add)
@@ -167,8 +167,8 @@ def multiply_elements(views, choice, block, out, x, tile, add, coding):
 def _multiply_by(coding):
     """Return a function that multiplies a vector by quantised weights of one format.
 
-    The function is passed to `_over_pairs`. The format is a constant in it, because the code is
-    compiled for one format. The format that `_over_pairs` passes is ignored.
+    The function is passed to `_over_pairs`. The format is a constant in the function, because the
+    code is compiled for one format. The format that `_over_pairs` passes is ignored.
     """
 
     @helper_function

@@ -14,17 +14,17 @@ from wse_kernels.operands.group import Place
 def expert_pairs(place: Place, f32, ids, weights, pairs, M, A, P, experts, division: ColumnGroups):
     """List the (token, selected expert) pairs whose expert is stored in this column of PEs.
 
-    Pairs are sorted by token, and for each token in the order in which the experts were selected.
-    The columns form segments of equal width, and each segment is divided into groups. Experts are
-    divided evenly among the segments, and then among the groups of a segment.
+    Pairs are sorted by token and, for each token, listed in the order in which its experts were
+    selected. The columns form segments of equal width, and each segment is divided into groups.
+    Experts are divided evenly among the segments, and then among the groups of a segment.
 
     Args:
-        place, f32: Position of the block of PEs, and the float32 view of their SRAM.
+        place, f32: Position of the block of PEs, and its float32 view of SRAM.
         ids, weights: Addresses of the selected expert ids [M, A] and their routing weights [M, A].
-        pairs: Address of the list [1 + 3 P]: the count, then (token, index of the expert in the
-            column, weight) for each pair.
-        M, A, P: Tokens; experts per token; maximum number of pairs in the list.
-        experts: Number of experts of the layer.
+        pairs: Address of the list [1 + 3 P]: the pair count, then (token, index of the expert in
+            the column, weight) for each pair.
+        M, A, P: Numbers of tokens and of experts per token; maximum number of pairs in the list.
+        experts: Number of experts in the layer.
         division: Groups of columns that store different experts.
     """
     block, columns, groups, segments = place.block, division.columns, division.groups, division.segments
@@ -72,9 +72,10 @@ def expert_bias(
     columns of its group.
 
     Args:
-        place, wgt, acc, f32: Position of the block of PEs, and views of their SRAM.
-        at: Addresses of sums, biases and pairs.
-        shape: P pairs, M tokens, N outputs in each part, parts, and experts of the column.
+        place, wgt, acc, f32: Position of the block of PEs, and its SRAM views.
+        at: Addresses of the sums, biases and pairs.
+        shape: P pairs, M tokens, N outputs per part, the number of parts, and the number of experts
+            in the column.
         by_token: 1 to add to the sums of tokens, 0 to add to the sums of pairs.
         weighted: 1 to multiply biases by routing weights, else 0.
         share: Number of biases of a part on one PE.

@@ -40,9 +40,9 @@ def expert_in(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: Expert
     A pair is a token and one of its selected experts: out[pair, N] = x[token, K] @ w[expert][K, N].
 
     Args:
-        place, act, wgt, acc, f32: Position of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        place, act, wgt, acc, f32: Position of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
     """
     tile = CodeTile(at.w, 0, 0, 0, shape.K, shape.N, product.k_stride, 0, 0, 0)
@@ -51,16 +51,16 @@ def expert_in(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: Expert
 
 
 def expert_out(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: ExpertShape, product: OutputProduct):
-    """Multiply by the output weights of the selected experts, and sum the products of each token.
+    """Multiply activations by the selected experts' output weights, and sum the products per token.
 
     A pair is a token and one of its selected experts. out[token, N] = sum over the token's pairs of
     x[pair, K] @ w[expert][K, N]. It is 0 for a token without pairs.
 
     Args:
-        place, act, wgt, acc, f32: Position of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        place, act, wgt, acc, f32: Position of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Whether to apply routing weights.
     """
     tile = CodeTile(at.w, 0, 0, 0, shape.K, shape.N, shape.local_experts * shape.N, 0, 0, 0)
@@ -86,11 +86,11 @@ def expert_in_quantised(
     out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
 
     Args:
-        place, act, wgt, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        place, act, wgt, acc, f32, raw: Position of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
-        scales: Format of the weights, and groups of rows that share scales.
+        scales: Weight format, and the groups of rows that share scales.
     """
     K, N, stride = shape.K, shape.N, product.k_stride
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, scales.G, N)
@@ -116,12 +116,12 @@ def expert_in_mxfp4(
     e8m0 scale: out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
 
     Args:
-        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
         G: Number of groups of rows that share scales.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     K, N, stride = shape.K, shape.N, product.k_stride
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, G, N)
@@ -147,11 +147,11 @@ def expert_in_fp8_blocks(
     N]).
 
     Args:
-        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
-        scales: Groups of rows, and blocks of outputs, that share scales.
+        scales: Groups of rows and blocks of outputs that share scales.
     """
     k_stride, scale_stride = product.k_stride, product.scale_stride
     tile = CodeTile(
@@ -173,19 +173,19 @@ def expert_out_quantised(
     product: OutputProduct,
     scales: QuantisedScales,
 ):
-    """Multiply by the int8, FP8 or int4 output weights of the selected experts, and sum per token.
+    """Multiply activations by the experts' int8, FP8 or int4 output weights, and sum per token.
 
     A pair is a token and one of its selected experts. Each weight is multiplied by its scale:
     out[token, N] = sum over the token's pairs of x[pair, K] @ (w[expert][K, N] * scale[groups[K],
     expert, N]).
 
     Args:
-        place, act, wgt, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        place, act, wgt, acc, f32, raw: Position of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Whether to apply routing weights.
-        scales: Format of the weights, and groups of rows that share scales.
+        scales: Weight format, and the groups of rows that share scales.
     """
     K, N, stride = shape.K, shape.N, shape.local_experts * shape.N
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, scales.G, N)
@@ -205,20 +205,20 @@ def expert_out_mxfp4(
     G,
     rows,
 ):
-    """Multiply by the MXFP4 output weights of the selected experts, and sum per token.
+    """Multiply activations by the selected experts' MXFP4 output weights, and sum per token.
 
     A pair is a token and one of its selected experts. Each weight is an e2m1 code multiplied by its
     e8m0 scale: out[token, N] = sum over the token's pairs of x[pair, K] @ (w[expert][K, N] *
     scale[groups[K], expert, N]).
 
     Args:
-        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Whether to apply routing weights.
         G: Number of groups of rows that share scales.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     K, N, stride = shape.K, shape.N, shape.local_experts * shape.N
     tile = CodeTile(at.w, at.groups, 0, at.scale, K, N, stride, stride, G, N)
@@ -237,19 +237,19 @@ def expert_out_fp8_blocks(
     product: OutputProduct,
     scales: BlockScales,
 ):
-    """Multiply by the block-scaled FP8 output weights of the selected experts, and sum per token.
+    """Multiply activations by the experts' block-scaled FP8 output weights, and sum per token.
 
     A pair is a token and one of its selected experts. Each weight is an e4m3 code multiplied by its
     float32 scale: out[token, N] = sum over the token's pairs of x[pair, K] @ (w[expert][K, N] *
     scale[groups[K], expert, block of N]).
 
     Args:
-        place, act, acc, f32, raw: Position of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Whether to apply routing weights.
-        scales: Groups of rows, and blocks of outputs, that share scales.
+        scales: Groups of rows and blocks of outputs that share scales.
     """
     k_stride, scale_stride = shape.local_experts * shape.N, shape.local_experts * scales.B
     tile = CodeTile(

@@ -9,15 +9,15 @@ from wse_kernels.operands.layers import LayerNormTensors, LayerSumsTensors
 
 
 def moments(block, act, f32, x, sums, M, K):
-    """Sum the features of a PE, and their squares, in float32 for layer normalisation.
+    """Sum a PE's features and their squares in float32, for layer normalisation.
 
     sums[M, 0] = sum over K of x[M, K], and sums[M, 1] = sum over K of x[M, K] ** 2.
 
     Args:
-        block, act, f32: Index of the block of PEs, and views of their SRAM.
+        block, act, f32: Index of the block of PEs, and its SRAM views.
         x: Address of the activations [M, K].
         sums: Address of the float32 sums [M, 2].
-        M, K: Tokens; features per PE.
+        M, K: Numbers of tokens and features per PE.
     """
     lanes = act.shape[2]
     for m in range(M):
@@ -38,11 +38,12 @@ def gain_moments(block, act, acc, wgt, x, sums, gain, out, M, K):
     gain[K] * x[M, K].
 
     Args:
-        block, act, acc, wgt: Index of the block of PEs, and views of their SRAM.
-        x, out: Addresses of the activations [M, K], and of the results [M, K] in the same type.
+        block, act, acc, wgt: Index of the block of PEs, and its SRAM views.
+        x, out: Addresses of the activations [M, K] and the results [M, K], which have the same
+            type.
         sums: Address of the sums [M, 2] in the accumulator type.
         gain: Address of the gain [K] in the weight type.
-        M, K: Tokens; features per PE.
+        M, K: Numbers of tokens and features per PE.
     """
     lanes = act.shape[2]
     for m in range(M):
@@ -60,16 +61,16 @@ def gain_moments(block, act, acc, wgt, x, sums, gain, out, M, K):
 
 
 def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto):
-    """Complete a layer norm whose mean and scale are applied after the product with weights.
+    """Complete a layer norm whose mean and scale are applied after the product with the weights.
 
     x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N].
 
     Args:
-        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        block, acc, f32: Index of the block of PEs, and its SRAM views.
         at: Addresses of the sums of the product x[M, N], which are changed in place, of sums[M, 2],
             and of the float32 vectors of_gain[N] and of_bias[N].
-        M, N: Tokens; output features.
-        size: Features that mean and variance are over.
+        M, N: Numbers of tokens and output features.
+        size: Number of features over which mean and variance are taken.
         eps_atto: Epsilon in units of 1e-18.
     """
     x, sums, of_gain, of_bias = at
@@ -92,11 +93,11 @@ def layer_scale(block, act, wgt, f32, at: LayerNormTensors, M, K, size, eps_atto
     out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K].
 
     Args:
-        block, act, wgt, f32: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], float32 sums[M, 2], gain[K], bias[K] and results
-            out[M, K]. The sums of values and squares are replaced by mean and scale factor.
-        M, K: Tokens; features per PE.
-        size: Features of the whole vector.
+        block, act, wgt, f32: Index of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[M, K], float32 sums[M, 2], gain[K], bias[K] and results
+            out[M, K]. The sums of values and squares are replaced by the mean and the scale factor.
+        M, K: Numbers of tokens and features per PE.
+        size: Number of features in the whole vector.
         eps_atto: Epsilon in units of 1e-18.
         offset: Integer added to the gain.
     """

@@ -18,10 +18,10 @@ def sum_squares(block, act, f32, x, sums, M, K):
     """Sum the squares of the features that a PE stores: sums[M] = sum over K of x[M, K] ** 2.
 
     Args:
-        block, act, f32: Index of the block of PEs, and views of their SRAM.
+        block, act, f32: Index of the block of PEs, and its SRAM views.
         x: Address of the activations [M, K].
         sums: Address of the float32 sums [M].
-        M, K: Tokens; features per PE.
+        M, K: Numbers of tokens and features per PE.
     """
     lanes = act.shape[2]
     for m in range(M):
@@ -38,14 +38,14 @@ def rms_scale(block, act, wgt, f32, at: NormTensors, M, K, size, eps_atto, offse
 
     out[M, K] = (gain[K] + offset) * (x[M, K] / sqrt(sums[M] / size + eps)). Without an offset, the
     normalised value is rounded to the activation type before the gain is applied, as in Hugging
-    Face transformers. With an offset it is not.
+    Face transformers. With an offset, it is not rounded.
 
     Args:
-        block, act, wgt, f32: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], float32 sums[M], gain[K] and results out[M, K]. The
-            sums are replaced by the factors 1 / sqrt(...).
-        M, K: Tokens; features per PE.
-        size: Features of the whole vector.
+        block, act, wgt, f32: Index of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[M, K], float32 sums[M], gain[K] and results out[M, K].
+            The sums are replaced by the factors 1 / sqrt(...).
+        M, K: Numbers of tokens and features per PE.
+        size: Number of features in the whole vector.
         eps_atto: Epsilon in units of 1e-18.
         offset: Integer added to the gain, usually 0 or 1.
     """
@@ -69,10 +69,10 @@ def gain_sum_squares(block, act, acc, wgt, at: NormTensors, M, K, offset):
     sums[M] = sum over K of x[M, K] ** 2, and out[M, K] = (gain[K] + offset) * x[M, K].
 
     Args:
-        block, act, acc, wgt: Index of the block of PEs, and views of their SRAM.
-        at: Addresses of activations x[M, K], sums[M] in the accumulator type, gain[K] and results
-            out[M, K].
-        M, K: Tokens; features per PE.
+        block, act, acc, wgt: Index of the block of PEs, and its SRAM views.
+        at: Addresses of the activations x[M, K], sums[M] in the accumulator type, gain[K] and
+            results out[M, K].
+        M, K: Numbers of tokens and features per PE.
         offset: Integer added to the gain.
     """
     x, sums, gain, out = at
@@ -90,12 +90,12 @@ def gain_sum_squares(block, act, acc, wgt, at: NormTensors, M, K, offset):
 
 
 def rms_factors(block, f32, sums, M, size, eps_atto):
-    """Replace sums of squares by factors of an RMS norm: sums[M] = 1 / sqrt(sums[M] / size + eps).
+    """Replace sums of squares by RMS norm factors: sums[M] = 1 / sqrt(sums[M] / size + eps).
 
     Args:
-        block, f32: Index of the block of PEs, and the float32 view of their SRAM.
+        block, f32: Index of the block of PEs, and its float32 view of SRAM.
         sums: Address of the sums [M], overwritten.
-        M, size: Number of sums; number of features that each sum is over.
+        M, size: Number of sums; number of features in each sum.
         eps_atto: Epsilon in units of 1e-18.
     """
     _invert_roots(block, f32, sums, M, size, eps_atto)
@@ -114,10 +114,10 @@ def scale_heads(block, acc, f32, x, factors, M, N):
     """Multiply each row by its factor in place: x[M, N] *= factors[M].
 
     Args:
-        block, acc, f32: Index of the block of PEs, and views of their SRAM.
+        block, acc, f32: Index of the block of PEs, and its SRAM views.
         x: Address of the values [M, N] in the accumulator type.
         factors: Address of the float32 factors [M].
-        M, N: Rows, one per token or head; elements per row.
+        M, N: Number of rows, one per token or head; number of elements per row.
     """
     lanes = acc.shape[2]
     for m in range(M):
@@ -131,11 +131,11 @@ def rms_scale_sums(block, acc, x, sums, M, N, size, eps_atto):
     """Apply RMS normalisation without a gain: x[M, N] /= sqrt(sums[M] / size + eps).
 
     Args:
-        block, acc: Index of the block of PEs, and the accumulator view of their SRAM.
+        block, acc: Index of the block of PEs, and its accumulator view of SRAM.
         x: Address of the values [M, N], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
-        M, N: Tokens; features per PE.
-        size: Features that each sum is over.
+        M, N: Numbers of tokens and features per PE.
+        size: Number of features in each sum.
         eps_atto: Epsilon in units of 1e-18.
     """
     scales = lane_values(acc.shape[2])
@@ -148,14 +148,15 @@ def rms_scale_share(place: Place, acc, x, sums, M, n, parts, size, eps_atto, div
     """Apply `rms_scale_sums` to the slice of features that this PE computes for its group.
 
     All PEs of a column have the same features. They form groups of neighbours, and the PEs of a
-    group divide the scaling among them. The other features of x[M, parts, n] keep their values.
+    group divide the scaling among themselves. The other features of x[M, parts, n] keep their
+    values.
 
     Args:
-        place, acc: Position of the block of PEs, and the accumulator view of their SRAM.
+        place, acc: Position of the block of PEs, and its accumulator view of SRAM.
         x: Address of the values [M, parts, n], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
-        M, n, parts: Tokens; features per part; parts, each of which is divided in the same way.
-        size, eps_atto: Features that each sum is over; epsilon in units of 1e-18.
+        M, n, parts: Numbers of tokens, features per part, and parts. All parts are divided alike.
+        size, eps_atto: Number of features in each sum; epsilon in units of 1e-18.
         division: Groups of PEs that divide the features.
     """
     scales = lane_values(acc.shape[2])
@@ -168,13 +169,13 @@ def rms_scale_share(place: Place, acc, x, sums, M, n, parts, size, eps_atto, div
 
 @helper_function
 def _set_scales(block, acc, scales, total, size, eps_atto):
-    """Compute the factor of an RMS norm for each PE of a block: 1 / sqrt(total / size + eps).
+    """Compute the RMS norm factor for each PE of a block: 1 / sqrt(total / size + eps).
 
     Args:
-        block, acc: Index of the block of PEs, and the accumulator view of their SRAM.
+        block, acc: Index of the block of PEs, and its accumulator view of SRAM.
         scales: float32 factors, one per PE, overwritten.
         total: Address of the sum of squares.
-        size, eps_atto: Features that the sum is over; epsilon in units of 1e-18.
+        size, eps_atto: Number of features in the sum; epsilon in units of 1e-18.
     """
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
     for lane in range(len(scales)):
@@ -183,10 +184,10 @@ def _set_scales(block, acc, scales, total, size, eps_atto):
 
 @helper_function
 def _scale_features(block, acc, scales, x, n):
-    """Multiply ``n`` consecutive sums of each PE by a factor of the PE, in place.
+    """Multiply ``n`` consecutive sums of each PE by the PE's factor, in place.
 
     Args:
-        block, acc: Index of the block of PEs, and the accumulator view of their SRAM.
+        block, acc: Index of the block of PEs, and its accumulator view of SRAM.
         scales: float32 factors, one per PE.
         x: Address of the first sum.
         n: Number of sums.
@@ -200,12 +201,12 @@ def l2_scale(block, act, f32, x, sums, M, K, size, eps_atto):
     """Apply L2 or RMS normalisation without a gain in place: x[M, K] /= sqrt(sums[M] / size + eps).
 
     Args:
-        block, act, f32: Index of the block of PEs, and views of their SRAM.
+        block, act, f32: Index of the block of PEs, and its SRAM views.
         x: Address of the activations [M, K], scaled in place.
         sums: Address of the float32 sums of squares [M] over all PEs. They are replaced by the
             factors 1 / sqrt(...).
-        M, K: Tokens; features per PE.
-        size: Features that each sum is over.
+        M, K: Numbers of tokens and features per PE.
+        size: Number of features in each sum.
         eps_atto: Epsilon in units of 1e-18.
     """
     _invert_roots(block, f32, sums, M, size, eps_atto)

@@ -12,14 +12,14 @@ def kv_append(pe, ctl, at: CacheAppend, E, Ev, capacity, tokens, stride):
     """Copy the new keys and values that belong to this mesh row into its KV cache.
 
     Every ``stride``-th new token belongs to the row. Slots wrap around the end of the cache. This
-    NumPy reference for one PE serves to test the compiled kernel of the same name.
+    NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; counters of each row.
-        at: Addresses of new keys and values, and of the caches.
-        E, Ev: Elements of a key and of a value on this PE, over all heads.
-        capacity: Slots of the cache.
-        tokens: Unused here. Maximum number of tokens that a row appends, for the cycle model.
+        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        at: Addresses of the new keys and values, and of the caches.
+        E, Ev: Number of elements of a key and of a value on this PE, over all heads.
+        capacity: Number of slots in the cache.
+        tokens: Unused here. Maximum number of tokens that a row appends, used by the cycle model.
         stride: Distance between two tokens of the same row, in tokens.
     """
     first, count, slot = ctl[pe.row, 2:5]
@@ -32,16 +32,16 @@ def attention_scores(pe, ctl, q, k, out, shape: HeadShape, capacity, add):
     """Compute the scores of queries with the cached keys of this PE.
 
     out[M, H, T] = q[M, H, F] . k[T, Hk, F], where the dot products are over the F features that
-    this PE stores. This NumPy reference for one PE serves to test the compiled kernel of the same
+    this PE stores. This NumPy reference for one PE is used to test the compiled kernel of the same
     name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        pe, ctl: PE whose SRAM is read and written; per-row counters.
         q: Address of the queries [M, H, F].
         k: Address of the key cache [capacity, Hk, F].
         out: Address of the scores [M, H, T] in the accumulator type.
         shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
-        capacity: Slots of the cache, in which the T entries wrap around.
+        capacity: Number of slots in the cache. The T entries wrap around its end.
         add: 0 to overwrite ``out``; any other value to add to it.
     """
     M, Hk, queries_per_kv, F, T = shape
@@ -56,15 +56,15 @@ def attention_scores(pe, ctl, q, k, out, shape: HeadShape, capacity, add):
 def attention_values(pe, ctl, p, v, out, shape: HeadShape, capacity):
     """Compute the weighted sum of cached values: out[M, H, F] = p[M, H, T] @ v[T, Hk, F].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        pe, ctl: PE whose SRAM is read and written; per-row counters.
         p: Address of the softmax weights [M, H, T].
         v: Address of the value cache [capacity, Hk, F].
         out: Address of the sums [M, H, F] in the accumulator type.
         shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
-        capacity: Slots of the cache, in which the T entries wrap around.
+        capacity: Number of slots in the cache. The T entries wrap around its end.
     """
     M, Hk, queries_per_kv, F, T = shape
     weights = pe.read("act", p, M, Hk, queries_per_kv, T)

@@ -13,15 +13,15 @@ def attention_online(pe, ctl, at: RunningSoftmax, shape: HeadShape, scale_pico, 
     """Update a running softmax with the scores and values of another row's KV cache.
 
     This is a step of ring attention, in which caches pass around a ring of PE rows. Step 0 resets
-    the running values. This NumPy reference for one PE serves to test the compiled kernel of the
+    the running values. This NumPy reference for one PE is used to test the compiled kernel of the
     same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        pe, ctl: PE whose SRAM is read and written; per-row counters.
         at: Addresses of scores[M, H, T], values v[T, Hk, F], and the running maxima[M, H],
             sums[M, H] and out[M, H, F].
         shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
-        scale_pico: Factor of the scores in units of 1e-12.
+        scale_pico: Factor applied to the scores, in units of 1e-12.
         limits: Sliding window and attention chunk, which limit the visible entries.
         step: Index of the step, and number of rows in the ring.
     """

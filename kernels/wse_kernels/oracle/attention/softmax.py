@@ -10,17 +10,17 @@ from wse_kernels.oracle.memory import LOWEST, PICO
 
 
 def attention_max(pe, ctl, scores, out, shape: ScoreShape, limits: Window, capacity):
-    """Compute the maximum visible score of each token and head, times the scale: out[M, H].
+    """Compute the maximum visible score of each token and head, multiplied by the scale: out[M, H].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        pe, ctl: PE whose SRAM is read and written; per-row counters.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
-        capacity: Slots of the cache, in which the T entries wrap around.
+        capacity: Number of slots in the cache. The T entries wrap around its end.
     """
     positions = ctl[pe.row, 8 + slots_of(ctl, pe.row, shape.T, capacity)]
     _max(pe, scores, out, shape, entry_visibility(ctl, pe.row, shape.M, positions, limits))
@@ -30,14 +30,14 @@ def attention_exp(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window
     """Compute unnormalised softmax weights out[M, H, T] and their sums [M, H] over T.
 
     out = exp(scale * scores - maxima), or 0 for entries that the token does not attend to. This
-    NumPy reference for one PE serves to test the compiled kernel of the same name.
+    NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        pe, ctl: PE whose SRAM is read and written; per-row counters.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
-        capacity: Slots of the cache, in which the T entries wrap around.
+        capacity: Number of slots in the cache. The T entries wrap around its end.
     """
     positions = ctl[pe.row, 8 + slots_of(ctl, pe.row, shape.T, capacity)]
     _exp(pe, at, shape, entry_visibility(ctl, pe.row, shape.M, positions, limits))
@@ -46,19 +46,19 @@ def attention_exp(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window
 def attention_exp_share(
     pe, ctl, at: SharedSoftmaxTensors, shape: ScoreShape, limits: Window, capacity, division: SoftmaxColumns
 ):
-    """Compute the softmax weights that are assigned to this PE, and set the other weights to 0.
+    """Compute the softmax weights assigned to this PE, and set all other weights to 0.
 
     `attention_exp` defines the weights. Neighbouring columns have the same scores and divide the
-    computation of the weights among them. This NumPy reference for one PE serves to test the
+    computation of the weights among themselves. This NumPy reference for one PE is used to test the
     compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        pe, ctl: PE whose SRAM is read and written; per-row counters.
         at: Addresses of scores[M, H, T], maxima[M, H], and weights out[M, H, T].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
-        capacity: Slots of the cache, in which the T entries wrap around.
-        division: Columns that divide the weights.
+        capacity: Number of slots in the cache. The T entries wrap around its end.
+        division: Columns that divide the weights among them.
     """
     first_col, columns, groups, sharers = division
     M, H, T, _ = shape
@@ -91,13 +91,13 @@ def _part(place, starts):
 def softmax_sums(pe, x, sums, M, H, T):
     """Sum the softmax weights of each token and head: sums[M, H] = sum over T of x[M, H, T].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the weights [M, H, T] in the activation type.
         sums: Address of the float32 sums [M, H].
-        M, H, T: Tokens; query heads; cache entries.
+        M, H, T: Numbers of tokens, query heads, and cache entries.
     """
     weights, total = pe.read("act", x, M, H, T), np.zeros((M, H), np.float32)
     for t in range(T):
@@ -108,12 +108,11 @@ def softmax_sums(pe, x, sums, M, H, T):
 def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Window):
     """Compute the maximum visible score of each token and query head, with one cache per column.
 
-    This is `attention_max` for a square of PEs in which column c has the scores of the cache
-    entries of row c. This NumPy reference for one PE serves to test the compiled kernel of the same
-    name.
+    This is `attention_max` for a square of PEs in which column c stores the scores of row c's cache
+    entries. This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        pe, ctl: PE whose SRAM is read and written; per-row counters.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -126,12 +125,11 @@ def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Win
 def attention_exp_by_column(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window):
     """Compute unnormalised softmax weights and their sums, with one cache per column.
 
-    This is `attention_exp` for a square of PEs in which column c has the scores of the cache
-    entries of row c. This NumPy reference for one PE serves to test the compiled kernel of the same
-    name.
+    This is `attention_exp` for a square of PEs in which column c stores the scores of row c's cache
+    entries. This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        pe, ctl: PE whose SRAM is read and written; per-row counters.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
@@ -183,7 +181,7 @@ def _weights(pe, scores, maxima, shape, is_visible):
     Args:
         pe: PE whose SRAM is read.
         scores, maxima: Addresses of the scores [M, H, T] and of the maxima [M, H].
-        shape: M, H, T and the scale of the scores.
+        shape: M, H, T, and the scale of the scores.
         is_visible: Whether each token attends to each entry, [M, T]. Other weights are 0.
     """
     M, H, T, scale_pico = shape

@@ -16,20 +16,20 @@ def slots_of(ctl: I32, row: int, T: int, capacity: int) -> I64:
     """Return the cache slots of the ``T`` oldest KV-cache entries of a mesh row.
 
     Args:
-        ctl: Counters of each row. Word 7 is the slot of the oldest entry.
+        ctl: Per-row counters. Word 7 is the slot of the oldest entry.
         row: Index of the row.
         T: Number of entries.
-        capacity: Number of slots, after which entries wrap around.
+        capacity: Number of slots, after which the entries wrap around.
     """
     slots: I64 = (ctl[row, 7] + np.arange(T)) % capacity
     return slots
 
 
 def entry_visibility(ctl: I32, row: int, M: int, positions: I32, limits: Window) -> Bools:
-    """Return whether each token of a mesh row attends to each cache entry, as [M, T].
+    """Return, as [M, T], whether each token of a mesh row attends to each cache entry.
 
     Args:
-        ctl, row, M: Counters of each row; index of the row; number of tokens.
+        ctl, row, M: Per-row counters; index of the row; number of tokens.
         positions: Position of each of the T entries, or -1 for an empty slot.
         limits: Sliding window and attention chunk.
     """

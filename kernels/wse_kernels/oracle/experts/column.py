@@ -13,8 +13,8 @@ def starts_of_parts(total: int, parts: int) -> I64:
     The larger parts come first.
 
     Args:
-        total: Number of items: columns of PEs, or experts.
-        parts: Number of parts: segments of columns, or groups of a segment.
+        total: Number of items (columns of PEs or experts).
+        parts: Number of parts (segments of columns or groups of a segment).
 
     Returns:
         int64 ``[parts + 1]``: start of each part, and end of the last part.
@@ -24,13 +24,13 @@ def starts_of_parts(total: int, parts: int) -> I64:
 
 
 def pairs_of_column(pe, pairs, shape):
-    """Return the (token, expert, routing weight) triples in a PE's list of pairs.
+    """Return the (token, expert, routing weight) triples from a PE's list of pairs.
 
-    Token and expert indices are limited to the valid range.
+    Token and expert indices are clamped to the valid range.
 
     Args:
         pe, pairs: PE whose SRAM is read; address of the list.
-        shape: Maximum number of pairs, tokens, and experts of the column.
+        shape: Maximum number of pairs, number of tokens, and number of experts in the column.
     """
     count = min(int(pe.read("f32", pairs, 1)[0]), shape.P)
     rows = pe.read("f32", pairs + 1, max(count, 0), 3)

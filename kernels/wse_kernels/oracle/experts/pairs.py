@@ -11,14 +11,15 @@ from wse_kernels.oracle.experts.column import pairs_of_column, starts_of_parts
 def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, division: ColumnGroups):
     """List the (token, selected expert) pairs whose expert is stored in this column of PEs.
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         ids, weights: Addresses of the selected expert ids [M, A] and their routing weights [M, A].
-        pairs: Address of the list [1 + 3 P]: the count, then (token, expert, weight) for each pair.
-        M, A, P: Tokens; experts per token; maximum number of pairs in the list.
-        experts: Number of experts of the layer.
+        pairs: Address of the list [1 + 3 P]: the pair count, then (token, expert, weight) for each
+            pair.
+        M, A, P: Numbers of tokens and of experts per token; maximum number of pairs in the list.
+        experts: Number of experts in the layer.
         division: Groups of columns that store different experts.
     """
     columns, groups, segments = division
@@ -34,17 +35,18 @@ def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, division: ColumnGrou
 
 
 def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, weighted, share, division: ColumnGroups):
-    """Add the biases of selected experts that this PE stores to the sums of pairs or tokens.
+    """Add the selected experts' biases that this PE stores to the sums of pairs or tokens.
 
     A pair is a token and one of its selected experts. Biases are added to x[pair, N], or to
     x[token, N] if ``by_token``, in each part of the outputs (gate and up, for example). If
     ``weighted``, they are multiplied by the pair's routing weight. This NumPy reference for one PE
-    serves to test the compiled kernel of the same name.
+    is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of sums, biases and pairs.
-        shape: P pairs, M tokens, N outputs in each part, parts, and experts of the column.
+        at: Addresses of the sums, biases and pairs.
+        shape: P pairs, M tokens, N outputs per part, the number of parts, and the number of experts
+            in the column.
         by_token: 1 to add to the sums of tokens, 0 to add to the sums of pairs.
         weighted: 1 to multiply biases by routing weights, else 0.
         share: Number of biases of a part on one PE.

@@ -32,13 +32,13 @@ def expert_in(pe, at: ExpertTensors, shape: ExpertShape, product: InputProduct):
     """Multiply activations by the input weights of the selected experts, one product per pair.
 
     A pair is a token and one of its selected experts. out[pair, N] = x[token, K] @ w[expert][K, N],
-    times the pair's routing weight if ``product.weighted`` is 1. This NumPy reference for one PE
-    serves to test the compiled kernel of the same name.
+    multiplied by the pair's routing weight if ``product.weighted`` is 1. This NumPy reference for
+    one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
     """
     K, N = shape.K, shape.N
@@ -46,17 +46,17 @@ def expert_in(pe, at: ExpertTensors, shape: ExpertShape, product: InputProduct):
 
 
 def expert_out(pe, at: ExpertTensors, shape: ExpertShape, product: OutputProduct):
-    """Multiply by the output weights of the selected experts, and sum the products of each token.
+    """Multiply activations by the selected experts' output weights, and sum the products per token.
 
     A pair is a token and one of its selected experts. out[token, N] = sum over the token's pairs of
-    x[pair, K] @ w[expert][K, N]. This NumPy reference for one PE serves to test the compiled kernel
-    of the same name.
+    x[pair, K] @ w[expert][K, N]. This NumPy reference for one PE is used to test the compiled
+    kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Whether to apply routing weights.
     """
     K, N, stride = shape.K, shape.N, shape.local_experts * shape.N
@@ -69,14 +69,14 @@ def expert_in_quantised(
     """Multiply activations by the int8, FP8 or int4 input weights of the selected experts.
 
     There is one product per (token, selected expert) pair, and each weight is multiplied by its
-    scale. This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    scale. This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
-        scales: Format of the weights, and groups of rows that share scales.
+        scales: Weight format, and the groups of rows that share scales.
     """
     _products(pe, at, shape, product, _quantised(pe, at, shape, product.k_stride, scales))
 
@@ -84,16 +84,17 @@ def expert_in_quantised(
 def expert_in_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: InputProduct, G, rows):
     """Multiply activations by the MXFP4 input weights of the selected experts.
 
-    There is one product per (token, selected expert) pair. Weights are e2m1 codes times e8m0
-    scales. This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    There is one product per (token, selected expert) pair. Weights are e2m1 codes multiplied by
+    e8m0 scales. This NumPy reference for one PE is used to test the compiled kernel of the same
+    name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
         G: Number of groups of rows that share scales.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     _products(pe, at, shape, product, _mxfp4(pe, at, shape, product.k_stride, G))
 
@@ -103,15 +104,16 @@ def expert_in_fp8_blocks(
 ):
     """Multiply activations by the block-scaled FP8 input weights of the selected experts.
 
-    There is one product per (token, selected expert) pair. Weights are e4m3 codes times float32
-    scales. This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    There is one product per (token, selected expert) pair. Weights are e4m3 codes multiplied by
+    float32 scales. This NumPy reference for one PE is used to test the compiled kernel of the same
+    name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], weights, list of pairs, and products out[P, N].
-        shape: P pairs, M tokens, K inputs, N outputs, and experts of the column.
+        at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
+        shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
-        scales: Groups of rows, and blocks of outputs, that share scales.
+        scales: Groups of rows and blocks of outputs that share scales.
     """
     strides = product.k_stride, product.scale_stride
     _products(pe, at, shape, product, _fp8_blocks(pe, at, shape, strides, scales))
@@ -120,36 +122,38 @@ def expert_in_fp8_blocks(
 def expert_out_quantised(
     pe, at: QuantisedExpertTensors, shape: ExpertShape, product: OutputProduct, scales: QuantisedScales
 ):
-    """Multiply by the int8, FP8 or int4 output weights of the selected experts, and sum per token.
+    """Multiply activations by the experts' int8, FP8 or int4 output weights, and sum per token.
 
-    Each weight is multiplied by its scale. This NumPy reference for one PE serves to test the
+    Each weight is multiplied by its scale. This NumPy reference for one PE is used to test the
     compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
-        shape: P pairs (token, expert), M tokens, K inputs, N outputs, and experts of the column.
+        shape: P (token, expert) pairs, M tokens, K inputs, N outputs, and the number of experts in
+            the column.
         product: Whether to apply routing weights.
-        scales: Format of the weights, and groups of rows that share scales.
+        scales: Weight format, and the groups of rows that share scales.
     """
     _sums_of_tokens(pe, at, shape, product, _quantised(pe, at, shape, shape.local_experts * shape.N, scales))
 
 
 def expert_out_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: OutputProduct, G, rows):
-    """Multiply by the MXFP4 output weights of the selected experts, and sum per token.
+    """Multiply activations by the selected experts' MXFP4 output weights, and sum per token.
 
-    Weights are e2m1 codes times e8m0 scales. This NumPy reference for one PE serves to test the
-    compiled kernel of the same name.
+    Weights are e2m1 codes multiplied by e8m0 scales. This NumPy reference for one PE is used to
+    test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
-        shape: P pairs (token, expert), M tokens, K inputs, N outputs, and experts of the column.
+        shape: P (token, expert) pairs, M tokens, K inputs, N outputs, and the number of experts in
+            the column.
         product: Whether to apply routing weights.
         G: Number of groups of rows that share scales.
-        rows: Unused here. Rows of the scratch buffer that a real PE needs.
+        rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     _sums_of_tokens(pe, at, shape, product, _mxfp4(pe, at, shape, shape.local_experts * shape.N, G))
 
@@ -157,25 +161,26 @@ def expert_out_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: Ou
 def expert_out_fp8_blocks(
     pe, at: BlockScaledExpertTensors, shape: ExpertShape, product: OutputProduct, scales: BlockScales
 ):
-    """Multiply by the block-scaled FP8 output weights of the selected experts, and sum per token.
+    """Multiply activations by the experts' block-scaled FP8 output weights, and sum per token.
 
-    Weights are e4m3 codes times float32 scales. This NumPy reference for one PE serves to test the
-    compiled kernel of the same name.
+    Weights are e4m3 codes multiplied by float32 scales. This NumPy reference for one PE is used to
+    test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[P, K], weights, list of pairs, and sums out[M, N]. The
+        at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
-        shape: P pairs (token, expert), M tokens, K inputs, N outputs, and experts of the column.
+        shape: P (token, expert) pairs, M tokens, K inputs, N outputs, and the number of experts in
+            the column.
         product: Whether to apply routing weights.
-        scales: Groups of rows, and blocks of outputs, that share scales.
+        scales: Groups of rows and blocks of outputs that share scales.
     """
     strides = shape.local_experts * shape.N, shape.local_experts * scales.B
     _sums_of_tokens(pe, at, shape, product, _fp8_blocks(pe, at, shape, strides, scales))
 
 
 def _products(pe, at, shape, product, weights_of):
-    """Multiply the token of each (token, expert) pair by the expert's weights, a row per pair.
+    """Multiply the token of each (token, expert) pair by the expert's weights, one row per pair.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -191,9 +196,9 @@ def _products(pe, at, shape, product, weights_of):
 
 
 def _sums_of_tokens(pe, at, shape, product, weights_of):
-    """Sum, for each token, the products of its activations with the weights of its experts.
+    """For each token, sum the products of its activations and the weights of its experts.
 
-    Each (token, expert) pair in the list has activations of its own.
+    Each (token, expert) pair in the list has its own activations.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -211,7 +216,7 @@ def _sums_of_tokens(pe, at, shape, product, weights_of):
 
 
 def _quantised(pe, at, shape, stride, scales):
-    """Return a function that returns the dequantised int8, FP8 or int4 weights of an expert.
+    """Return a function that computes an expert's dequantised int8, FP8 or int4 weights.
 
     Args:
         pe: PE whose SRAM is read.
@@ -231,7 +236,7 @@ def _quantised(pe, at, shape, stride, scales):
 
 
 def _mxfp4(pe, at, shape, stride, G):
-    """Return a function that returns the dequantised MXFP4 weights of an expert.
+    """Return a function that computes an expert's dequantised MXFP4 weights.
 
     Args:
         pe: PE whose SRAM is read.
@@ -250,7 +255,7 @@ def _mxfp4(pe, at, shape, stride, G):
 
 
 def _fp8_blocks(pe, at, shape, strides, scales):
-    """Return a function that returns the dequantised, block-scaled FP8 weights of an expert.
+    """Return a function that computes an expert's dequantised, block-scaled FP8 weights.
 
     Args:
         pe: PE whose SRAM is read.

@@ -12,13 +12,13 @@ def moments(pe, x, sums, M, K):
     """Sum each token's features and their squares in float32.
 
     sums[M, 0] = sum over K of x[M, K], and sums[M, 1] = sum over K of x[M, K] ** 2. This NumPy
-    reference for one PE serves to test the compiled kernel of the same name.
+    reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the activations [M, K].
         sums: Address of the float32 sums [M, 2].
-        M, K: Tokens; features per PE.
+        M, K: Numbers of tokens and features per PE.
     """
     X = pe.read("act", x, M, K)
     total = np.zeros((M, 2), np.float32)
@@ -31,15 +31,16 @@ def gain_moments(pe, x, sums, gain, out, M, K):
     """Sum a PE's features and their squares, and multiply the features by the gain.
 
     sums[M, 0] = sum over K of x[M, K], sums[M, 1] = sum over K of x[M, K] ** 2, and out[M, K] =
-    gain[K] * x[M, K]. This NumPy reference for one PE serves to test the compiled kernel of the
+    gain[K] * x[M, K]. This NumPy reference for one PE is used to test the compiled kernel of the
     same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        x, out: Addresses of the activations [M, K], and of the results [M, K] in the same type.
+        x, out: Addresses of the activations [M, K] and the results [M, K], which have the same
+            type.
         sums: Address of the sums [M, 2] in the accumulator type.
         gain: Address of the gain [K] in the weight type.
-        M, K: Tokens; features per PE.
+        M, K: Numbers of tokens and features per PE.
     """
     X = pe.read("act", x, M, K)
     totals = np.zeros((M, 2), np.float32)
@@ -50,17 +51,17 @@ def gain_moments(pe, x, sums, gain, out, M, K):
 
 
 def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto):
-    """Complete a layer norm whose mean and scale are applied after the product with weights.
+    """Complete a layer norm whose mean and scale are applied after the product with the weights.
 
     x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N]. This NumPy
-    reference for one PE serves to test the compiled kernel of the same name.
+    reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of the sums of the product x[M, N], which are changed in place, of sums[M, 2],
             and of the float32 vectors of_gain[N] and of_bias[N].
-        M, N: Tokens; output features.
-        size: Features that mean and variance are over.
+        M, N: Numbers of tokens and output features.
+        size: Number of features over which mean and variance are taken.
         eps_atto: Epsilon in units of 1e-18.
     """
     x, sums, of_gain, of_bias = at
@@ -75,14 +76,14 @@ def layer_scale(pe, at: LayerNormTensors, M, K, size, eps_atto, offset):
     """Apply layer normalisation with gain and bias, given the moments over all PEs.
 
     out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K]. This
-    NumPy reference for one PE serves to test the compiled kernel of the same name.
+    NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], float32 sums[M, 2], gain[K], bias[K] and results
-            out[M, K]. The sums of values and squares are replaced by mean and scale factor.
-        M, K: Tokens; features per PE.
-        size: Features of the whole vector.
+        at: Addresses of the activations x[M, K], float32 sums[M, 2], gain[K], bias[K] and results
+            out[M, K]. The sums of values and squares are replaced by the mean and the scale factor.
+        M, K: Numbers of tokens and features per PE.
+        size: Number of features in the whole vector.
         eps_atto: Epsilon in units of 1e-18.
         offset: Integer added to the gain.
     """

@@ -11,13 +11,13 @@ from wse_kernels.oracle.memory import ATTO, F32, owners
 def sum_squares(pe, x, sums, M, K):
     """Sum the squares of the features that a PE stores: sums[M] = sum over K of x[M, K] ** 2.
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the activations [M, K].
         sums: Address of the float32 sums [M].
-        M, K: Tokens; features per PE.
+        M, K: Numbers of tokens and features per PE.
     """
     X = pe.read("act", x, M, K)
     total = np.zeros(M, np.float32)
@@ -30,14 +30,14 @@ def rms_scale(pe, at: NormTensors, M, K, size, eps_atto, offset):
     """Apply RMS normalisation with a gain, given the sums of squares over all PEs.
 
     out[M, K] = (gain[K] + offset) * (x[M, K] / sqrt(sums[M] / size + eps)). This NumPy reference
-    for one PE serves to test the compiled kernel of the same name.
+    for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], float32 sums[M], gain[K] and results out[M, K]. The
-            sums are replaced by the factors 1 / sqrt(...).
-        M, K: Tokens; features per PE.
-        size: Features of the whole vector.
+        at: Addresses of the activations x[M, K], float32 sums[M], gain[K] and results out[M, K].
+            The sums are replaced by the factors 1 / sqrt(...).
+        M, K: Numbers of tokens and features per PE.
+        size: Number of features in the whole vector.
         eps_atto: Epsilon in units of 1e-18.
         offset: Integer added to the gain, usually 0 or 1.
     """
@@ -53,13 +53,13 @@ def gain_sum_squares(pe, at: NormTensors, M, K, offset):
     """Sum the squares of a PE's features, and multiply the features by the gain.
 
     sums[M] = sum over K of x[M, K] ** 2, and out[M, K] = (gain[K] + offset) * x[M, K]. This NumPy
-    reference for one PE serves to test the compiled kernel of the same name.
+    reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of activations x[M, K], sums[M] in the accumulator type, gain[K] and results
-            out[M, K].
-        M, K: Tokens; features per PE.
+        at: Addresses of the activations x[M, K], sums[M] in the accumulator type, gain[K] and
+            results out[M, K].
+        M, K: Numbers of tokens and features per PE.
         offset: Integer added to the gain.
     """
     x, sums, gain, out = at
@@ -74,12 +74,12 @@ def gain_sum_squares(pe, at: NormTensors, M, K, offset):
 def rms_factors(pe, sums, M, size, eps_atto):
     """Replace sums of squares by RMS factors: sums[M] = 1 / sqrt(sums[M] / size + eps).
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         sums: Address of the sums [M], overwritten.
-        M, size: Number of sums; number of features that each sum is over.
+        M, size: Number of sums; number of features in each sum.
         eps_atto: Epsilon in units of 1e-18.
     """
     pe.write("f32", sums, _rms_factor(pe.read("f32", sums, M), size, eps_atto))
@@ -88,13 +88,13 @@ def rms_factors(pe, sums, M, size, eps_atto):
 def scale_heads(pe, x, factors, M, N):
     """Multiply each row of accumulators by its factor in place: x[M, N] *= factors[M].
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the values [M, N] in the accumulator type.
         factors: Address of the float32 factors [M].
-        M, N: Rows, one per token or head; elements per row.
+        M, N: Number of rows, one per token or head; number of elements per row.
     """
     pe.write("acc", x, pe.read("acc", x, M, N) * pe.read("f32", factors, M)[:, None])
 
@@ -102,14 +102,14 @@ def scale_heads(pe, x, factors, M, N):
 def rms_scale_sums(pe, x, sums, M, N, size, eps_atto):
     """Apply RMS normalisation without a gain: x[M, N] /= sqrt(sums[M] / size + eps).
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the values [M, N], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
-        M, N: Tokens; features per PE.
-        size: Features that each sum is over.
+        M, N: Numbers of tokens and features per PE.
+        size: Number of features in each sum.
         eps_atto: Epsilon in units of 1e-18.
     """
     factor = _rms_factor(pe.read("acc", sums, M), size, eps_atto)
@@ -119,16 +119,16 @@ def rms_scale_sums(pe, x, sums, M, N, size, eps_atto):
 def rms_scale_share(pe, x, sums, M, n, parts, size, eps_atto, division: RowGroups):
     """Apply `rms_scale_sums` to the slice of features that this PE computes for its group.
 
-    PEs of a column form groups of neighbours, which divide the features among them. The other
-    features keep their values. This NumPy reference for one PE serves to test the compiled kernel
-    of the same name.
+    The PEs of a column form groups of neighbours, and the PEs of a group divide the features among
+    themselves. All other features keep their values. This NumPy reference for one PE is used to
+    test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the values [M, parts, n], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
-        M, n, parts: Tokens; features per part; parts, each of which is divided in the same way.
-        size, eps_atto: Features that each sum is over; epsilon in units of 1e-18.
+        M, n, parts: Numbers of tokens, features per part, and parts. All parts are divided alike.
+        size, eps_atto: Number of features in each sum; epsilon in units of 1e-18.
         division: Groups of PEs that divide the features.
     """
     values = pe.read("acc", x, M, parts, n)
@@ -146,15 +146,15 @@ def _rms_factor(squares: F32, size: np.int64, eps_atto: np.int64) -> F32:
 def l2_scale(pe, x, sums, M, K, size, eps_atto):
     """Apply L2 or RMS normalisation without a gain in place: x[M, K] /= sqrt(sums[M] / size + eps).
 
-    This NumPy reference for one PE serves to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the activations [M, K], scaled in place.
         sums: Address of the float32 sums of squares [M] over all PEs. They are replaced by the
             factors 1 / sqrt(...).
-        M, K: Tokens; features per PE.
-        size: Features that each sum is over.
+        M, K: Numbers of tokens and features per PE.
+        size: Number of features in each sum.
         eps_atto: Epsilon in units of 1e-18.
     """
     factor = _rms_factor(pe.read("f32", sums, M), size, eps_atto)

@@ -34,7 +34,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def consecutive_ranges(numbers: Iterable[int]) -> Ranges:
-    """Combine consecutive numbers into ranges, each given by its first and last number.
+    """Combine consecutive numbers into ranges, each specified by its first and last number.
 
     >>> consecutive_ranges([3, 0, 1, 2, 7, 7])
     ((0, 3), (7, 7))
@@ -49,7 +49,7 @@ def consecutive_ranges(numbers: Iterable[int]) -> Ranges:
 
 
 def op_in_layer(name: str, layer: int) -> str:
-    """Return the name of an op without the prefix of its layer.
+    """Return the name of an op without its layer prefix.
 
     >>> op_in_layer("layers.3.gate_up", 3), op_in_layer("head", -1)
     ('gate_up', 'head')
@@ -58,16 +58,16 @@ def op_in_layer(name: str, layer: int) -> str:
 
 
 class OpNumbers:
-    """Numbering of the ops of a trace that gives corresponding ops of different layers one number.
+    """Numbering of a trace's ops in which corresponding ops of different layers share a number.
 
     Ops correspond if they have the same name within their layers and the same kind. All arrays have
     an extra entry at the end, for steps that belong to no op.
 
     Attributes:
         number: int64 ``[op + 1]``: number of each op.
-        names: For each number, the name of the op within its layer; "" for no op.
-        kinds: For each number, the kind of op; "" for no op.
-        layer: int64 ``[op + 1]``: layer of each op; -1 outside of the layers.
+        names: For each number, the name of the op within its layer, or "" if there is no op.
+        kinds: For each number, the kind of op, or "" if there is no op.
+        layer: int64 ``[op + 1]``: layer of each op, or -1 outside the layers.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -95,15 +95,15 @@ class OpNumbers:
 
 
 def fold_steps(sums: StepSums) -> tuple[Columns, list[Ranges]]:
-    """Combine the equal steps of a trace, which are usually the same step of several layers.
+    """Combine equal steps of a trace, which are usually the same step in several layers.
 
     Steps are equal if they have the same phase, op within the layer, kernel and number of
     executions, and the same cycles for each cause. The function proceeds as follows:
 
     1. Group the equal steps, and find the first step of each group.
-    2. Order the groups by the position of their topmost row in the table of steps.
-    3. Sum times, cycles, words and hops over each group. The values of the other columns are those
-       of its first step.
+    2. Order the groups by the position of their topmost row in the step table.
+    3. Sum times, cycles, words and hops over each group. All other columns are taken from the
+       group's first step.
 
     Returns:
         The columns of ``StepSums.steps``, plus ``count``, the number of steps in each row; and the
@@ -133,10 +133,10 @@ def fold_steps(sums: StepSums) -> tuple[Columns, list[Ranges]]:
 def layers_by_group(layer: Array, group: Array, groups: int) -> list[Ranges]:
     """Return the layers that occur in each group, as ranges.
 
-    Rows outside of the layers are ignored.
+    Rows outside the layers are ignored.
 
     Args:
-        layer: int ``[n]``: layer of each row, negative outside of the layers.
+        layer: int ``[n]``: layer of each row, negative outside the layers.
         group: int ``[n]``: group of each row.
         groups: Number of groups.
     """

@@ -26,7 +26,8 @@ _ROW_BYTES: Final = 1 << 10  # approximate size of a group in memory
 class Group(Result):
     """Cycles and traffic of a group of steps in one phase.
 
-    Which fields name the group depends on what the steps are grouped by, such as op or layer.
+    Which fields identify the group depends on how the steps are grouped, for example by op or
+    layer.
     """
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
@@ -68,7 +69,7 @@ class Group(Result):
 class GroupsView(View):
     """View of the cycles of each phase, divided into groups such as ops, layers or causes.
 
-    ``groups`` contains the groups of all phases, the largest of each phase first.
+    ``groups`` contains the groups of all phases, with the largest of each phase first.
     """
 
     TABLE: ClassVar[str] = "groups"
@@ -79,11 +80,11 @@ class GroupsView(View):
 
 
 def check_group(by: str, *, each_layer: bool) -> None:
-    """Check a grouping of steps that the user requests.
+    """Check a step grouping that the user requested.
 
     Args:
         by: Name of the grouping, such as "op" or "layer".
-        each_layer: Whether equal layers are to be listed one by one.
+        each_layer: Whether to list equal layers one by one.
 
     Raises:
         UnknownName: There is no such grouping.
@@ -98,12 +99,12 @@ def check_group(by: str, *, each_layer: bool) -> None:
 
 
 def read_groups(sums: StepSums, by: str, top: int | None, *, each_layer: bool = False) -> list[Group]:
-    """Return the cycles of each phase, divided into groups, the largest group first.
+    """Return the cycles of each phase, divided into groups with the largest group first.
 
     Args:
         sums: Steps of a trace.
-        by: What a group is, such as ``op``, ``layer`` or ``cause``.
-        top: Maximum number of groups of each phase, or None for all.
+        by: What the steps are grouped by, such as ``op``, ``layer`` or ``cause``.
+        top: Maximum number of groups per phase, or None for all.
         each_layer: Whether to list equal layers and their ops one by one. Otherwise they are
             combined (``wse.tracing.query.costs.folds``).
     """
@@ -128,7 +129,7 @@ def _kinds(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_ops(sums: StepSums) -> Iterator[Group]:
-    """Yield, for each phase, a group of steps for each set of equal ops of different layers."""
+    """Yield, for each phase, a group of steps for each set of equal ops in different layers."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             for ops in kind.ops:
@@ -142,7 +143,7 @@ def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
 
 
 def _ops(sums: StepSums) -> Iterator[Group]:
-    """Return a group of steps for each op, without combining the equal ops of different layers."""
+    """Return a group of steps for each op, without combining equal ops of different layers."""
     heads = [{"op": op["name"], "kind": op["kind"], "layer": op["layer"]} for op in sums.trace.records("op")]
     op = sums.steps["op"]
     op = np.where((op >= 0) & (op < len(heads)), op, len(heads))
@@ -156,9 +157,9 @@ def _layers(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_layers(sums: StepSums) -> Iterator[Group]:
-    """Yield a group of steps for each set of layers whose cycles are equal for every cause.
+    """Yield a group of steps for each set of layers that have equal cycles for every cause.
 
-    All ops outside of the layers form one group.
+    All ops outside the layers form one group.
     """
     layers, layer_of = np.unique(sums.steps["layer"], return_inverse=True)
     totals = sums.by_group(layer_of, len(layers))
@@ -184,7 +185,7 @@ def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) 
     Args:
         sums: Steps of a trace.
         group: int ``[step]``: index of the set that each step belongs to, or -1.
-        heads: For each set, the `Group` fields that name the group.
+        heads: For each set, the `Group` fields that identify the group.
     """
     totals = sums.by_group(group, len(heads))
     for code, phase in enumerate(PHASES):
@@ -201,17 +202,17 @@ def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) 
 
 
 def _causes(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each cause of cycles, with the op that accounts for most of its cycles.
+    """Yield a group for each cause of cycles, with the op that has the most cycles of this cause.
 
-    Cycles of an op are summed over equal ops of all layers. The groups have no words and hops,
-    because steps send words, and a step has several causes.
+    The cycles of an op are summed over equal ops of all layers. The groups have no words or hops,
+    because words are sent by steps, and a step has several causes.
     """
     ops = OpNumbers(sums.trace)
     return _causes_by(sums, ops.number[ops.rows(sums.steps["op"])], ops.names)
 
 
 def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
-    """Return a group for each cause of cycles, with the op that accounts for most of its cycles.
+    """Return a group for each cause of cycles, with the op that has the most cycles of this cause.
 
     Equal ops of different layers are considered separately.
     """
@@ -219,11 +220,11 @@ def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
 
 
 def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Group]:
-    """Yield a group for each cause of cycles, with the op that accounts for most of its cycles.
+    """Yield a group for each cause of cycles, with the op that has the most cycles of this cause.
 
     Args:
         sums: Steps of a trace.
-        op: int ``[step]``: index in ``names`` of the op of each step.
+        op: int ``[step]``: index in ``names`` of each step's op.
         names: Names of the ops.
     """
     op_cycles, totals = sums.by_group(op, len(names)).cycles_by, sums.by_phase().cycles_by[:, 0]

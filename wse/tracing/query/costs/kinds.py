@@ -23,7 +23,7 @@ from wse_traces.schema import CAUSES, KINDS, PHASES
 
 @dataclass(frozen=True, kw_only=True)
 class PartCycles(Result):
-    """Cycles and traffic of some steps of one phase, summed over the run.
+    """Cycles and traffic of some steps in one phase, summed over the run.
 
     This is the base class for steps that share a kernel, an op or a kind of op.
     """
@@ -35,13 +35,13 @@ class PartCycles(Result):
 
     @property
     def mostly(self) -> str:
-        """Cause with the most cycles; "" if there are no cycles."""
+        """Cause with the most cycles, or "" if there are no cycles."""
         return max(self.cycles_by, key=lambda cause: self.cycles_by[cause]) if self.cycles else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """Total cycles of the steps of some equal ops that run the same kernel or pattern.
+    """Total cycles of the steps in some equal ops that run the same kernel or pattern.
 
     A step runs either a kernel on the PEs or a communication pattern between them.
     """
@@ -52,9 +52,10 @@ class KernelCycles(PartCycles):
 
 @dataclass(frozen=True, kw_only=True)
 class EqualOps(PartCycles):
-    """Set of ops with the same name in their layers and the same cycles for each cause.
+    """Set of ops that have the same name within their layers and the same cycles for each cause.
 
-    Such ops are usually the same op of different layers. The cycles are summed over all of them.
+    These are usually the same op in different layers. The cycles are summed over all ops of the
+    set.
     """
 
     op: Annotated[str, Doc("name of the op within its layer; empty for steps without an op")]
@@ -69,7 +70,7 @@ class EqualOps(PartCycles):
 class OpKind(PartCycles):
     """All ops of one kind, such as ``norm``, with their total cycles in one phase.
 
-    ``ops`` divides them into sets of equal ops, the costliest first.
+    ``ops`` divides them into sets of equal ops, with the costliest first.
     """
 
     kind: Annotated[str, Doc("what the ops do; empty for steps without an op")]
@@ -79,9 +80,9 @@ class OpKind(PartCycles):
 
 
 def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
-    """Return the kinds of op of each phase that ran, sorted by decreasing cycles.
+    """Return the op kinds of each phase that ran, sorted by decreasing cycles.
 
-    The key is the name of the phase. Kinds with neither cycles nor words are omitted. Equal ops are
+    The keys are phase names. Kinds with neither cycles nor words are omitted. Equal ops are
     combined (``wse.tracing.query.costs.folds``).
     """
     ops = OpNumbers(sums.trace)
@@ -91,16 +92,17 @@ def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
 
 
 def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: int) -> tuple[OpKind, ...]:
-    """Return the kinds of op of one phase, sorted by decreasing cycles.
+    """Return the op kinds of one phase, sorted by decreasing cycles.
 
-    1. Group the equal ops, leaving out ops with neither cycles nor words.
-    2. Sum cycles and traffic over each group, and over its steps for each kernel or pattern.
+    1. Group equal ops, omitting ops with neither cycles nor words.
+    2. Sum cycles and traffic over each group, and over the group's steps for each kernel or
+       pattern.
     3. Combine the groups of the same kind.
 
     Args:
         sums: Steps of a trace.
         ops: Ops of the trace.
-        op: int ``[step]``: index in ``ops`` of the op of each step.
+        op: int ``[step]``: index in ``ops`` of each step's op.
         totals: Totals of each op.
         phase: Code of the phase.
     """
@@ -125,7 +127,7 @@ def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: in
 
 
 def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpKind:
-    """Return a kind of op, with the sums over all of its ops.
+    """Return an op kind, with the sums over all of its ops.
 
     Args:
         kind: Name of the kind.
@@ -147,7 +149,7 @@ def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpK
 
 
 def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[KernelCycles, ...]]:
-    """Return the cycles of each kernel or pattern for each set of equal ops, most cycles first.
+    """Return the cycles of each kernel or pattern for each set of equal ops, in descending order.
 
     Args:
         sums: Steps of a trace.
@@ -165,7 +167,7 @@ def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[
 
 
 def _parts(totals: Sums, phase: int) -> list[dict[str, Any]]:
-    """Return the fields of ``PartCycles`` for each group of steps, in one phase.
+    """Return the fields of ``PartCycles`` for each group of steps in one phase.
 
     Args:
         totals: Totals of each phase and group.

@@ -10,7 +10,7 @@ from wse_traces.schema import HOST, PHASES
 
 
 def pass_phases(trace: Trace) -> Array:
-    """Return the phase of each pass as a code, int64 ``[pass]``: an index in ``PHASES``.
+    """Return the phase of each pass as a code, int64 ``[pass]``: an index into ``PHASES``.
 
     The code is -1 if the schedule of the pass is unknown.
     """
@@ -24,19 +24,19 @@ def phase_of_pass(trace: Trace, pass_index: int) -> str:
 
 
 def run_cycles(trace: Trace) -> int:
-    """Return the length of a run: the cycles from its start to the end of its last pass."""
+    """Return the length of a run in cycles, from its start to the end of its last pass."""
     cycles = _schedule_values(trace, "schedules/cycles")
     is_finished = cycles >= 0
     return int((trace.column("passes/start_cycle")[is_finished] + cycles[is_finished]).max(initial=0))
 
 
 def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
-    """Return the mean bytes per pass that are sent between wafers, and between wafers and the host.
+    """Return the mean bytes per pass sent between wafers, and between wafers and the host.
 
-    Bytes that are sent while the model is loaded belong to no phase and are not counted.
+    Bytes sent while the model is loaded belong to no phase and are not counted.
 
     Returns:
-        Mean bytes per pass. The key is a pair: the name of the phase, and whether the host sends or
+        Mean bytes per pass. Each key is a pair of the phase name and whether the host sends or
         receives the bytes.
     """
     crossings, phases = trace.table("crossing"), pass_phases(trace)
@@ -52,9 +52,9 @@ def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
 
 
 def _schedule_values(trace: Trace, path: str) -> Array:
-    """Return, for each pass, the value of its schedule in a column of the table of schedules.
+    """Return, for each pass, the value of its schedule in a column of the schedule table.
 
-    The result is int64 ``[pass]``, with -1 for passes whose schedule does not exist.
+    The result is int64 ``[pass]``, with -1 for passes without an existing schedule.
 
     Args:
         trace: An open trace.

@@ -15,14 +15,14 @@ from wse_traces.schema import CAUSES, PHASES
 
 
 def cycle_fraction(cycles: float, phase_cycles: float) -> float:
-    """Return cycles as a fraction of all cycles of their phase, or 0 for a phase without cycles.
+    """Return cycles as a fraction of all cycles in their phase, or 0 for a phase without cycles.
 
-    All fractions of cycles in ``wse inspect`` and on the page of a trace follow this definition.
+    All cycle fractions in ``wse inspect`` and on the page of a trace use this definition.
 
     Args:
-        cycles: Cycles of some steps of the phase, over the run or on average per pass.
-        phase_cycles: Cycles of all steps of the phase, including steps without an op, over the run
-            or on average per pass.
+        cycles: Cycles of some steps of the phase, either over the run or per pass on average.
+        phase_cycles: Cycles of all steps of the phase, including steps without an op, either over
+            the run or per pass on average.
     """
     return cycles / phase_cycles if phase_cycles else 0.0
 
@@ -31,8 +31,8 @@ def cycle_fraction(cycles: float, phase_cycles: float) -> float:
 class PassTotals(Result):
     """Totals of a phase ("prefill", "decode" or "verify") over the run, and means per pass.
 
-    A pass is one run of the phase, such as the generation of one token. ``cycles_by`` divides the
-    cycles of a mean pass by cause.
+    A pass is one run of the phase, such as the generation of one token. ``cycles_by`` breaks the
+    mean cycles per pass down by cause.
     """
 
     passes: Annotated[int, Doc("passes of the phase")]
@@ -52,9 +52,9 @@ class Sums:
 
     Attributes:
         cycles: int64 ``[phase, group]``.
-        words: int64 ``[phase, group]``: 32-bit words sent.
-        hops: int64 ``[phase, group]``: links that these words cross.
-        cycles_by: int64 ``[phase, group, cause]``: cycles of each cause.
+        words: int64 ``[phase, group]``: number of 32-bit words sent.
+        hops: int64 ``[phase, group]``: number of links that these words cross.
+        cycles_by: int64 ``[phase, group, cause]``: cycles due to each cause.
     """
 
     cycles: Array
@@ -69,7 +69,7 @@ class StepSums:
     Attributes:
         trace: The open trace.
         steps: All rows of ``Trace.top_steps``, sorted by decreasing cycles.
-        passes: Number of passes of each phase. The key is the name of the phase.
+        passes: Number of passes of each phase, keyed by phase name.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -88,8 +88,8 @@ class StepSums:
         """Return the totals of groups of steps, separately for each phase.
 
         Args:
-            group: int ``[step]``: group of each step. Steps with a negative or too large index are
-                not counted.
+            group: int ``[step]``: group of each step. Steps whose index is negative or too large
+                are not counted.
             groups: Number of groups.
         """
         phase = self.steps["phase"]
@@ -104,7 +104,7 @@ class StepSums:
         return Sums(total("cycles"), total("words"), total("hops"), by_cause)
 
     def by_op(self) -> Sums:
-        """Return the totals of each op in each phase, in the order of the op graph.
+        """Return the totals of each op in each phase, in op graph order.
 
         Steps without an op are not counted.
         """
@@ -115,9 +115,9 @@ class StepSums:
         return self.by_group(np.zeros(len(self.steps["phase"]), np.int64), 1)
 
     def phases(self) -> dict[str, PassTotals]:
-        """Return the totals and the means per pass of each phase that ran.
+        """Return the totals and per-pass means of each phase that ran.
 
-        The key is the name of the phase: "prefill", "decode" or "verify".
+        The keys are phase names: "prefill", "decode" or "verify".
         """
         sums = self.by_phase()
         return {
@@ -128,7 +128,7 @@ class StepSums:
 
 
 def _phase_totals(sums: Sums, code: int, passes: int) -> PassTotals:
-    """Return the totals of a phase over the run, and the means per pass.
+    """Return the totals of a phase over the run, and its means per pass.
 
     Args:
         sums: Totals of all phases.

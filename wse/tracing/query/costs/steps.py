@@ -30,7 +30,7 @@ ORDERS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Step(Result):
-    """Step of one phase, or several equal steps combined, summed over the run.
+    """Step in one phase, or several equal steps combined, summed over the run.
 
     A step is one kernel on a rectangle of PEs, or one transfer of words. If steps are combined, the
     rectangle and the stage belong to the step that started first.
@@ -59,13 +59,13 @@ class Step(Result):
 
     @property
     def mostly(self) -> str:
-        """Cause with the most cycles of the step, such as "hops" or "compute"."""
+        """Cause with the most cycles in the step, such as "hops" or "compute"."""
         return max(self.cycles_by, key=lambda cause: self.cycles_by[cause])
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepsView(View):
-    """View of the steps of a run in a requested order, such as costliest first.
+    """View of a run's steps in a requested order, such as costliest first.
 
     A step is one kernel on a rectangle of PEs, or one transfer of words.
     """
@@ -103,13 +103,13 @@ def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool 
 
 
 def _each_step(sums: StepSums) -> tuple[Columns, list[Ranges]]:
-    """Return all steps in the form of ``fold_steps``, without combining equal steps."""
+    """Return all steps in the form returned by ``fold_steps``, without combining equal steps."""
     layers = [consecutive_ranges([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
     return {**sums.steps, "count": np.ones(len(layers), np.int64)}, layers
 
 
 def _step(steps: Columns, row: int, layers: Ranges, ops: list[str], names: list[str], totals: Sequence[int]) -> Step:
-    """Convert a row of the table of steps to an object.
+    """Convert a row of the step table to an object.
 
     Args:
         steps: Columns of the steps.

@@ -18,10 +18,9 @@ from wse_traces.schema import PHASES
 
 @dataclass(frozen=True, kw_only=True)
 class OpCycles(Result):
-    """Cycles of one op in each phase, averaged over the passes of the phase.
+    """Cycles of one op in each phase, averaged over the phase's passes.
 
-    For prefill, a pass reads one chunk of a prompt. For decode, it generates one token of each
-    user.
+    A prefill pass reads one chunk of a prompt. A decode pass generates one token for each user.
     """
 
     op: Annotated[str, Doc("name of the op")]
@@ -37,7 +36,7 @@ class OpCycles(Result):
 class LayerOps(Result):
     """Consecutive ops of one layer, with the sums of their mean cycles per pass in each phase.
 
-    Ops outside of the layers, such as the embedding, form groups with layer -1.
+    Ops outside the layers, such as the embedding, form groups with layer -1.
     """
 
     layer: Annotated[int, Doc("layer of the model, -1: outside of the layers")]
@@ -51,9 +50,9 @@ class LayerOps(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TreeView(View):
-    """View of the layers and their ops, with the mean cycles per pass of each phase.
+    """View of the layers and their ops, with the mean cycles per pass in each phase.
 
-    ``tree`` is in the order of the op graph.
+    ``tree`` is in op graph order.
     """
 
     phases: Annotated[Mapping[str, PassTotals], Doc("totals of each phase that ran")]
@@ -65,12 +64,12 @@ class TreeView(View):
 
 
 class KindTotal(NamedTuple):
-    """Cycles of all ops of one kind in one phase, averaged over the passes of the phase.
+    """Cycles of all ops of one kind in one phase, averaged over the phase's passes.
 
     Attributes:
         kind: Name of the kind, such as "norm".
         ops: Number of ops.
-        cycles: Cycles of all ops of this kind in a mean pass.
+        cycles: Mean cycles per pass of all ops of this kind.
     """
 
     kind: str
@@ -79,10 +78,10 @@ class KindTotal(NamedTuple):
 
 
 def read_tree(sums: StepSums) -> list[LayerOps]:
-    """Return the ops with their cycles, in the order of the op graph and grouped by layer.
+    """Return the ops with their cycles, in op graph order and grouped by layer.
 
-    Consecutive ops outside of the layers form a group, too. The cycles of verification passes are
-    included only if there were such passes.
+    Consecutive ops outside the layers also form a group. The cycles of verification passes are
+    included only if there were any.
     """
     records = sums.trace.records("op")
     passes = np.array([max(1, sums.passes[phase]) for phase in PHASES])
@@ -101,7 +100,7 @@ def read_tree(sums: StepSums) -> list[LayerOps]:
 
 
 def kind_totals(tree: Sequence[LayerOps], phase: str) -> list[KindTotal]:
-    """Return the mean cycles per pass of each kind of op, the kind with the most cycles first.
+    """Return the mean cycles per pass of each op kind, in descending order.
 
     Args:
         tree: Layers with their ops.

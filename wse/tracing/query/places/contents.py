@@ -23,7 +23,7 @@ from wse_traces.reader.read import Array, Trace
 class Content(Result):
     """Contents of a buffer of one PE after a pass, as bytes and as numbers.
 
-    The same bytes are given twice: as hexadecimal digits in ``hex``, and as numbers of type
+    The same bytes are stored twice: as hexadecimal digits in ``hex``, and as numbers of type
     ``dtype`` in ``elements``.
     """
 
@@ -45,7 +45,7 @@ class Content(Result):
     hex: Annotated[str, Doc("the bytes, two hexadecimal digits each")]
 
     def numbers(self) -> Array:
-        """Return the elements as a one-dimensional array. bfloat16 is converted to float32."""
+        """Return the elements as a one-dimensional array, with bfloat16 converted to float32."""
         return values_of(np.frombuffer(self.raw(), np.uint8), self.dtype.encode())
 
     def raw(self) -> bytearray:
@@ -55,7 +55,7 @@ class Content(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DumpView(View):
-    """View of the contents of an SRAM buffer of a PE.
+    """View of the contents of a PE's SRAM buffer.
 
     It is the result of ``wse inspect --pe ROW,COL --dump BUFFER``.
     """
@@ -73,12 +73,12 @@ class DumpView(View):
 
 
 def content_file(content: Content, suffix: str) -> bytes:
-    """Return the contents of a buffer in the format of a file.
+    """Return the contents of a buffer in a file format.
 
     Args:
         content: Contents of the buffer.
         suffix: Suffix of the file name. For ``.npy``, the result is a NumPy file, in which bfloat16
-            elements are float32. For any other suffix, it consists of the raw bytes of the buffer.
+            elements are float32. For any other suffix, it is the raw bytes of the buffer.
     """
     if suffix != ".npy":
         return bytes(content.raw())
@@ -88,13 +88,13 @@ def content_file(content: Content, suffix: str) -> bytes:
 
 
 def read_content(trace: Trace, pe: tuple[int, int, int], name: str, pass_index: int | None) -> Content:
-    """Read the contents that an SRAM buffer of a PE had in a pass.
+    """Read the contents of a PE's SRAM buffer in a pass.
 
     Args:
         trace: An open trace.
         pe: Wafer, row and column of the PE.
-        name: Name of the buffer, complete or as the SRAM map prints it, or its address, such as
-            ``0xb280``.
+        name: Name of the buffer, either in full or as printed in the SRAM map, or its address, such
+            as ``0xb280``.
         pass_index: Index of the pass. None selects the last pass of the trace.
 
     Raises:

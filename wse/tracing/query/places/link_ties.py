@@ -15,10 +15,10 @@ from wse_traces.reader.read import Array, Trace
 
 
 class LinkTie(NamedTuple):
-    """Set of links of one wafer and direction that carry the same number of words.
+    """Set of links with the same wafer, direction and number of words.
 
     Attributes:
-        words: Words on each of the links, over the run.
+        words: Number of words on each link over the run.
         wafer: Index of the wafer.
         direction: Code of the direction.
         rows: int64 ``[link]``: row of the PE that each link leaves.
@@ -32,17 +32,17 @@ class LinkTie(NamedTuple):
     cols: Array
 
     def first(self, count: int) -> LinkTie:
-        """Return a tie with only the first links of this one, at most ``count``."""
+        """Return a tie with only the first ``count`` links of this tie."""
         return self._replace(rows=self.rows[:count], cols=self.cols[:count])
 
 
 class _Key(NamedTuple):
-    """Identification of a tie: a set of links of a wafer that carry the same number of words.
+    """Identity of a tie: a set of links on a wafer that carry the same number of words.
 
     Attributes:
-        words: Words on each of the links.
-        wafer: Wafer of the links.
-        direction: Code of their direction.
+        words: Number of words on each link.
+        wafer: Index of the wafer.
+        direction: Code of the links' direction.
     """
 
     words: int
@@ -56,15 +56,15 @@ class _Key(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """Rectangle of the map of words on links that contains one of the largest values.
+    """Rectangle in a map of words on links that contains one of the largest values.
 
     Attributes:
         wafer: Wafer of the map.
         direction: Direction of the map.
         row: First row of the rectangle.
         col: First column of the rectangle.
-        shape: Rows and columns of the rectangle.
-        amounts: Numbers of words in the rectangle that were among the largest when it was read.
+        shape: Numbers of rows and columns in the rectangle.
+        amounts: Word counts in the rectangle that were among the largest when it was read.
     """
 
     wafer: int
@@ -79,11 +79,11 @@ def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
     """Return the ``top`` sets of links with the most words.
 
     The links of a set (a tie) have the same wafer, direction and number of words. Links without
-    words are ignored. Sets with equal words are sorted by wafer and direction. The maps of words
-    are too large to be read at once, so the function reads them in two rounds:
+    words are ignored. Sets with equal words are sorted by wafer and direction. The word maps are
+    too large to be read at once, so the function reads them in two rounds:
 
-    1. Read the maps in rectangular chunks. Keep the largest numbers of words, and remember the
-       chunks in which they occur.
+    1. Read the maps in rectangular chunks. Keep the largest word counts, and remember the chunks in
+       which they occur.
     2. Read these chunks again to find the positions of the links.
 
     Raises:
@@ -115,11 +115,11 @@ def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
 
 
 def _tie(key: _Key, places: list[tuple[Array, Array]]) -> LinkTie:
-    """Return a tie (links that carry the same number of words), sorted by row and column.
+    """Return a tie (links that carry the same number of words), ordered by row and column.
 
     Args:
         key: Words, wafer and direction of the tie.
-        places: Rows and columns of its links, chunk by chunk.
+        places: Rows and columns of the tie's links, chunk by chunk.
     """
     rows, cols = (np.concatenate(parts) for parts in zip(*places, strict=True))
     order = np.lexsort((cols, rows))
@@ -127,10 +127,11 @@ def _tie(key: _Key, places: list[tuple[Array, Array]]) -> LinkTie:
 
 
 class PlacedLayers:
-    """Look-up of the words that each layer sends over links.
+    """Lookup of the words that each layer sends over links.
 
-    A trace stores them as patterns, which several layers share. A pattern is a map of words for a
-    rectangle of PEs. Each layer refers to a pattern and to the position of this rectangle.
+    A trace stores these words as patterns, which several layers can share. A pattern is a map of
+    words for a rectangle of PEs. Each layer refers to a pattern and to the position of this
+    rectangle.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -153,8 +154,8 @@ class PlacedLayers:
         """Return the layers that send words over the links of a tie.
 
         Returns:
-            Pairs of a layer and int64 ``[link]``, the words that it sends over each link of the
-            tie.
+            Pairs of a layer and int64 ``[link]``, the number of words that it sends over each link
+            of the tie.
         """
         found = []
         for place in np.flatnonzero(self._has_pattern & (self._places["wafer"] == tie.wafer)).tolist():
@@ -171,9 +172,9 @@ class PlacedLayers:
         return found
 
     def _pattern_words(self, pattern: int, direction: int, rows: Array, cols: Array) -> Array:
-        """Return the words that a pattern has on links at some positions.
+        """Return the number of words that a pattern sends over links at some positions.
 
-        The part of the pattern that was read last is cached, because the layers of a region share
+        The most recently read part of a pattern is cached, because the layers of a region share
         patterns.
 
         Args:

@@ -22,7 +22,7 @@ MAX_LINKS: Final = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class LayerWords(Result):
-    """Words that one layer sends over a link, summed over the run."""
+    """Number of words that one layer sends over a link, summed over the run."""
 
     layer: Annotated[int, Doc("layer of the model, -1: none")]
     words: Annotated[int, Doc("words over the run", "words")]
@@ -30,10 +30,10 @@ class LayerWords(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Link(Result):
-    """Link that leaves a PE, or several links that carry the same number of words of every layer.
+    """Link leaving a PE, or several links that carry the same number of words from every layer.
 
     If several links are combined, ``row`` and ``col`` give the position of the first link, and
-    ``words`` is the number of words on each of the links.
+    ``words`` is the number of words on each link.
     """
 
     wafer: Annotated[int, Doc("wafer of the PE")]
@@ -51,9 +51,9 @@ class Link(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerLinks(Result):
-    """Words that a layer sends over the links of one wafer: on the busiest link, and in total.
+    """Words that a layer sends over a wafer's links: on the busiest link, and in total.
 
-    Both are summed over the run.
+    Both numbers are summed over the run.
     """
 
     layer: Annotated[int, Doc("layer of the model, -1: none")]
@@ -66,7 +66,7 @@ class LayerLinks(Result):
 class LinksView(View):
     """View of the busiest links between PEs, and of the words that each layer sends over links.
 
-    Words have 32 bits and are summed over the run.
+    Words are 32 bits wide and are summed over the run.
     """
 
     TABLE: ClassVar[str] = "links"
@@ -83,7 +83,7 @@ def check_links(top: int) -> None:
 
 
 def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Link]:
-    """Return the ``top`` links with the most words, the busiest first.
+    """Return the ``top`` links with the most words, busiest first.
 
     The result is empty if the run is not complete. Links with equal words are ordered by wafer,
     direction (north, east, south, west), row and column, as in the results of runs and estimates.
@@ -91,8 +91,8 @@ def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Li
     Args:
         trace: An open trace.
         top: Maximum number of links.
-        each_link: Whether to list each link. Otherwise links of one wafer and direction are
-            combined if they have the same words of every layer.
+        each_link: Whether to list each link. Otherwise, links with the same wafer and direction are
+            combined if they carry the same number of words from every layer.
 
     Raises:
         TraceError: The trace is damaged.
@@ -105,15 +105,15 @@ def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Li
 
 
 def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Link]:
-    """Return the links of a tie (links with the same number of words) as results.
+    """Convert a tie (links with the same number of words) to `Link` results.
 
-    They are in the order of their first PEs.
+    The results are ordered by their first PEs.
 
     Args:
         tie: The links.
-        layers: Words of each layer on links.
-        each_link: Whether to return each link. Otherwise links with equal words of every layer are
-            combined.
+        layers: Lookup of the words that each layer sends over links.
+        each_link: Whether to return each link. Otherwise, links with equal words from every layer
+            are combined.
     """
     words = layers.words(tie)
     code = np.arange(len(tie.rows)) if each_link else np.zeros(len(tie.rows), np.int64)
@@ -125,12 +125,12 @@ def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Li
 
 
 def _link(tie: LinkTie, members: Array, words: list[tuple[int, Array]]) -> Link:
-    """Return the description of some links over which every layer sends the same number of words.
+    """Return the description of links over which each layer sends the same number of words.
 
     Args:
         tie: Links with the same total number of words.
-        members: Indices in the tie of the links to describe, ascending.
-        words: For each layer, int64 ``[link]``: its words on each link of the tie.
+        members: Indices within the tie of the links to describe, in ascending order.
+        words: For each layer, int64 ``[link]``: number of words it sends over each link of the tie.
     """
     rows, cols, first = tie.rows[members], tie.cols[members], int(members[0])
     on_link = [

@@ -16,13 +16,13 @@ from wse_traces.schema import KINDS, PHASES, USES
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """Buffer of a PE that is drawn as rectangles: its addresses and when it is needed.
+    """Buffer of a PE, drawn as rectangles: its addresses and when it is needed.
 
     Attributes:
         name: Name of the buffer.
         use: What the buffer is for, such as "weights".
-        address: Address of its first byte.
-        bytes: Size.
+        address: Address of the buffer's first byte.
+        bytes: Size in bytes.
         needed: First and last cycle of each interval in which the buffer is needed.
         always: Whether the buffer is needed all the time.
     """
@@ -37,17 +37,17 @@ class Band:
 
 @dataclass(frozen=True, kw_only=True)
 class SramLives:
-    """Use of a PE's SRAM over time, while a token goes through the stage of the PE.
+    """Use of a PE's SRAM over time, while a token passes through the PE's stage.
 
     Attributes:
         phase: Phase of the pass.
         pass_index: Index of the pass: the last decode pass, or the last pass if there is no decode
             pass.
         first_cycle: Start of the first step of the stage, in cycles from the start of the pass.
-        last_cycle: End of the last step of the stage that stays on the wafer.
+        last_cycle: End of the stage's last step that stays on the wafer.
         ops: Name of each op, and the cycle in which its first step starts, in order.
-        bands: The buffers, sorted by address.
-        sram_bytes: Bytes of SRAM of the PE.
+        bands: Buffers, sorted by address.
+        sram_bytes: SRAM size of the PE in bytes.
     """
 
     phase: str
@@ -60,7 +60,7 @@ class SramLives:
 
 
 def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
-    """Return when each buffer of a PE is needed while a token goes through the stage of the PE.
+    """Return when each buffer of a PE is needed while a token passes through the PE's stage.
 
     Args:
         trace: An open trace.
@@ -102,7 +102,7 @@ def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
 
 
 def _last_token(trace: Trace) -> tuple[int, int]:
-    """Return the index of the last decode pass, and the index of its schedule.
+    """Return the indices of the last decode pass and its schedule.
 
     If there are no decode passes, the last pass of any phase is used.
     """
@@ -129,9 +129,9 @@ def _ops(trace: Trace, steps: Columns, stage_steps: Array) -> tuple[tuple[str, i
 
 
 def _bands(trace: Trace, stages: Array, phase: int, start: Array, end: Array) -> tuple[Band, ...]:
-    """Return the buffers of some stages, and when a pass needs each of them.
+    """Return the buffers of some stages, and when a pass needs each buffer.
 
-    Buffers that the phase of the pass does not need are left out. The result is sorted by address.
+    Buffers that the pass's phase does not need are omitted. The result is sorted by address.
 
     Args:
         trace: An open trace.

@@ -36,7 +36,7 @@ class Stage(Result):
 
 
 def read_stages(trace: Trace) -> list[Stage]:
-    """Return all stages of a trace, in the order of their indices."""
+    """Return all stages of a trace in index order."""
     columns = {row["stage"]: (row["col"], row["col"] + row["cols"] - 1) for row in trace.records("attention")}
     return [
         Stage.from_record(record, layers=layers_of(record), attention=columns.get(index, ()))
@@ -47,18 +47,18 @@ def read_stages(trace: Trace) -> list[Stage]:
 def used_fraction(uses: Mapping[str, int]) -> float:
     """Return the fraction of a PE's SRAM that is in use.
 
-    The fraction exceeds 1 in an estimate of a model that does not fit, where the free bytes are
-    negative.
+    The fraction exceeds 1 in an estimate of a model that does not fit, because the free bytes are
+    then negative.
 
     Args:
-        uses: Bytes of each use, including "free".
+        uses: Number of bytes for each use, including "free".
     """
     size = sum(uses.values())
     return (size - uses["free"]) / size if size else 0.0
 
 
 def narrow_attention(stages: Sequence[Stage]) -> list[int]:
-    """Return the distinct numbers of columns that attention uses in stages with more columns."""
+    """Return the distinct attention column counts of stages that have more columns than that."""
     widths = [(stage.attention[1] - stage.attention[0] + 1, stage.cols) for stage in stages if stage.attention]
     return sorted({attention_cols for attention_cols, stage_cols in widths if attention_cols < stage_cols})
 
@@ -70,7 +70,7 @@ def layers_of(stage: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def layers_text(first: int, last: int) -> str:
-    """Return the layers of a stage as text. A negative first layer means that the stage has none.
+    """Return the layers of a stage as text. A negative first layer means that there are none.
 
     >>> layers_text(-1, -1), layers_text(2, 2), layers_text(0, 4)
     ('no layer', 'layer 2', 'layers 0 to 4')
@@ -79,7 +79,7 @@ def layers_text(first: int, last: int) -> str:
 
 
 def covers(rectangles: Columns, row: int, col: int) -> Array:
-    """Return whether each of some rectangles contains a PE.
+    """Return whether each rectangle in a table contains a PE.
 
     Args:
         rectangles: Columns with the ``row``, ``col``, ``rows`` and ``cols`` of each rectangle.

@@ -21,7 +21,7 @@ _MOVE: Final = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
 
 @dataclass(frozen=True, kw_only=True)
 class BusiestPlace(Result):
-    """Link or PE through which the most words passed in a logged pass.
+    """Link or PE through which the most words moved in a logged pass.
 
     ``direction`` is None for a PE.
     """
@@ -51,7 +51,7 @@ class Move(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Wavelets(Result):
-    """Summary of the moves of wavelets in the last pass that was simulated word by word.
+    """Summary of the wavelet moves in the last pass that was simulated word by word.
 
     A wavelet is a 32-bit word in the fabric. ``replayed`` contains the moves in the requested
     cycles.
@@ -76,7 +76,7 @@ class Wavelets(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CyclesView(View):
-    """View of the moves of wavelets (32-bit words) in some cycles.
+    """View of the wavelet (32-bit word) moves in some cycles.
 
     It includes a summary of all logged moves.
     """
@@ -89,7 +89,7 @@ class CyclesView(View):
 
 
 def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | None:
-    """Return a summary of the log of the last logged pass, with the moves in some cycles.
+    """Return a summary of the last logged pass, with the moves in some cycles.
 
     Args:
         trace: An open trace.
@@ -128,11 +128,11 @@ def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | No
 
 
 def _busiest_places(words: Array) -> dict[str, Any]:
-    """Return the hops of all wavelets, and the busiest link and PE, as ``Wavelets`` fields.
+    """Return the total wavelet hops and the busiest link and PE as ``Wavelets`` fields.
 
     Args:
-        words: int64 ``[wafer, move, row, col]``: moves out of each router in each direction. The
-            last direction is into the PE.
+        words: int64 ``[wafer, move, row, col]``: number of moves out of each router in each
+            direction. The last direction is into the PE.
     """
     links, routers = words[:, : len(DIRECTIONS)], words.sum(axis=1)
     wafer, direction, row, col = (int(i) for i in np.unravel_index(links.argmax(), links.shape))
@@ -152,7 +152,7 @@ def _replay(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Arra
         trace: An open trace.
         pass_index: Index of the pass.
         cycles: First and last requested cycle.
-        moving: int64 ``[n]``: cycles in which anything moves.
+        moving: int64 ``[n]``: cycles in which any wavelet moves.
         moves: int64 ``[n]``: number of moves in each of these cycles.
 
     Raises:

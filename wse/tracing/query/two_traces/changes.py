@@ -25,10 +25,10 @@ class Amount(NamedTuple):
 
     Attributes:
         kind: Kind of quantity, such as "cause" or "traffic".
-        name: Item that the amount belongs to, such as a cause or an op.
+        name: Item to which the amount belongs, such as a cause or an op.
         unit: Unit of the amount.
         amount: Value.
-        layer: Layer of an op, or None.
+        layer: Layer of the op, or None if the item is not an op in a layer.
     """
 
     kind: str
@@ -40,13 +40,13 @@ class Amount(NamedTuple):
 
 @dataclass(frozen=True)
 class Totals:
-    """All quantities of a run that can be compared with the quantities of another run.
+    """All quantities of a run that can be compared with those of another run.
 
     Attributes:
         run: The run as a whole, with the totals of its phases.
         tree: Ops of each layer, with their mean cycles per pass.
-        crossing_bytes: Mean bytes per pass. The key is a pair: the name of the phase, and whether
-            the host sends or receives the bytes.
+        crossing_bytes: Mean bytes per pass. Each key is a pair of the phase name and whether the
+            host sends or receives the bytes.
     """
 
     run: TracedRun
@@ -58,8 +58,8 @@ class Totals:
 class Change(Result):
     """Quantity that differs between two runs, such as the cycles of an op, with both amounts.
 
-    A change can stand for several equal changes of different layers. The amounts are then their
-    sums.
+    A change can represent several equal changes in different layers. The amounts are then the sums
+    over these changes.
     """
 
     kind: Annotated[str, Doc("kind of amount, such as `cause` or `traffic`")]
@@ -88,15 +88,15 @@ def read_totals(trace: Trace) -> Totals:
 
 
 def changes_by_phase(first: Totals, second: Totals, groups: Mapping[str, str]) -> dict[str, list[Change]]:
-    """Return the differences between two runs for each phase that both of them have.
+    """Return the differences between two runs for each phase that occurs in both.
 
     Changes are sorted by kind, and by decreasing size within a kind.
 
     Args:
         first: Quantities of the first run.
         second: Quantities of the second run.
-        groups: Groupings of ops. The key is the kind of the changes. The value says how ops are
-            grouped: by ``kind``, ``layer`` or ``name``.
+        groups: Op groupings, keyed by the kind of change. Each value specifies how ops are grouped:
+            by ``kind``, ``layer`` or ``name``.
     """
     return {
         phase: changes([list(_amounts(totals, phase, groups)) for totals in (first, second)])
@@ -112,7 +112,7 @@ def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
     returned even if they are equal.
 
     Args:
-        sides: Amounts of the first run, and amounts of the second run.
+        sides: Amounts of the first run and of the second run.
     """
     amounts: dict[tuple[str, str, str, int | None], dict[int, float]] = {}
     for number, side in enumerate(sides):
@@ -141,9 +141,9 @@ def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
 def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
     """Combine equal changes of several layers or ops.
 
-    Changes of ops are equal if the ops have the same name within their layers and the same amounts
-    in both runs. Changes of layers are equal if the amounts are the same in both runs. The result
-    is sorted by kind, and by decreasing size within a kind.
+    Op changes are equal if the ops have the same name within their layers and the same amounts in
+    both runs. Layer changes are equal if the amounts are the same in both runs. The result is
+    sorted by kind, and by decreasing size within a kind.
     """
     equal: dict[tuple[Any, ...], list[Change]] = {}
     for number, change in enumerate(unfolded):
@@ -155,7 +155,7 @@ def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
 
 
 def _combine(equal: Sequence[Change]) -> Change:
-    """Return one change that stands for several equal changes, with the sums of their amounts."""
+    """Return one change that represents several equal changes, with the sums of their amounts."""
     change = equal[0]
     if change.layer is None:
         return change
@@ -174,7 +174,7 @@ def _combine(equal: Sequence[Change]) -> Change:
 def _shared_name(change: Change) -> str:
     """Return the name that equal changes have in common.
 
-    It is the name of an op without its layer, or "layer" for a change of a whole layer.
+    It is the op name without its layer, or "layer" if a whole layer changed.
     """
     return LAYER if change.kind == LAYER else op_in_layer(change.name, change.layer or 0)
 
@@ -182,14 +182,14 @@ def _shared_name(change: Change) -> str:
 def _largest_first(changes: Sequence[Change]) -> list[Change]:
     """Sort changes by kind, and by decreasing size within a kind.
 
-    Kinds are in the order of their first change.
+    Kinds are ordered by their first change.
     """
     kinds = list(dict.fromkeys(change.kind for change in changes))
     return sorted(changes, key=lambda change: (kinds.index(change.kind), -abs(change.change)))
 
 
 def _amounts(totals: Totals, phase: str, groups: Mapping[str, str]) -> Iterator[Amount]:
-    """Yield the quantities of one phase: total cycles, cycles of each cause and op, and traffic.
+    """Yield the quantities of one phase: total cycles, cycles per cause and per op, and traffic.
 
     For prefill, amounts are totals over all prompts, so that they do not depend on the number of
     chunks. For other phases, they are means per pass.
@@ -197,8 +197,8 @@ def _amounts(totals: Totals, phase: str, groups: Mapping[str, str]) -> Iterator[
     Args:
         totals: Quantities of the run.
         phase: Name of the phase.
-        groups: Groupings of ops. The key is the kind of the changes. The value says how ops are
-            grouped: by ``kind``, ``layer`` or ``name``.
+        groups: Op groupings, keyed by the kind of change. Each value specifies how ops are grouped:
+            by ``kind``, ``layer`` or ``name``.
     """
     phase_totals = totals.run.phases[phase]
     pass_count = phase_totals.passes if phase == "prefill" else 1

@@ -48,14 +48,14 @@ def compare_traces(
     Args:
         first: Trace of the first run, complete or not.
         second: Trace of the second run, complete or not.
-        economics: Economic assumptions. None uses the bundled assumptions.
-        price: Price of the wafers from ``--price``. None uses the bundled price.
+        economics: Economic assumptions. None selects the bundled assumptions.
+        price: Wafer price from ``--price``. None selects the bundled price.
 
     Returns:
         A row of results for each run, and the changes between them.
 
     Raises:
-        BadTrace: A file is missing, damaged or not a trace, or its run decoded no token.
+        BadTrace: A file is missing, damaged or not a trace, or its run decoded no tokens.
         BadInput: The economic assumptions are invalid. Subclasses of BadInput are raised as well.
     """
     first_run, second_run = (_Run(path, economics, price) for path in (first, second))
@@ -72,8 +72,7 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
     """Return the paths of the two traces to compare.
 
     Raises:
-        BadInput: There are not exactly two names, or one of them does not have the suffix of a
-            trace.
+        BadInput: There are not exactly two names, or one of them does not end in a trace suffix.
     """
     if len(names) != 2:
         message = f"{plural(len(names), 'name')}: give one model, or two traces"
@@ -100,7 +99,7 @@ def is_trace(name: str) -> bool:
 class _Run:
     """Results of a traced run that ``wse compare A.h5 B.h5`` shows.
 
-    The trace is read and closed when the object is created. If the run decoded no token, BadTrace
+    The trace is read and closed when the object is created. If the run decoded no tokens, BadTrace
     is raised.
     """
 
@@ -144,10 +143,10 @@ class _Run:
         )
 
     def _tokens_per_s(self) -> float:
-        """Return the throughput of the run: generated tokens of all users per second.
+        """Return the throughput of the run, in generated tokens of all users per second.
 
-        The time for prompts is included. If the report contains the time to first token, the time
-        to send the first token to the host is included as well.
+        The time spent on prompts is included. If the report contains the time to first token, the
+        time to send the first token to the host is included as well.
         """
         run, reported = self.run, self._report.get("prefill")
         seconds = sum(phase.cycles for phase in run.phases.values()) / run.wafer.clock_hz
@@ -156,15 +155,15 @@ class _Run:
         return run.generated_tokens / seconds if seconds else 0.0
 
     def prices(self) -> Iterator[str]:
-        """Yield a text with the price of a wafer, its range and source, if the price is known."""
+        """Yield text with the price of a wafer, its range and source, if the price is known."""
         if self._economics is not None:
             price, wafer = self._economics.usd_per_hour, self.run.wafer.name
             yield printable(f"{scale_note(price.low_value_high, wafer)}; {price.source}")
 
     def _prefill(self) -> Report:
-        """Return the results about prompts as columns of a comparison.
+        """Return the prompt results as columns of a comparison.
 
-        These are the token rate, and the fraction of the cycles that is spent between wafers.
+        These are the token rate and the fraction of cycles spent between wafers.
         """
         prefill = self.run.prefill
         if prefill is None:
@@ -205,18 +204,19 @@ class _Run:
 
 
 def _economics(wafer: str, stated_assumptions: Stated | None, price: Price | None) -> Economics | None:
-    """Return the economic assumptions for a type of wafer, such as its price and power.
+    """Return the economic assumptions for a wafer type, such as its price and power.
 
-    A wafer that is not bundled has no assumptions, because its power is unknown. The result is then
-    None, or an error if the user gave a price.
+    A wafer that is not bundled has no assumptions, because its power is unknown. In this case, the
+    result is None, or an error is raised if the user specified a price.
 
     Args:
         wafer: Name of the wafer.
-        stated_assumptions: Assumptions that the user stated, or None.
-        price: Price that the user stated, or None.
+        stated_assumptions: Assumptions specified by the user, or None.
+        price: Price specified by the user, or None.
 
     Raises:
-        UnknownName: A price is given for a wafer that is not bundled, or another name is unknown.
+        UnknownName: A price is specified for a wafer that is not bundled, or another name is
+            unknown.
     """
     try:
         return load_economics(load_wafer(wafer), stated_assumptions, wafer_price(price, wafer))

@@ -17,12 +17,12 @@ BEST, CYCLES_BY = "best", "cycles_by"
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRow(Result):
-    """Results of one combination of options (such as a mapping on some wafers) in a comparison.
+    """Results for one combination of options (such as a mapping on some wafers) in a comparison.
 
-    For a combination that is impossible, only ``mapping``, ``wafers`` and ``reason`` are set.
+    For an impossible combination, only ``mapping``, ``wafers`` and ``reason`` are set.
 
     - ``tokens_per_s_per_user`` is the rate of a user whose batch is alone on the machine.
-    - ``tokens_per_s`` is the rate of all batches that are in flight. Joules and dollars per token
+    - ``tokens_per_s`` is the combined rate of all batches in flight. Joules and dollars per token
       apply to this rate.
     - Traffic per token is the traffic of one token of each user of a batch.
     """
@@ -98,15 +98,15 @@ class ComparisonRow(Result):
 
     @property
     def layout(self) -> str:
-        """Requested mapping as text, with the objective of its layout.
+        """Requested mapping as text, including its layout objective.
 
-        The objective is left out if it is the latency of one user.
+        The objective is omitted if it is the latency of one user.
         """
         return f"{self.mapping}{self.purpose}"
 
     @property
     def purpose(self) -> str:
-        """Objective of the layout as text; "" for the latency of one user."""
+        """Layout objective as text, or "" for the latency of one user."""
         return purpose_text(self.objective) if self.for_users is None else f", fastest for {self.for_users:,} users"
 
     @property
@@ -116,7 +116,7 @@ class ComparisonRow(Result):
 
     @property
     def link(self) -> tuple[float | None, float | None]:
-        """Bandwidth and latency of the links between wafers; both None for a single wafer."""
+        """Bandwidth and latency of the links between wafers. Both are None for a single wafer."""
         return self.link_bytes_per_s, self.link_latency_s
 
 

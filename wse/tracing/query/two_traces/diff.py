@@ -29,7 +29,7 @@ NOT_SET: Final = object()
 class Setting(Result):
     """Setting that differs between two runs, with its value in each run.
 
-    The value is ``NOT_SET`` for a run without the setting, because None is an ordinary value.
+    The value is ``NOT_SET`` for a run that lacks the setting, because None is an ordinary value.
     """
 
     name: Annotated[str, Doc("name of the setting")]
@@ -39,7 +39,7 @@ class Setting(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return the setting as plain values, with the keys ``name``, ``first`` and ``second``.
 
-        The key of a run without the setting is left out.
+        The key for a run without the setting is omitted.
         """
         sides = {"first": self.first, "second": self.second}
         return {"name": self.name, **{side: plain(value) for side, value in sides.items() if value is not NOT_SET}}
@@ -47,7 +47,7 @@ class Setting(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UnsharedOps(Result):
-    """Names of the ops that only one of two runs has, for example because rewrites differ."""
+    """Names of the ops that occur in only one of two runs, for example because rewrites differ."""
 
     first: Annotated[tuple[str, ...], Doc("ops that only the first run has")]
     second: Annotated[tuple[str, ...], Doc("ops that only the second run has")]
@@ -57,7 +57,7 @@ class UnsharedOps(Result):
 class DiffView(View):
     """View of the differences between two traces: settings, cycles, SRAM and ops.
 
-    The table of the view has a row for each change and for each setting that differs.
+    The view's table has a row for each change and each differing setting.
     """
 
     traces: Annotated[tuple[str, str], Doc("the two traces")]
@@ -68,7 +68,7 @@ class DiffView(View):
     only: Annotated[UnsharedOps, Doc("ops that exist in only one of the runs")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each change and for each differing setting, for output as CSV.
+        """Return a row for each change and each differing setting, for output as CSV.
 
         The column ``phase`` is "" for changes of SRAM and for settings.
         """
@@ -114,9 +114,9 @@ def read_diff(first: Trace, second: Trace, *, each_layer: bool = False) -> DiffV
 
 
 def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
-    """Return the settings of a run: sizes, options, versions, and numbers of passes.
+    """Return the settings of a run: sizes, options, versions, and pass counts.
 
-    The key is the displayed name of the setting, such as ``prompt tokens``.
+    The keys are the display names of the settings, such as ``prompt tokens``.
     """
     settings: dict[str, object] = {
         "model": run.model.name,
@@ -142,8 +142,8 @@ def _differences(first: Mapping[str, object], second: Mapping[str, object]) -> l
     """Return the settings whose values differ between two runs.
 
     Args:
-        first: Settings of the first run by name.
-        second: Settings of the second run by name.
+        first: Settings of the first run, keyed by name.
+        second: Settings of the second run, keyed by name.
     """
     settings = [
         Setting(name=name, first=first.get(name, NOT_SET), second=second.get(name, NOT_SET))

@@ -11,17 +11,17 @@ Cause = TypeVar("Cause", bound=str)
 
 
 class StreamLimits(NamedTuple):
-    """Limits on the number of streams that are in flight at the same time.
+    """Limits on the number of streams that are in flight concurrently.
 
-    A stream is a batch of users (or one user) whose tokens go through the stages together.
+    A stream is a batch of users (or one user) whose tokens pass through the stages together.
 
     Attributes:
         limited_by: ``KV cache``, or the server (such as a stage or a link) that is always busy.
-        users_per_stream: Users whose tokens go through the stages as one batch.
-        streams_to_saturate: Number of streams from which on the busiest server is always busy.
-        kv_limited_streams: Number of streams whose KV caches fit.
-        context_tokens: Tokens that fit in the KV cache of a user.
-        busiest_server: Server that works longest on a token.
+        users_per_stream: Number of users whose tokens pass through the stages as one batch.
+        streams_to_saturate: Minimum number of streams that keep the busiest server always busy.
+        kv_limited_streams: Maximum number of streams whose KV caches fit.
+        context_tokens: Number of tokens that fit in a user's KV cache.
+        busiest_server: Server that spends the most time on a token.
     """
 
     limited_by: str
@@ -36,9 +36,9 @@ class Limits(NamedTuple):
     """What limits the speed of one user and the number of users.
 
     Attributes:
-        limited_by: Cause with the most cycles of a token.
-        users_limited_by: Resource that limits the number of users, or None if it is unknown.
-        limit: Sentence that states both.
+        limited_by: Cause with the most cycles per token.
+        users_limited_by: Resource that limits the number of users, or None if unknown.
+        limit: Sentence that states both limits.
     """
 
     limited_by: str
@@ -56,16 +56,16 @@ def limits_of(
     arithmetic_cycles: float = 0.0,
     streams: StreamLimits | None = None,
 ) -> Limits:
-    """Return what limits the speed for one user, and the number of users.
+    """Return what limits the speed for one user and the number of users.
 
     Args:
-        cycles_by: Cycles that each cause takes in a token.
-        longest_line: Length in PEs of the longest side of any stage.
-        layers: Total number of layers of all stages.
-        crossing_bytes: Bytes per token between wafers.
+        cycles_by: Cycles per token due to each cause.
+        longest_line: Length of the longest side of any stage, in PEs.
+        layers: Total number of layers in all stages.
+        crossing_bytes: Number of bytes sent between wafers per token.
         link: Bandwidth in bytes/s and latency in seconds of the links between wafers, if known.
-        arithmetic_cycles: Minimum number of cycles for the arithmetic of a token; 0 if unknown.
-        streams: Limits on the number of streams, or None if they are unknown.
+        arithmetic_cycles: Minimum number of cycles for the arithmetic of a token, or 0 if unknown.
+        streams: Limits on the number of streams, or None if unknown.
     """
     cause = max(cycles_by, key=lambda name: cycles_by[name])
     match cause:
@@ -94,7 +94,7 @@ def limits_of(
 
 
 def _users(streams: StreamLimits) -> str:
-    """Return a clause that states how many users there can be, and what limits their number."""
+    """Return a clause that states how many users can be served and what limits this number."""
     fitting_users, saturating_users = (
         count * streams.users_per_stream for count in (streams.kv_limited_streams, streams.streams_to_saturate)
     )
