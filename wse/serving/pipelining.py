@@ -139,20 +139,20 @@ def _server_bounds(routes: Sequence[PassRoute]) -> Iterator[float]:
     The server cannot start before a route has reached it. After the server's last visit, the rest
     of that visit's route follows.
     """
-    before: dict[int, float] = {}
-    after: dict[int, float] = {}
+    head_cycles: dict[int, float] = {}
+    tail_cycles: dict[int, float] = {}
     for route in set(routes):
-        total, elapsed = alone_cycles(route), 0.0
-        first: dict[int, float] = {}
-        last: dict[int, float] = {}
+        total_cycles, elapsed_cycles = alone_cycles(route), 0.0
+        head_of_server: dict[int, float] = {}
+        tail_of_server: dict[int, float] = {}
         for visit in route:
-            first.setdefault(visit.server, elapsed)
-            last[visit.server] = total - elapsed - visit.busy_cycles
-            elapsed += visit.busy_cycles + visit.latency_cycles
-        for shortest, paths in ((before, first), (after, last)):
-            shortest |= {server: min(cycles, shortest.get(server, cycles)) for server, cycles in paths.items()}
+            head_of_server.setdefault(visit.server, elapsed_cycles)
+            tail_of_server[visit.server] = total_cycles - elapsed_cycles - visit.busy_cycles
+            elapsed_cycles += visit.busy_cycles + visit.latency_cycles
+        for shortest_paths, paths in ((head_cycles, head_of_server), (tail_cycles, tail_of_server)):
+            shortest_paths |= {s: min(cycles, shortest_paths.get(s, cycles)) for s, cycles in paths.items()}
     for server, work in busy_cycles(routes).items():
-        yield before[server] + work + after[server]
+        yield head_cycles[server] + work + tail_cycles[server]
 
 
 def _in_line(routes: Sequence[PassRoute]) -> bool:
