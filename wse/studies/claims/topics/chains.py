@@ -26,9 +26,9 @@ is lost."""
 
 
 def longer_pipeline(lab: Laboratory) -> Finding:
-    """Decide whether one user's speed falls in proportion to the number of wafers (claim 2).
+    """Decide whether one user's speed decreases in proportion to the wafer count (claim 2).
 
-    The speed is computed on 1 to 8 wafers, for three latencies of the links between wafers.
+    The speed is computed on 1 to 8 wafers for three inter-wafer link latencies.
     """
     lines, exponents = {}, {}
     for hop in HOPS_US:
@@ -88,10 +88,10 @@ def longer_pipeline(lab: Laboratory) -> Finding:
 
 
 def latency_not_throughput(lab: Laboratory) -> Finding:
-    """Decide whether more wafers in a chain cost latency but no throughput (claim 3).
+    """Decide whether adding wafers to a chain costs latency but not throughput (claim 3).
 
-    Each wafer is one pipeline stage. The tokens/s per wafer are computed with one stream (one batch
-    of users in the pipeline), and with as many streams as keep the slowest wafer busy.
+    Each wafer is one pipeline stage. Tokens/s per wafer are computed with one stream (one batch of
+    users in the pipeline), and with enough streams to keep the slowest wafer busy.
     """
     numbers, lines = {}, {}
     single_stream_rates, saturated_rates = [], []
@@ -125,11 +125,11 @@ def latency_not_throughput(lab: Laboratory) -> Finding:
 
 
 def bubbles(lab: Laboratory) -> Finding:
-    """Decide whether pipeline stages are mostly idle unless many requests fill them (claim 12).
+    """Decide whether pipeline stages are mostly idle unless there are many requests (claim 12).
 
-    The idle time is simulated for the number of streams (batches in the pipeline) whose KV caches
-    fit. It is compared with the closed form (S - 1)/(M + S - 1): the fraction of time for which S
-    equal stages are idle when M streams enter an empty pipeline and run until it is empty again.
+    The idle time is simulated with the number of streams (batches in the pipeline) whose KV caches
+    fit. It is compared with the closed form (S - 1)/(M + S - 1), the fraction of time that S equal
+    stages are idle when M streams enter an empty pipeline and run until it is empty again.
     """
     result = lab.estimate(SERVED)
     assert result.schedule is not None

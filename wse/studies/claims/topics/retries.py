@@ -15,16 +15,16 @@ import math
 
 
 def break_even_accuracy(accuracy: float, speed_ratio: float, steps_between_checks: int = 1) -> float:
-    """Return the accuracy with which a faster model needs the same time for a task as a slower one.
+    """Return the accuracy at which a faster model takes as long for a task as a slower one.
 
-    Both models repeat n steps until all of them are right, which takes 1/p^n attempts on average.
+    Both models repeat n steps until all n are right, which takes 1/p^n attempts on average.
     The times are equal if p'^n v = p^n, so the result is p' = p v^(-1/n).
 
     Args:
         accuracy: Probability p that the slower model gets a step right.
         speed_ratio: Speed v of the faster model divided by that of the slower one.
-        steps_between_checks: Number n of steps that are checked together, and repeated together if
-            one of them is wrong.
+        steps_between_checks: Number n of steps that are checked as a group, and all repeated if any
+            of them is wrong.
 
     >>> break_even_accuracy(0.9, 3.0)
     0.3

@@ -24,14 +24,14 @@ TRILLION: Final = "kimi-k2.6"
 
 
 def many_small_chips(_: Laboratory) -> Finding:
-    """Decide whether many small SRAM chips can serve a model of a trillion parameters (claim 7).
+    """Decide whether many small SRAM chips can serve a trillion-parameter model (claim 7).
 
-    The speed of the model is extrapolated from the measured time per layer of a smaller model on
-    576 chips. Each op of a layer is split over several chips, and their synchronisation is assumed
-    to dominate the time, so a layer of any size needs the same time. The number of chips is the
-    number of parameters divided by the parameters that one chip stores.
+    The model's speed is extrapolated from the measured time per layer of a smaller model on 576
+    chips. Each op of a layer is split over several chips. Their synchronisation is assumed to
+    dominate, so a layer takes the same time regardless of its size. The number of chips is the
+    model's parameter count divided by the number of parameters that fit on one chip.
 
-    For comparison, the much higher speed that the bandwidth of SRAM would allow is computed too.
+    For comparison, the much higher speed that the SRAM bandwidth would allow is also computed.
     """
     spec = read_config(CONFIGURATIONS[TRILLION])
     parameters = parameter_count(spec)
