@@ -32,7 +32,7 @@ def write_page(findings: Decided, path: Path) -> None:
 
 
 def _page(findings: Decided, plots: dict[int, Path]) -> str:
-    """Return the Markdown text of the page: a table of all claims, then a section for each claim."""
+    """Return the Markdown text of the page: a table of all claims, then one section per claim."""
     claims = findings.result.claims
     lines = [
         "# Claims about fast inference",

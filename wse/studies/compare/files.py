@@ -34,15 +34,15 @@ def check_files(compared_files: Iterable[str], **files: str | None) -> dict[str,
 
     Args:
         compared_files: Input files of the comparison, which must not be overwritten.
-        files: Requested path for each kind of file (``csv``, ``png`` or ``html``); None for no such
-            file.
+        files: Requested path for each kind of file (``csv``, ``png`` or ``html``); None if this
+            kind is not requested.
 
     Returns:
         The path of each requested file, keyed by its kind.
 
     Raises:
-        BadInput: A path is empty, a folder, or an input file. Or its folder is missing, or the name
-            of a PNG or HTML file has another suffix.
+        BadInput: A path is empty, a folder, or an input file; its folder is missing; or the name of
+            a PNG or HTML file has the wrong suffix.
     """
     inputs = [Path(name) for name in compared_files]
     requested_paths = {kind: text for kind, text in files.items() if text is not None}
@@ -62,7 +62,7 @@ def write_files(result: Compared, files: dict[str, Path]) -> None:
 
 
 def _content(result: Compared, kind: str) -> bytes:
-    """Return the content of an output file: ``csv``, ``png`` or ``html``.
+    """Return the content of an output file of the given kind: ``csv``, ``png`` or ``html``.
 
     A `PlanResult` can only be written as CSV.
     """

@@ -18,7 +18,7 @@ TIER_SEPARATOR: Final = ", "
 
 @dataclass(frozen=True, kw_only=True)
 class CurveRow(Result):
-    """Speed, cost and energy of one machine that serves a certain number of concurrent users."""
+    """Speed, cost and energy of one machine with a certain number of concurrent users."""
 
     machine: Annotated[str, Doc("description of the machine")]
     kind: Annotated[str, Doc("`wafer` or `gpu`")]
