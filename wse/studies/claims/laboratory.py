@@ -163,9 +163,9 @@ class Laboratory:
         """Return the speed and cost per token on saturated wafers.
 
         Wafers are saturated when more users would not raise the throughput or would not fit. The
-        layout with the highest throughput is used. The function tries the smallest number of
-        wafers on which the model fits and twice that number, and returns the result with the
-        cheaper tokens.
+        layout with the highest throughput is used. The function tries the smallest number of wafers
+        on which the model fits and twice that number, and returns the result with the cheaper
+        tokens.
 
         Args:
             model: Name of a bundled model.

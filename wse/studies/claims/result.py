@@ -42,8 +42,7 @@ class ClaimsResult(Result):
         """Return one table of all claims, or two tables (verdict and numbers) for each claim.
 
         Several claims are listed in one table, while a single claim has two tables. With
-        ``detail``,
-        every claim has two tables.
+        ``detail``, every claim has two tables.
         """
         if len(self.claims) > 1 and not detail:
             return (_overview(self.claims),)

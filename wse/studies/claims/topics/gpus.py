@@ -79,8 +79,7 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
     """Decide whether drafts or newer GPUs could explain a fast mode's speed (claim 9).
 
     The speed-ups from drafts (speculative decoding) and from a newer GPU generation are computed
-    for
-    a small and a large batch.
+    for a small and a large batch.
     """
     numbers, gains = {}, {}
     for batch in (SMALL, LARGE):
@@ -153,8 +152,7 @@ def _cost_ratios(wafers: Serving, gpus: Serving) -> tuple[float, float, float]:
 
     Returns:
         The ratio at the central prices, at the lowest wafer price with the highest GPU price, and
-        at
-        the highest wafer price with the lowest GPU price.
+        at the highest wafer price with the lowest GPU price.
     """
     (wafers_low, wafers_high), (gpus_low, gpus_high) = (run.usd_per_million_tokens_ends for run in (wafers, gpus))
     central = wafers.usd_per_million_tokens / gpus.usd_per_million_tokens

@@ -38,8 +38,7 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
     """Decide whether a fast model must be small to fit in a wafer's 44 GB of SRAM (claim 1).
 
     Two things are computed: the number of parameters that fit on one wafer, and the speed of a
-    model
-    that needs several wafers.
+    model that needs several wafers.
     """
     numbers, sizes = {}, {}
     for dtype, claimed in PRECISIONS.items():

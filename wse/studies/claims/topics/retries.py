@@ -17,8 +17,8 @@ import math
 def break_even_accuracy(accuracy: float, speed_ratio: float, steps_between_checks: int = 1) -> float:
     """Return the accuracy at which a faster model takes as long for a task as a slower one.
 
-    Both models repeat n steps until all n are right, which takes 1/p^n attempts on average.
-    The times are equal if p'^n v = p^n, so the result is p' = p v^(-1/n).
+    Both models repeat n steps until all n are right, which takes 1/p^n attempts on average. The
+    times are equal if p'^n v = p^n, so the result is p' = p v^(-1/n).
 
     Args:
         accuracy: Probability p that the slower model gets a step right.

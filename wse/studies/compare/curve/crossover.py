@@ -67,8 +67,8 @@ def cheaper_speeds(
     Args:
         machines: Machines of the first group.
         other_machines: Machines of the second group.
-        ends: Which price of a machine to use (low end, central value or high end of its range)
-            for the first group and for the second group.
+        ends: Which price of a machine to use (low end, central value or high end of its range) for
+            the first group and for the second group.
 
     Returns:
         Intervals of tokens/s per user, slowest first. The last interval may be unbounded.

@@ -55,8 +55,7 @@ def _chart(result: CurveResult, key: str, label: str) -> dict[str, Any]:
 
     Returns:
         A dict with ``title``, ``across`` (label of the horizontal axis), ``lines`` (one per
-        machine)
-        and ``public`` (published points).
+        machine) and ``public`` (published points).
     """
     machines = dict.fromkeys(row.machine for row in result.rows)
     lines = [_line(result.rows, machine, key) for machine in machines]

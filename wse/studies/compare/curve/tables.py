@@ -36,8 +36,8 @@ def _column(key: str, title: str, **settings: Any) -> Column:
     Args:
         key: Name of the field.
         title: Heading of the column.
-        settings: Other arguments of `Column`. If ``doc`` is missing, the column is explained by
-            the documentation of the field.
+        settings: Other arguments of `Column`. If ``doc`` is missing, the column is explained by the
+            documentation of the field.
     """
     return Column(**{"key": key, "title": title, "doc": docs_of(CurveRow)[key].text, **settings})
 

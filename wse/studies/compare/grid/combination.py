@@ -125,8 +125,7 @@ def _layouts_by_users(request: CompareRequest, prepared_estimate: PreparedEstima
 
     Usually this is only the best layout for the objective. A comparison with GPUs varies the number
     of users. If its objective is throughput, the fastest layouts for 2, 4, 8 ... users are
-    therefore
-    added.
+    therefore added.
 
     Returns:
         The layouts, keyed by the number of users for which they are fastest. The best layout for

@@ -106,8 +106,7 @@ def _rank(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[
     """Return a sentence about the mappings that are best by some metric, such as speed.
 
     The sentence states on which machines (wafer count and link) each mapping is the best, and by
-    what
-    factors it beats the other mappings.
+    what factors it beats the other mappings.
 
     Args:
         praise: Start of the sentence, such as "One user is fastest".
@@ -178,8 +177,7 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: 
        smallest number of wafers on which the model fits.
     2. Compute upper bounds on the speed with streamed weights, for each streaming rate and several
        batch sizes, on one wafer and on the best wafer count from step 1. Also compute the batch
-       size
-       at which streaming gives the same total tokens/s as SRAM.
+       size at which streaming gives the same total tokens/s as SRAM.
     3. Derive the verdict.
     """
     # 1. Weights in SRAM.
@@ -238,8 +236,7 @@ def _break_even(best_for_all: ComparisonRow, rates: Sequence[StreamedRate]) -> s
     """Return a sentence with the batch sizes at which streaming gives the same tokens/s as SRAM.
 
     If the wafer counts differ, it also states the batch size for the same tokens/s per wafer. It
-    ends
-    with the number of users whose KV caches would fill all SRAM.
+    ends with the number of users whose KV caches would fill all SRAM.
 
     Args:
         best_for_all: Row with the highest throughput when weights stay in SRAM.
@@ -268,8 +265,7 @@ def _rates(request: CompareRequest, host_bytes_per_s: float) -> tuple[float, ...
     """Return the rates at which weights are streamed to each wafer, in bytes/s.
 
     The rates come from ``--link-bandwidth``. The default is ``host_bytes_per_s``, the rate at which
-    a
-    wafer receives data from its host.
+    a wafer receives data from its host.
     """
     return (host_bytes_per_s,) if request.link_gb_per_s is None else tuple(rate * 1e9 for rate in request.link_gb_per_s)
 

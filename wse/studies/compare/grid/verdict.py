@@ -34,8 +34,7 @@ def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
 
     The first sentence states where one user is fastest and where tokens are cheapest. The second
     states how additional wafers affect one user, or what limits the user if only one wafer count
-    was
-    compared.
+    was compared.
 
     Args:
         rows: Rows of the comparison. At least one must be possible. Only rows with the wafers' own
@@ -125,8 +124,7 @@ def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[Compariso
     """Return a sentence on how additional wafers change one user's speed.
 
     It states the change from the smallest to the second smallest wafer count, with its cause, and
-    the
-    change from the smallest to the largest wafer count.
+    the change from the smallest to the largest wafer count.
 
     Args:
         fastest_rows: Row with the fastest single user for each wafer count, ascending.
