@@ -32,14 +32,14 @@ WIDE: Final = 20
 
 
 def as_png(result: CompareResult | TracesResult) -> bytes:
-    """Return the plot of a comparison of wafers, or of two recorded runs, as a PNG image."""
+    """Plot a comparison of wafers or of two recorded runs as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(runs_figure(result) if isinstance(result, TracesResult) else figure_of(result))
 
 
 def figure_of(result: CompareResult) -> Figure:
-    """Return a figure of speed per user, throughput and cost over the number of wafers."""
+    """Plot speed per user, throughput and cost over the number of wafers."""
     from wse.reports.figure import NotebookFigure
 
     rows = result.possible
@@ -63,7 +63,7 @@ def figure_of(result: CompareResult) -> Figure:
 
 
 def runs_figure(result: TracesResult) -> Figure:
-    """Return a figure with the cycles of two runs side by side.
+    """Plot the cycles of two runs side by side.
 
     Each phase (such as prefill or decode) has a row of panels: cycles by cause, and cycles by op.
     """
@@ -83,7 +83,7 @@ def runs_figure(result: TracesResult) -> Figure:
 
 
 def _lines(axes: Any, key: str, rows: Sequence[ComparisonRow], links: Sequence[str], colour: str) -> None:
-    """Draw a field of the rows of one mapping, with one line for each link between wafers.
+    """Draw one field of a mapping's rows, with one line per inter-wafer link.
 
     A row with a single wafer has no link, so it is part of every line.
 
@@ -111,15 +111,15 @@ def _line(axes: Any, key: str, rows: Sequence[ComparisonRow], colour: str, mark:
 
 
 def _scale(axes: Any, label: str, wafers: Sequence[int]) -> None:
-    """Set up axes on which lines over the number of wafers are drawn.
+    """Set up the axes of a plot over the number of wafers.
 
-    The horizontal axis is logarithmic. The vertical axis is logarithmic too if the largest value is
-    more than `WIDE` times the smallest. Otherwise it starts at 0.
+    The horizontal axis is logarithmic. The vertical axis is also logarithmic if the largest value
+    is more than `WIDE` times the smallest. Otherwise it starts at 0.
 
     Args:
         axes: Axes that already contain the lines.
         label: Title.
-        wafers: Numbers of wafers, which become the ticks of the horizontal axis.
+        wafers: Wafer counts, which become the ticks of the horizontal axis.
     """
     axes.set(xscale="log", xlabel="wafers", title=label)
     axes.title.set_fontsize(9)
@@ -139,7 +139,7 @@ def _scale(axes: Any, label: str, wafers: Sequence[int]) -> None:
 def _legend(mappings: Sequence[str], links: Sequence[str]) -> list[Any]:
     """Return the matplotlib handles of the legend.
 
-    There is a colour for each mapping, and a marker for each link between wafers.
+    Each mapping has its own colour, and each inter-wafer link has its own marker.
     """
     from matplotlib.lines import Line2D
 
@@ -155,7 +155,7 @@ def _legend(mappings: Sequence[str], links: Sequence[str]) -> list[Any]:
 
 
 def _shortened_title(text: str) -> str:
-    """Return a title, cut to `LONGEST_TITLE` characters if it is longer."""
+    """Truncate a title to at most `LONGEST_TITLE` characters."""
     return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + "…"
 
 
@@ -164,7 +164,7 @@ def _bars(axes: Any, changes: Sequence[Change]) -> None:
 
     Args:
         axes: Axes to draw on.
-        changes: Changes between the runs, in the order from top to bottom.
+        changes: Changes between the runs, from top to bottom.
     """
     for number, (key, label) in enumerate((("first", "first run"), ("second", "second run"))):
         places = [place + 0.4 * number for place in range(len(changes))]

@@ -17,6 +17,6 @@ NOT_OF_PLACEMENT: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileRequest:
-    """Options of ``wse compile``: those options of ``wse estimate`` that affect the placement."""
+    """Options of ``wse compile``, which are the ``wse estimate`` options that affect placement."""
 
     base: Annotated[EstimateRequest, OptionsOf(without=NOT_OF_PLACEMENT)] = field(default_factory=EstimateRequest)
