@@ -18,9 +18,10 @@ from wse.studies.results.operating_points import DEFINITIONS
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRow(Result):
-    """Wafers or GPUs with the number of replicas and users that best meets the requested limits.
+    """A machine with the replica and user counts that best meet the requested limits.
 
-    A replica is one of several equal machines that share the users.
+    A machine consists of wafers or GPUs. A replica is one of several identical machines that share
+    the users.
     """
 
     kind: Annotated[str, Doc("`wafer` or `gpu`")]

@@ -35,11 +35,11 @@ TERMS: Final = {
 
 
 def gpu_answer_tables(result: GpuEstimateResult, *, detail: bool) -> list[Table]:
-    """Return the first tables of an estimate: its headline and conclusions, and its main numbers.
+    """Return the first tables of an estimate: headline, conclusions and main numbers.
 
     Args:
         result: The estimate.
-        detail: Whether to add the grade of each number, which says how well it is known.
+        detail: Whether to add a grade for the reliability of each number.
     """
     system, replicas = result.system, result.serving.replicas
     gpus = f"{system.gpus:,} {printable(result.gpu.name)} ({printable(system.software)})"
