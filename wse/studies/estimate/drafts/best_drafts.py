@@ -81,7 +81,7 @@ class UsersOfDrafts:
         """Find the number of sequential draft tokens with the highest speed-up.
 
         Args:
-            curve: Mean number of tokens that a verification pass yields, per number of draft tokens.
+            curve: Mean tokens that a verification pass yields, for each number of draft tokens.
 
         Returns:
             The number of draft tokens and the speed-up; (0, 1.0) if drafts never increase speed.
@@ -102,8 +102,8 @@ def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
     """Return a function that chooses drafts with ``draft_tokens`` sequential tokens.
 
     Args:
-        curve: Mean number of tokens that a verification pass yields, per number of draft tokens.
-        draft_tokens: Number of draft tokens, which are drafted sequentially.
+        curve: Mean tokens that a verification pass yields, for each number of draft tokens.
+        draft_tokens: Number of sequential draft tokens.
     """
     return partial(DraftMachine.row, curve=curve, draft_tokens=draft_tokens)
 

@@ -32,13 +32,13 @@ Search = Callable[[PreparedEstimate, Breadth], Compilation]
 def searches_for(prepared_estimate: PreparedEstimate, search: Search, goal: Goal) -> list[Compilation]:
     """Search for the fastest layouts for one user, and for layouts that serve many users at once.
 
-    The second search tries only layouts on all PEs of each wafer. It is left out if one user is
-    served at a time, or if no such layout fits.
+    The second search tries only layouts that use all PEs of each wafer. It is skipped if one user
+    is served at a time, or if no such layout fits.
 
     Args:
         prepared_estimate: The request.
         search: Function for the first search. Its error is raised if no layout fits.
-        goal: Users and objective for which layouts are searched.
+        goal: Users and objective to search layouts for.
 
     Raises:
         DoesNotFit: The model does not fit.
@@ -56,10 +56,10 @@ def searches_for(prepared_estimate: PreparedEstimate, search: Search, goal: Goal
 def with_trials(
     prepared_estimate: PreparedEstimate, compilation: Compilation, searches: Iterable[Compilation]
 ) -> Compilation:
-    """Return the result of a search, with the layouts that all searches of a request tried.
+    """Return a search result extended with the layouts that all searches of a request tried.
 
-    The chosen layout comes first among the fully compiled layouts. A layout that several searches
-    tried is listed once, with the numbers of the first of these searches.
+    The chosen layout comes first among the fully compiled layouts. A layout tried by several
+    searches is listed once, with the numbers from the first of these searches.
 
     Args:
         prepared_estimate: The request.

@@ -18,7 +18,7 @@ from wse.studies.estimate.timing.user_latency import UserLatencyResult, user_lat
 
 @dataclass(frozen=True, kw_only=True)
 class TtftParts(Result):
-    """Parts of the time from the moment a prompt leaves the host until the first token arrives."""
+    """Parts of the time from when a prompt leaves the host until the first token arrives."""
 
     handshake_in_s: Annotated[float, Doc("handshake of the prompt", "s")]
     prompt_in_s: Annotated[float, Doc("waiting for the bytes of a chunk of the prompt from the host", "s")]
@@ -29,7 +29,7 @@ class TtftParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TpotParts(Result):
-    """Parts of the time per output token: the host, links between wafers, and the mesh of PEs."""
+    """Parts of the time per output token: host, inter-wafer links, and mesh of PEs."""
 
     host_s: Annotated[float, Doc("waiting for the host", "s")]
     crossing_s: Annotated[float, Doc("waiting for streams between wafers", "s")]
@@ -109,5 +109,5 @@ def latency_result(
 
 
 def _seconds(totals: PhaseTotals, cause: str, wafer: WaferSpec) -> float:
-    """Return the seconds that a phase spends on one cause, such as ``crossing``."""
+    """Return how long a phase spends on one cause, such as ``crossing``, in seconds."""
     return float(totals.by_cause[CAUSES.index(cause)]) / wafer.clock_hz
