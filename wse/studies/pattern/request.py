@@ -43,7 +43,7 @@ def _counts(flag: str, text: str) -> tuple[int, ...]:
 class PatternRequest:
     """Options of ``wse pattern``, which compares communication patterns on lines of PEs.
 
-    A pattern is a way to move words along a line, such as a chain or a tree.
+    A pattern is a way of moving words along a line, such as a chain or a tree.
     """
 
     patterns: Annotated[
@@ -78,7 +78,7 @@ class PatternRequest:
     ] = False
 
     def cases(self) -> tuple[tuple[str | Callable[..., Any], ...], tuple[int, ...], tuple[int, ...]]:
-        """Return the patterns, the line lengths and the words per PE to compare.
+        """Return the patterns, line lengths and words per PE to compare.
 
         Defaults are filled in. All combinations of the three are compared.
 
