@@ -108,10 +108,11 @@ def checked_value(name: str, hint: Any, value: Any, form: str = "") -> Any:
 
     Args:
         name: Name of the argument, for the message.
-        hint: Type of the argument. value: Value that the caller passed. form: Text to append to the
-            error message, such as `` (ROWSxCOLS)``.
+        hint: Type of the argument.
+        value: Value that the caller passed.
+        form: Text to append to the error message, such as `` (ROWSxCOLS)``.
 
-        Raises:
+    Raises:
         BadInput: The value has the wrong type.
     """
     try:

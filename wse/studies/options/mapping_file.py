@@ -250,14 +250,15 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
     """Check that the regions of a mapping file fit the model and the wafers.
 
     Args:
-        options: Compiler options. Nothing is checked if they list no regions. spec: Model. wafer:
-            Wafer with the mesh that programs see. live: Whether this mesh is smaller because of
-            dead PEs, for messages.
+        options: Compiler options. Nothing is checked if they list no regions.
+        spec: Model.
+        wafer: Wafer with the mesh that programs see.
+        live: Whether this mesh is smaller because of dead PEs, for messages.
 
-        Raises:
-        BadInput: A region extends beyond the mesh, the number of wafers differs from the
-            requested number, the model cannot be divided in this way, a layer is missing, or
-            ``--region`` is also specified.
+    Raises:
+        BadInput: A region extends beyond the mesh, the number of wafers differs from the requested
+            number, the model cannot be divided in this way, a layer is missing, or ``--region`` is
+            also specified.
     """
     if not options.listed:
         return

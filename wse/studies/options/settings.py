@@ -94,9 +94,9 @@ def read_setting(text: str, option: str = "--set") -> Setting:
         text: Text of the setting.
         option: Name of the option that the setting belongs to, for messages.
 
-        Raises:
+    Raises:
         UnknownName: There is no such number. The message suggests the most similar name.
-    BadInput: The text is not a setting, or the number cannot have this value.
+        BadInput: The text is not a setting, or the number cannot have this value.
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not value:

@@ -46,10 +46,9 @@ def draft_plan(
     Returns:
         The best drafts. None if the request has no ``--draft`` option or decodes nothing.
 
-        Raises:
-            BadInput: The draft model cannot be used, or has a different vocabulary.
-            DoesNotFit: The draft does not fit in its place, or leaves no room for the users' KV
-                caches.
+    Raises:
+        BadInput: The draft model cannot be used, or has a different vocabulary.
+        DoesNotFit: The draft does not fit in its place, or leaves no room for the users' KV caches.
     """
     if prepared_estimate.acceptance is None or serving is None or plain is None or serving.tpot_s is None:
         return None
