@@ -1,4 +1,4 @@
-"""Lists of bundled GPUs and serving stacks, with the source of each number."""
+"""Lists of bundled GPUs and serving stacks, with a source for each number."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from wse.reports.result import Doc, Result
 from wse.studies.claims.laboratory import Laboratory
 
 Verdict = Literal["true", "false", "conditional", "undecided"]
-"""Verdict on a claim. ``conditional``: the claim is true under a condition that the answer
-names."""
+"""Verdict on a claim. ``conditional`` means that the claim is true under a condition stated in the
+answer."""
 
 Points = tuple[tuple[float, float], ...]
 

@@ -1,4 +1,4 @@
-"""Entry point of ``wse claims``: check the paths of output files, decide claims, write files."""
+"""Entry point of ``wse claims``: checks the output paths, decides the claims, writes the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computations that are shared by the claims. Each is executed only once."""
+"""Computations shared by the claims. Each one is executed only once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writer of docs/claims.md, the page with the finding of every claim, and of its plots."""
+"""Writer for docs/claims.md, the page with the findings on all claims, and for its plots."""
 
 from __future__ import annotations
 

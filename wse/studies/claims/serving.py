@@ -1,4 +1,4 @@
-"""Operating points in the form that claims compare: users, speeds, and the cost of tokens."""
+"""Operating points in the form that claims compare: users, speeds, and cost per token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output files of ``wse compare``: their paths are checked first, and they are written last."""
+"""Output files of ``wse compare``, whose paths are checked first and which are written last."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from wse.tracing.query.two_traces.compare import TracesResult
 from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
 Compared: TypeAlias = CompareResult | CurveResult | PlanResult | TracesResult
-"""Results of a comparison: of wafers, of wafers and GPUs, of ranked machines, or of two runs."""
+"""Result of comparing wafers, wafers and GPUs, ranked machines, or two runs."""
 
 
 _CHECKS: Final = {"png": picture_path, "html": page_path}
-"""Functions that check the path of an output file, for kinds of files with special checks."""
+"""Functions that check the path of an output file, for file kinds with special checks."""
 
 
 def check_files(compared_files: Iterable[str], **files: str | None) -> dict[str, Path]:

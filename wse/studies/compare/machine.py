@@ -1,4 +1,4 @@
-"""Machine: some wafers or GPUs that serve a model together, with their description in tables."""
+"""Machine: a group of wafers or GPUs that serves a model, with its description for tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots of a comparison: speeds and costs over wafers, or cycles of two runs by cause and op."""
+"""Plots of a comparison: speed and cost over wafer count, or cycles of two runs by cause and op."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PANELS: Final = (
     ("tokens_per_s", "tokens/s of all users"),
     ("usd_per_million_tokens", "USD for a million tokens of all users"),
 )
-"""Fields of rows that are drawn, with their titles."""
+"""Row fields to plot, with their titles."""
 BARS: Final = ("cause", "op")
-"""Kinds of changes between two runs that are drawn."""
+"""Kinds of changes between two runs to plot."""
 LONGEST_TITLE: Final = 110
 LONGEST_NAME: Final = 30
 WIDE: Final = 20
-"""Ratio of largest to smallest value from which on an axis is logarithmic."""
+"""Ratio of the largest to the smallest value above which an axis is logarithmic."""
 
 
 def as_png(result: CompareResult | TracesResult) -> bytes:
@@ -105,7 +105,7 @@ def _lines(axes: Any, key: str, rows: Sequence[ComparisonRow], links: Sequence[s
 
 
 def _line(axes: Any, key: str, rows: Sequence[ComparisonRow], colour: str, mark: str) -> None:
-    """Draw one line over numbers of wafers."""
+    """Draw one line over the number of wafers."""
     wafer_counts, values = [row.wafers for row in rows], [getattr(row, key) for row in rows]
     axes.plot(wafer_counts, values, color=colour, marker=mark, markersize=5, linewidth=0.9, alpha=0.8)
 

@@ -26,7 +26,7 @@ KEY: Final = {
     "TTFT": "of a single user",
     "crossing": "of a token's time",
 }
-"""Short explanations of the columns of the best rows."""
+"""Short explanations of the columns in the table of best rows."""
 
 
 def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = False) -> None:

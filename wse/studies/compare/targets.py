@@ -1,4 +1,4 @@
-"""Targets: limits of latency, lengths of requests, and the rows of a comparison to show."""
+"""Targets: latency limits, request lengths, and the rows of a comparison to show."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Targets:
 
 
 NO_TARGETS: Final = Targets()
-"""The targets of a comparison that requests none."""
+"""The targets of a comparison without any requested targets."""
 
 
 def check_targets(targets: Targets, prompt_len: int | None, new_tokens: int | None) -> None:

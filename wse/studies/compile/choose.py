@@ -1,4 +1,4 @@
-"""Compilation of a checked request: the fastest Program, or advice if the model does not fit."""
+"""Compilation of a checked request: the fastest Program, or remedies if the model does not fit."""
 
 from __future__ import annotations
 

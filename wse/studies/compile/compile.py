@@ -1,4 +1,4 @@
-"""The study behind ``wse compile``: where stages, buffers and colours are. Nothing is executed."""
+"""The study behind ``wse compile``: locates stages, buffers and colours. Nothing is executed."""
 
 from __future__ import annotations
 

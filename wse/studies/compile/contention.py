@@ -1,4 +1,4 @@
-"""Contention of communication patterns: cycles in which words wait for words of other messages."""
+"""Contention in communication patterns: cycles that words wait for words of other messages."""
 
 from __future__ import annotations
 

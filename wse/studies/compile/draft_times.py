@@ -1,13 +1,13 @@
-"""Times of drafting that are not part of any Program.
+"""Drafting times that are not part of any Program.
 
-These are the exchange of token ids between draft and model, the look-up in the text, and a draft
-model on the host. Nothing is published about drafts on wafers, so all assumptions have grade I
-(inferred):
+They cover the exchange of token ids between draft and model, the look-up in the text, and a draft
+model on the host. Nothing has been published about drafts on wafers, so all assumptions have grade
+I (inferred):
 
-- Ids are sent between the corners of two regions that lie next to each other: over all columns of
-  both and the rows of the taller one. They reach the PEs along the first row and down the columns.
+- Ids are sent between the corners of two adjacent regions: over all columns of both regions and the
+  rows of the taller one. They reach the PEs along the first row and down the columns.
 - Each link between the wafers of the two regions adds one crossing.
-- On the host, a token of a draft model takes the time to read its weights from memory once.
+- On the host, a draft token takes as long as reading the draft model's weights from memory once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The reduces of a decoded token, compared with the published lower bound and the cheapest pattern.
 
 A step is included if all its lines combine words in the same way. The lines may be divided into
-segments that work at the same time; the longest segment then represents all. Cycles are those of
-the pattern alone on live PEs, without the launch of the step, which is the same for every pattern.
+segments that work concurrently; the longest segment then represents all of them. Cycles cover only
+the pattern on live PEs, without the launch of the step, which is the same for every pattern.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 MAX_PES: Final = 1000
 """Longest line whose bound is computed, and total length of the lines searched for a cheaper pattern.
 
-Both limits keep the computation to about a second. A search needs up to 1.5 ms per PE, and the time
-of a bound grows with the cube of the length.
+These limits keep the computation time to about a second. A search takes up to 1.5 ms per PE, and
+the time to compute a bound grows with the cube of the line length.
 """
 
 MAX_ROWS: Final = 6
-"""Maximum number of reduces that are printed."""
+"""Maximum number of reduces to print."""
 
 
 class CombinedSegment(NamedTuple):

@@ -1,4 +1,4 @@
-"""CompileResult: where stages, buffers and colours of a Program are, and tables that show them."""
+"""CompileResult: the locations of a Program's stages, buffers and colours, and their tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wse.studies.results.sram import BytesByUse, SramResult, fullest_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
 
 MAX_STAGES: Final = 16
-"""Maximum number of stages that are printed."""
+"""Maximum number of stages to print."""
 
 
 @dataclass(frozen=True, kw_only=True)

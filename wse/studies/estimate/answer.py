@@ -1,4 +1,4 @@
-"""The answer of ``wse estimate`` on wafers: headline, sentences and rows of numbers."""
+"""The answer of ``wse estimate`` on wafers: headline, sentences and number rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
 
 
 def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
-    """Yield the rows of numbers of the answer."""
+    """Yield the answer's rows of numbers."""
     serving, latency, decode = result.serving, result.latency, result.decode
     if serving is not None:
         cycles = "" if decode is None else f"{count(decode.cycles_per_token)} cycles per token alone on the machine"

@@ -1,4 +1,4 @@
-"""``cuts`` of an estimate: layers that are split between stages, and how to avoid the splits."""
+"""``cuts`` of an estimate: layers split between stages, and how to avoid the splits."""
 
 from __future__ import annotations
 

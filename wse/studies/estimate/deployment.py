@@ -1,4 +1,4 @@
-"""Deployments of compiled requests on wafers, from the cycles of their tokens and prompts."""
+"""Deployments of compiled requests on wafers, based on the cycles of their tokens and prompts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``energy`` and ``cost`` of an estimate: energy and cost of a token, with ranges and assumptions.
+"""``energy`` and ``cost`` of an estimate: energy and cost per token, with ranges and assumptions.
 
-A wafer has its full power and price even if only a part of its mesh is used.
+A wafer is assigned its full power and price even if only part of its mesh is used.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Evidence grades of the causes of cycles and of the main numbers of an estimate.
 
-A result has the grade of the weakest constant on which it depends. The grades of constants are in
-the files of the wafer and of the software profile (`wse.hardware.number`). From the best to the
-weakest, they are: measured, stated by the vendor, derived from or fitted to published figures,
-inferred, reported second-hand, given by the user.
+A result has the grade of the weakest constant on which it depends. The grades of constants are
+stored in the wafer and software profile files (`wse.hardware.number`). From best to weakest, they
+are: measured, stated by the vendor, derived from or fitted to published figures, inferred, reported
+second-hand, specified by the user.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PreparedEstimate: a checked EstimateRequest with everything loaded and its defaults filled in."""
+"""PreparedEstimate: a checked EstimateRequest with all files loaded and defaults filled in."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from wse.studies.options.option import check_counts
 from wse.studies.options.settings import with_settings
 
 MOST_USERS = 4096
-"""Maximum number of users of one batch."""
+"""Maximum number of users per batch."""
 MOST_USERS_OF_REPLICAS = 1_000_000
-"""Maximum number of concurrent users, on any number of machines."""
+"""Maximum number of concurrent users over any number of machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,6 +1,6 @@
 """EstimateRequest: the options of ``wse estimate``, which are also the arguments of `wse.estimate`.
 
-An estimate needs the lengths of requests instead of prompts.
+An estimate needs request lengths instead of actual prompts.
 """
 
 from __future__ import annotations

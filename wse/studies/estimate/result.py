@@ -42,7 +42,7 @@ CHANGED: Final = {
     "ttft_s": "TTFT",
     "kv_capacity_tokens": "KV tokens",
 }
-"""Numbers of a changed request that are shown, with their column headings."""
+"""Numbers to show for a changed request, with their column headings."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Sensitivity of an estimate: the same request repeated with one number of the machine changed."""
+"""Sensitivity of an estimate: the same request, repeated with one number of the machine changed."""
 
 from __future__ import annotations
 

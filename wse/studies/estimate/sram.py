@@ -1,7 +1,7 @@
-"""``sram`` of an estimate: SRAM of a PE by stage, code, and concurrent users, with their tables.
+"""``sram`` of an estimate: SRAM per PE by stage, code size, and concurrent users, with tables.
 
-Only the KV caches of further users are counted. The SRAM that a larger batch needs for activations
-and buffers is known only when that batch is compiled.
+Only the KV caches of additional users are counted. How much SRAM a larger batch needs for
+activations and buffers is known only when that batch is compiled.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from wse.studies.results.users import cache_capacity
 CONTEXTS: Final = (1024, 2048, 4096, 8192, 32_768)
 """Context lengths in tokens for which the number of users is reported."""
 MOST_ROWS: Final = 16
-"""Maximum number of stages that are shown."""
+"""Maximum number of stages to show."""
 RESEARCH: Final = "academic"
-"""The software profile whose code has the size of the released research kernels."""
+"""Software profile whose code is as large as the released research kernels."""
 
 
 @dataclass(frozen=True, kw_only=True)

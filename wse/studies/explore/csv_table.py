@@ -1,4 +1,4 @@
-"""Reader of CSV files with checks, into columns of numbers or of texts."""
+"""Reader that checks CSV files and converts them into numeric or text columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of ``wse explore``: an offline file with a plot of any two columns and filters."""
+"""The page of ``wse explore``: an offline file with filters and a plot of any two columns."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ USER, RATES, WAFERS = (
     ("serving_tokens_per_s", "tokens_per_s"),
     ("system_wafers", "wafers"),
 )
-"""Names of columns in sweeps and comparisons: tokens/s of a user, of all users, and wafers. The
-first name that a table has is used."""
+"""Column names in sweeps and comparisons: tokens/s per user, tokens/s of all users, and wafers. The
+first name that occurs in a table is used."""
 ERROR: Final = "error"
 LESS_IS_BETTER: Final = ("usd", "joules", "cycles", "wafers", "bytes", "power", "words", "hops")
-"""Words in the names of columns for which smaller values are better. Times are such columns too."""
+"""Words that mark a column as better when smaller. Smaller is also better for times."""
 
 
 def as_html(path: Path, columns: Sequence[TableColumn]) -> bytes:

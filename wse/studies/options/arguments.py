@@ -1,8 +1,8 @@
-"""Checks of the arguments with which functions of the Python API are called.
+"""Argument checks for functions of the Python API.
 
-`checks_arguments` checks the arguments of a function by their annotations. Arguments that are
-options of a request class are left to `read_request`, which converts them as the command line does.
-An argument has the name of its option with underscores: ``--new-tokens`` is ``new_tokens``.
+`checks_arguments` checks a function's arguments against their annotations. Arguments that are
+options of a request class are left to `read_request`, which converts them like the command line. An
+argument is named after its option, with underscores: ``--new-tokens`` becomes ``new_tokens``.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _KINDS: Final[dict[Any, tuple[str, str]]] = {
     NoneType: ("None", "None"),
     Callable: ("a function", "functions"),
 }
-"""Description of one value, and of several values, of each type, for error messages."""
+"""Descriptions of one value and of several values of each type, for error messages."""
 _ACCEPTED: Final[dict[Any, tuple[Any, Callable[[Any], Any]]]] = {
     int: (Integral, int),
     float: (Real, float),
     str: ((str, os.PathLike), os.fspath),
 }
-"""Classes of values that are accepted for a type, and the function that converts them to it."""
+"""Classes of values accepted for a type, and the function that converts values to the type."""
 
 
 def checks_arguments(request: type | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -1,6 +1,6 @@
 """Basis: the loaded and checked model, wafer, software profile and types of a request.
 
-Every request for a placement names these.
+Every placement request specifies these inputs.
 """
 
 from __future__ import annotations

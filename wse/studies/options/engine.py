@@ -1,4 +1,4 @@
-"""Options for the engine that does the work: processes of this machine, or a Ray cluster."""
+"""Options for the engine that does the work: processes on this machine, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class EngineChoice(NamedTuple):
 
 
 THIS_MACHINE: Final = EngineChoice()
-"""The default engine: processes of this machine."""
+"""The default engine: processes on this machine."""
 
 
 def check_engine(choice: EngineChoice) -> None:

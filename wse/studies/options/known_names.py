@@ -1,7 +1,7 @@
-"""Names that options accept, for completion in a shell.
+"""Names that options accept, for shell completion.
 
-Each function imports the modules that it needs only when it is called, because a slow import would
-delay ``wse --help``.
+Each function imports the modules that it needs only when called, because slow imports would delay
+``wse --help``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mapping files: TOML files for ``--mapping`` in which a user lists regions.
 
-A file lists regions in the order of layers. Its keys are those of ``system.stages`` in
-``wse compile --json``::
+A file lists regions in layer order. Its keys are the same as for ``system.stages`` in ``wse compile
+--json``::
 
     [[regions]]
     wafer = 0           # default 0
@@ -14,7 +14,7 @@ A file lists regions in the order of layers. Its keys are those of ``system.stag
 
 The parts of a layer are its attention (0) and the eighths of its feed-forward block (1 to 8). The
 embedding is in the first region. The head is in the last region, or with the embedding if both
-share one table. A line ``turned = true`` before the regions means that rows and columns of the mesh
+share one table. A line ``turned = true`` before the regions means that the mesh's rows and columns
 are exchanged.
 """
 

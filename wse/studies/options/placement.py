@@ -1,4 +1,4 @@
-"""PlacementRequest: model, wafers, mapping and types, which all requests for a placement have."""
+"""PlacementRequest: model, wafers, mapping and types, which all placement requests share."""
 
 from __future__ import annotations
 

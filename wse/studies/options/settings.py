@@ -1,7 +1,7 @@
-"""Settings: numbers given with ``--set`` that replace numbers of a wafer or software profile.
+"""Settings: numbers specified with ``--set`` that replace numbers of a wafer or software profile.
 
-``wafer.clock_hz=1.1GHz`` sets a value; ``wafer.clock_hz=x2`` multiplies the value in the file. A
-setting stays a text until the wafer is known, because a factor needs the value of the file.
+``wafer.clock_hz=1.1GHz`` sets a value; ``wafer.clock_hz=x2`` multiplies the value in the file.
+Settings are kept as text until the wafer is known, because a factor needs the value in the file.
 `with_settings` then converts all settings to numbers.
 """
 
@@ -22,10 +22,10 @@ from wse.studies.options.placement import PlacementRequest
 R = TypeVar("R", bound=PlacementRequest)
 
 WAFER, SOFTWARE = "wafer.", "software."
-"""Prefixes of the names of wafer numbers and of software numbers."""
+"""Name prefixes of wafer numbers and of software numbers."""
 MACHINES: Final[dict[str, type[WaferSpec | SoftwareProfile]]] = {WAFER: WaferSpec, SOFTWARE: SoftwareProfile}
 WHOLE_WITHIN: Final = 0.1
-"""Maximum relative distance from a whole number at which a product is still rounded to it."""
+"""Maximum relative distance at which a product is still rounded to the nearest integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

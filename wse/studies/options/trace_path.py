@@ -1,4 +1,4 @@
-"""Check of the path of a trace, before any slow work starts."""
+"""Check of a trace path before any slow work starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Animations for the page of ``wse pattern``: wavelets that move along a line of PEs."""
+"""Animations for the page of ``wse pattern``: wavelets moving along a line of PEs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wse.studies.pattern.request import PatternRequest
 from wse.studies.pattern.study import PatternSetup, check_pattern
 
 MAX_HOPS: Final = 20_000
-"""Maximum number of hops in an animation, which needs about 400 kB of the page."""
+"""Maximum number of hops in an animation, which then takes up about 400 kB of the page."""
 MAX_HOPS_OF_PAGE: Final = 120_000
 """Maximum number of hops in all animations of a page."""
 MAX_PES: Final = 128

@@ -1,4 +1,4 @@
-"""PatternCase: a pattern on a line with its cycles and checks. BoundResult: its lower bound."""
+"""PatternCase: a pattern on a line, with its cycles and checks. BoundResult: its lower bound."""
 
 from __future__ import annotations
 

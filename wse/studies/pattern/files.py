@@ -1,4 +1,4 @@
-"""The comparison of patterns, with the page or plot that was requested."""
+"""The comparison of patterns, with the requested page or plot."""
 
 from __future__ import annotations
 

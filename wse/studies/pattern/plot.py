@@ -1,4 +1,4 @@
-"""The plot of ``wse pattern``: cycles by words, one panel for each collective and line length."""
+"""The plot of ``wse pattern``: cycles over words, with one panel per collective and line length."""
 
 from __future__ import annotations
 

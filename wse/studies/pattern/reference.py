@@ -17,7 +17,7 @@ from wse_mappings.outcome import PatternOutcome
 from wse_mappings.schedule import LineSchedule
 
 LARGEST_VALUE: Final = 100
-"""Largest value of a word. Words are whole numbers, so that their sums have no rounding."""
+"""Largest value of a word. Words are integers, so their sums have no rounding errors."""
 
 
 def simulate_pattern(

@@ -15,7 +15,7 @@ from wse.studies.options.groups.machine import DEFAULT_SOFTWARE, MachineSettings
 from wse.studies.options.option import Option
 
 REDUCES: Final = ("chain", "star", "binary_tree", "two_phase", "auto_gen", "k_tree")
-"""The patterns that are compared by default."""
+"""The patterns to compare by default."""
 PES: Final = (64,)
 WORDS: Final = (1, 64, 1024)
 LONGEST_LINE: Final = 2_000

@@ -1,4 +1,4 @@
-"""The study behind ``wse pattern``: checks, times and bounds each pattern on each line."""
+"""The study behind ``wse pattern``: checks, timing and bounds for each pattern on each line."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from wse_mappings.outcome import PatternOutcome, outcome_of
 from wse_mappings.schedule import LineSchedule
 
 MAX_HOPS: Final = 100_000_000
-"""Maximum number of hops of a case that is simulated cycle by cycle, in about ten seconds."""
+"""Maximum number of hops in a case simulated cycle by cycle, which takes about ten seconds."""
 MAX_MESSAGES: Final = 200_000
-"""Maximum number of messages of a pattern that is checked for deadlocks and simulated."""
+"""Maximum number of messages in a pattern that is checked for deadlocks and simulated."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,17 +12,16 @@ MODEL: Final = "llama-3-8b"
 SERVED: Final = "llama-3.1-70b"
 COUNTS: Final = (1, 2, 4, 8)
 HOPS_US: Final = (0.5, 5.0, 20.0)
-"""Latencies of a link between wafers: a cut-through switch, the vendor's link, a store-and-forward
-switch."""
+"""Latencies of an inter-wafer link: a cut-through switch, the vendor's link, and a
+store-and-forward switch."""
 MICRO: Final = 1e-6
 PROPORTIONAL: Final = 0.5
-"""Exponent of the number of wafers in a token's time from which a speed counts as falling "in
-proportion".
+"""Minimum exponent of the wafer count in a token's time for a speed to fall "in proportion".
 
-An exponent of 1 is exactly in proportion."""
+An exponent of 1 means exactly in proportion."""
 MOSTLY: Final = 0.75
-"""Fraction of a single wafer's throughput that each wafer of a chain must keep to confirm that none
-is lost."""
+"""Fraction of a single wafer's throughput that each wafer in a chain must reach to confirm that no
+throughput is lost."""
 
 
 def longer_pipeline(lab: Laboratory) -> Finding:

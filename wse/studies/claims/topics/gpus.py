@@ -21,12 +21,11 @@ DTYPE: Final = "fp8"
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 LARGE, SMALL = 128, 4
 FEW: Final = 3.0
-"""Ratio of the costs of a token from which a machine counts as giving few tokens to all users
-together."""
+"""Ratio of costs per token above which a machine's total throughput counts as low."""
 PRICE: Final = 6.0
-"""Published price of a fast mode divided by that of the plain mode."""
+"""Published price of a fast mode divided by the price of the plain mode."""
 FAMILY: Final = "deepseek-r1"
-"""Model whose acceptance of drafts is used. It was measured by draft length with the model's own
+"""Model whose draft acceptance is used. It was measured by draft length with the model's own
 draft heads."""
 
 

@@ -1,4 +1,4 @@
-"""Claims about links between wafers: how a model is split, what crosses, and slow links."""
+"""Claims about inter-wafer links: how a model is split, what crosses them, and slow links."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MIXTURE: Final = "deepseek-v3"
 WAFERS: Final = 4
 GIGA, MICRO = 1e9, 1e-6
 RATES: Final = (8 * GIGA, 32 * GIGA, 150 * GIGA)
-"""Bytes per second of links: four and sixteen lanes of PCIe 4.0, and a wafer's twelve 100-gigabit
+"""Link bandwidths in bytes/s: four and sixteen lanes of PCIe 4.0, and a wafer's twelve 100-gigabit
 ports."""
 HOPS_US: Final = (0.5, 5.0, 20.0)
 LITTLE: Final = 0.05
-"""Fraction of speed that may be lost by a link that counts as fast enough."""
+"""Fraction of speed that may be lost on a link that still counts as fast enough."""
 BATCHES: Final = (1, 8, 64, 512)
 VALUE_BYTES: Final = 2
 

@@ -1,4 +1,4 @@
-"""The claim about waiting for a batch: static batches against continuous batching."""
+"""The claim about waiting for a batch: static versus continuous batching."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SLOTS: Final = 64
 REQUESTS: Final = 3_000
 CHUNK: Final = 512
 TOKENS: Final = 1_024
-"""Mean tokens of a prompt and of an answer. The standard deviation of both equals the mean."""
+"""Mean number of tokens in a prompt and in an answer. Standard deviations equal the means."""
 STEPS: Final = 5.0
 """Times between two tokens up to which a wait is not like that for a bus."""
 

@@ -1,4 +1,4 @@
-"""Claims about the capacity of SRAM: model sizes, numbers of wafers, and long contexts."""
+"""Claims about SRAM capacity: model sizes, numbers of wafers, and long contexts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL: Final = "llama-3-8b"
 CONTEXTS: Final = (2_048, 8_192, 32_768, 131_072)
 GPU, GPUS, STACK = "h200", 8, "trtllm"
 HALF: Final = 0.5
-"""Fraction of the speed with a short context that a long context must keep to count as fast."""
+"""Fraction of the short-context speed that a long context must reach to count as fast."""
 
 WAFER_MW: Final = 0.023
 CAPITAL_MUSD: Final = (1.0, 1.73, 3.0)

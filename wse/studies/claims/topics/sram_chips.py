@@ -1,4 +1,4 @@
-"""The claim about models on many small chips with SRAM, and the cost of their number."""
+"""The claim about serving models on many small SRAM chips, and what their number costs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from wse.studies.claims.laboratory import Laboratory
 CHIP_SRAM_BYTES: Final = 230e6
 CHIP_BYTES_PER_S: Final = 80e12
 CHIP_W: Final = 215.0
-"""SRAM, SRAM bandwidth and power of a first-generation LPU chip (datasheet of its vendor, 2024)."""
+"""SRAM, SRAM bandwidth and power of a first-generation LPU chip (vendor's datasheet, 2024)."""
 CHIPS, RATES = 576, (250.0, 300.0)
 """Chips that serve Llama 70B, and tokens per second of a user without speculative decoding.
 
 The vendor and an independent benchmark published these speeds in 2024."""
 LAYERS, PARAMETERS = 80, 70.6e9
 TRILLION: Final = "kimi-k2.6"
-"""A mixture of experts with a trillion parameters. Its number of layers is used."""
+"""A trillion-parameter mixture-of-experts model, whose number of layers is used."""
 
 
 def many_small_chips(_: Laboratory) -> Finding:

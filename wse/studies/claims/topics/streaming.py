@@ -1,4 +1,4 @@
-"""The claim about weights that are read from memory outside the wafer."""
+"""The claim about reading weights from memory outside the wafer."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Crossovers: speeds per user at which the cheapest token changes between two groups of machines.
+"""Crossovers: speeds per user at which the cheaper of two groups of machines changes.
 
-At a given speed, each machine serves the most users that each get this speed. The cheapest token of
-a group is that of its cheapest machine. The prices of two groups are compared on a fine grid of
-speeds. If the cheaper group changes between two speeds of the grid, bisection finds the speed of
-the change.
+At a given speed, each machine serves the maximum number of users that all get this speed. The
+cheapest token of a group comes from its cheapest machine. The prices of two groups are compared on
+a fine grid of speeds. If the cheaper group changes between two grid speeds, bisection finds the
+speed at which it changes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from wse.serving.plan import users_at_speed
 from wse.studies.compare.machine import Machine
 
 SPEEDS: Final = 64
-"""Number of speeds of the grid, at equal ratios from the slowest to the fastest."""
+"""Number of grid speeds, geometrically spaced from the slowest to the fastest."""
 HALVINGS: Final = 20
 """Number of bisection steps."""
 SLOWEST: Final = 1.0
-"""Slowest speed of the grid, in tokens/s per user."""
+"""Slowest grid speed, in tokens/s per user."""
 
 End = Literal["low", "value", "high"]
-"""End of the range of a price: low end, central value, or high end."""
+"""Position in a price range: low end, central value, or high end."""
 
 
 class Interval(NamedTuple):

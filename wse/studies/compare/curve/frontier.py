@@ -1,4 +1,4 @@
-"""Frontiers of speed and cost: the rows with the cheapest token for each speed per user."""
+"""Speed-cost frontiers: the rows with the cheapest token for each speed per user."""
 
 from __future__ import annotations
 

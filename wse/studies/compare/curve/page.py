@@ -24,7 +24,7 @@ NOTE: Final = (
 
 
 def curve_as_html(result: CurveResult) -> bytes:
-    """Return the page, encoded in UTF-8."""
+    """Return the HTML page for a comparison, encoded in UTF-8."""
     best = best_machines(result.rows)
     return comparison_page(
         title=result.title,

@@ -1,8 +1,8 @@
-"""Plot of wafers and GPUs: cost and energy of a token over speed per user, on logarithmic axes.
+"""Plot of wafers and GPUs: cost and energy per token over speed per user, on logarithmic axes.
 
 A line connects the operating points of one machine. Machines with a row on the frontier are
-coloured, and all others are grey. Shaded areas are the ranges of prices and powers. Published
-speeds without a price are ticks at the upper edge.
+coloured, and all other machines are grey. Shaded areas show the ranges of prices and powers.
+Published speeds without a price are shown as ticks at the upper edge.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ PANELS: Final = (
     ("usd_per_million_tokens", "USD for a million tokens of all users"),
     ("joules_per_token", "joules of a token"),
 )
-"""Fields of rows that are drawn, with their titles."""
+"""Row fields to plot, with their titles."""
 SPEED: Final = "tokens/s of one user"
 TIER_MARKS: Final = {PLAIN: "s", FAST: "*"}
 GREY: Final = "#9aa0a6"
 
 
 def curve_as_png(result: CurveResult) -> bytes:
-    """Return the plot as a PNG image."""
+    """Return the plot of a comparison as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(curve_figure(result))

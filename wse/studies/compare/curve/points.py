@@ -1,4 +1,4 @@
-"""Rows of a machine in a comparison of speed and cost: its operating points and service tiers."""
+"""Rows for a machine in a speed and cost comparison: operating points and service tiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The study of ``wse compare MODEL --gpu``: wafers and GPUs, by speed per user and cost."""
+"""The study behind ``wse compare MODEL --gpu``: wafers and GPUs by speed per user and cost."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def price(number: float) -> str:
 
 
 def _joules(number: float) -> str:
-    """Return an energy as text."""
+    """Format an energy in joules."""
     return three_figures(number)
 
 

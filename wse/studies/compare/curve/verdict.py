@@ -1,4 +1,4 @@
-"""Verdict on wafers and GPUs: which is faster for one user, and which is cheaper at which speed."""
+"""Verdict on wafers and GPUs: which is faster for one user, and which is cheaper at what speed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wse.studies.compare.grid.verdict import rate
 from wse.studies.compare.machine import GPU, WAFER, Machine
 
 EQUAL: Final = 0.005
-"""Relative difference below which two numbers count as equal."""
+"""Relative difference below which two numbers are considered equal."""
 
 
 def curve_verdict(machines: Sequence[Machine]) -> tuple[str, ...]:
@@ -127,5 +127,5 @@ def _price(point: OperatingPoint) -> str:
 
 
 def _times(times: float) -> str:
-    """Return a factor as text."""
+    """Format a factor."""
     return f"{times:,.0f} times" if times >= 10 else f"{times:.1f} times"

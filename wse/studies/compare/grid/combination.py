@@ -1,8 +1,8 @@
-"""Combination: a mapping on a number of wafers, for an objective, timed with every link.
+"""Combination of a mapping, a number of wafers and an objective, timed with every link.
 
-A link determines the time of crossings between wafers, and so which of several layouts is the
-fastest. If a mapping has several layouts, each link has its own search. Layouts for throughput are
-timed with other links only if links were requested.
+A link determines how long crossings between wafers take, and therefore which of several layouts is
+fastest. If a mapping has several layouts, there is a separate search for each link. Layouts for
+throughput are timed with other links only if links were requested.
 """
 
 from __future__ import annotations
@@ -172,5 +172,5 @@ def with_link(prepared_estimate: PreparedEstimate, link: WaferLink | None) -> Pr
 
 
 def _with_link(wafer: WaferSpec, link: WaferLink) -> WaferSpec:
-    """Return a wafer with another link."""
+    """Return a copy of a wafer with another link."""
     return replace(wafer, wafer_link_bytes_per_s=link.bytes_per_s, wafer_link_latency_s=link.latency_s)

@@ -1,7 +1,7 @@
 """Questions about wafers: one or many; pipeline or tensor split; weights in SRAM or streamed.
 
-The answer to a question is a comparison of the wafers and mappings that decide it, and a verdict
-derived from the rows.
+The answer to a question consists of a comparison of the relevant wafers and mappings, and a verdict
+derived from its rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SPLITS: Final = ("region", "pipeline", "tensor")
 RESIDENT: Final = ("region",)
 
 Study = Callable[[CompareRequest, OnProgress], CompareResult]
-"""The function `compare`, with its processes already given."""
+"""The function `compare` with its processes already bound."""
 
 
 def answer(

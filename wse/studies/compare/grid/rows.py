@@ -1,4 +1,4 @@
-"""Rows of a comparison of wafers: from estimates, without repetitions, best rows marked."""
+"""Rows of a wafer comparison: created from estimates, without duplicates, best rows marked."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ _BEST: Final[dict[str, Callable[[ComparisonRow], float]]] = {
     ONE_USER: lambda row: row.tokens_per_s_per_user or 0.0,
     ALL_USERS: lambda row: row.tokens_per_s or 0.0,
 }
-"""Numbers by which the best row is determined, for one user and for all users."""
+"""Numbers that determine the best row, for one user and for all users."""
 
 
 def assumptions_of(economics: Economics | None, machine: str = "") -> dict[str, AssumptionResult]:

@@ -1,4 +1,4 @@
-"""Bounds for a model whose weights are streamed to the wafers for every pass."""
+"""Bounds for a model whose weights are streamed to the wafers in every pass."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 STREAMED: Final = "streamed"
 BATCHES: Final = (1, 8, 64, 512)
-"""Numbers of users of a pass, in addition to the number at which streaming breaks even."""
+"""Numbers of users per pass, in addition to the number at which streaming breaks even."""
 _BY_ROW: Final = ("embedding", "positions")
-"""Tables of which a token reads a single row."""
+"""Tables from which each token reads a single row."""
 
 
 def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:

@@ -1,8 +1,8 @@
-"""Verdict of a comparison of wafers: two or three sentences derived from its rows.
+"""Verdict on a comparison of wafers: two or three sentences derived from its rows.
 
-1. The number of wafers on which one user is fastest, and the number with the most tokens per wafer
+1. The wafer count at which one user is fastest, and the wafer count with the most tokens per wafer
    and per dollar.
-2. The effect of more wafers on one user, and its main cause.
+2. The effect of additional wafers on one user, and its main cause.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ CAUSE_WORDS: Final = {
     "crossing": "crossings between wafers",
     "host": "waiting for the host",
 }
-"""Descriptions of the causes of a token's time in a verdict."""
+"""Descriptions of the causes of a token's time, for verdicts."""
 NO_CHANGE: Final = 0.0005
-"""Relative change below which two rates count as equal."""
+"""Relative change below which two rates are considered equal."""
 WORTH_TELLING: Final = 0.005
-"""Minimum fraction of a token's time for which a cause that opposes a change is mentioned."""
+"""Minimum fraction of a token's time for an opposing cause to be mentioned."""
 
 
 def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
 
 
 def _cycles(row: ComparisonRow) -> float:
-    """Return the cycles of a token of a run."""
+    """Return the cycles per token of a run."""
     return sum((row.cycles_by or {}).values())
 
 
@@ -228,7 +228,7 @@ def own_link(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
 
 
 def speed(row: ComparisonRow) -> float:
-    """Return the tokens/s of a single user."""
+    """Return a single user's speed in tokens/s."""
     return row.tokens_per_s_per_user or 0.0
 
 

@@ -1,4 +1,4 @@
-"""HTML page of a comparison as one file: verdict, sortable tables, and drawings with tooltips."""
+"""HTML page of a comparison as one file: verdict, sortable tables, and charts with tooltips."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class CurveSection(NamedTuple):
 
 
 NO_CURVES: Final = CurveSection("", "", (), ())
-"""The section of a page without such charts."""
+"""Placeholder section for a page without line charts."""
 
 
 def comparison_page(

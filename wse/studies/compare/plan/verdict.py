@@ -1,4 +1,4 @@
-"""Verdict of a ranking: the best machine within the limits, and wafers compared with GPUs."""
+"""Verdict on a ranking: the best machine within the limits, and wafers compared with GPUs."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _limits(goal: Goal) -> str:
 
 
 def _users(goal: Goal) -> str:
-    """Return the users of a goal as text."""
+    """Format the number of users of a goal."""
     if goal.users is not None:
         return plural(goal.users, "user")
     return "one user" if goal.objective == LATENCY else "users"

@@ -1,4 +1,4 @@
-"""BoundRow: cycles of a generated token, or of some of its steps, with their lower bounds."""
+"""BoundRow: cycles of a generated token, or of a group of its steps, with lower bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bounds`` of an estimate: cycles of a token and their lower bounds, by op, layer and stage."""
+"""``bounds`` of an estimate: a token's cycles and lower bounds, by op, layer and stage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OUTSIDE = "outside the layers"
 LIMITS: Final[dict[BoundName, str]] = {"sram": "SRAM", "arithmetic": "MACs", "hops": "hops", "crossing": "crossing"}
 """Column headings of the bounds."""
 MOST_ROWS: Final = 16
-"""Maximum number of stages that are shown."""
+"""Maximum number of stages to show."""
 Name = TypeVar("Name", str, int)
 
 

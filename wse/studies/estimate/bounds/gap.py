@@ -31,9 +31,9 @@ REASONS: Final[Mapping[Cause, str]] = {
 """Explanations of the cycles above the bound, by cause."""
 
 OPS: Final = 3
-"""Maximum number of kinds of op that are named for a cause."""
+"""Maximum number of op kinds to list for a cause."""
 LEAST: Final = 0.05
-"""Minimum fraction of a cause's cycles for which a kind of op is named."""
+"""Minimum fraction of a cause's cycles for an op kind to be listed."""
 
 
 @dataclass(frozen=True, kw_only=True)

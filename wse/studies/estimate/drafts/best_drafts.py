@@ -14,10 +14,10 @@ from wse.serving.operating_point import Deployment, OperatingPoint, operating_po
 from wse.studies.options.drafts.acceptance import DraftAcceptance
 
 TREE_NODES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Numbers of nodes of the draft trees that are tried."""
+"""Node counts of the draft trees to try."""
 
 Choose = Callable[[DraftMachine], DraftSteps]
-"""Function that returns the drafts to use on a machine, given the times of its passes."""
+"""Function that chooses the drafts to use on a machine, based on the times of its passes."""
 
 
 class Drafter(Protocol):

@@ -1,9 +1,9 @@
-"""Placement of the draft of an estimate: compiles the draft, or refuses it with a remedy.
+"""Placement of the draft in an estimate: compiles the draft, or rejects it with a remedy.
 
-A draft head is one more layer of the model: model and head are compiled together, on the same
+A draft head is an extra layer of the model: model and head are compiled as one model, on the same
 wafers. A draft model has its own PEs: a rectangle that the model leaves free on one of its wafers
-(``same``), or the fewest additional wafers on which it fits (``wafer``). On the ``host``, it needs
-no PEs.
+(``same``), or the smallest number of additional wafers on which it fits (``wafer``). On the
+``host``, it needs no PEs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class FreeRegion:
 
     @property
     def pes(self) -> int:
-        """Number of PEs of the rectangle."""
+        """Number of PEs in the rectangle."""
         return self.rect.rows * self.rect.cols
 
 

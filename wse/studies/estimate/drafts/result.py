@@ -123,7 +123,7 @@ class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
 _PLACES: Final = {SAME: "beside the model", WAFER: "on wafers of its own", HOST: "on the host"}
 
 NOTABLE: Final = 1.02
-"""Minimum slowdown, by the room for a draft head, of a token without drafts that is reported."""
+"""Minimum slowdown to report for tokens without drafts when SRAM is reserved for a draft head."""
 
 
 def draft_table(plan: DraftPlanResult, place: str = "") -> Table:

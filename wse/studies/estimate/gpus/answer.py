@@ -1,4 +1,4 @@
-"""The answer of ``wse estimate`` on GPUs: headline, sentences and rows of numbers."""
+"""The answer of ``wse estimate`` on GPUs: headline, sentences and number rows."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _sentences(result: GpuEstimateResult) -> Iterator[str]:
 
 
 def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:
-    """Yield the rows of numbers of the answer."""
+    """Yield the answer's rows of numbers."""
     bound = f"at least {seconds(result.latency.bound_s)} with perfect software at the stated rates"
     sequences = result.serving.max_users
     by_stack = result.memory.kv_capacity_users == result.system.max_sequences

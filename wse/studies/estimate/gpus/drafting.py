@@ -1,10 +1,10 @@
 """GPUs that decode with verification passes over drafts.
 
-A pass verifies the drafts of all its users, and their drafts are made together. A draft is launched
-in one step with the pass that verifies it. Without a draft model, the draft is a head: a copy of
-the model's last layer with its output table. A draft model is split over all GPUs or stored on one
-of them, whichever makes a token faster. Weights and caches of the draft need memory in addition to
-those of the model.
+A pass verifies the drafts of all its users, which are also generated in one batch. A draft is
+launched in one step with the pass that verifies it. Without a draft model, the draft is a head: a
+copy of the model's last layer with its output table. A draft model is either split over all GPUs or
+stored on a single GPU, whichever makes a token faster. The draft's weights and caches need memory
+in addition to the model's weights and caches.
 """
 
 from __future__ import annotations

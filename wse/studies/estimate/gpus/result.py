@@ -54,7 +54,7 @@ class GpuSystemResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuMemoryResult(Result):
-    """The memory of all GPUs together."""
+    """The total memory of all GPUs."""
 
     weight_bytes: Annotated[int, Doc("weights", "B")]
     draft_bytes: Annotated[

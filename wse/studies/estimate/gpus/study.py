@@ -1,4 +1,4 @@
-"""Estimate of a model that GPUs serve, from its config: the study of ``wse estimate --gpu``."""
+"""The study behind ``wse estimate --gpu``: estimates a model served on GPUs from its config."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from wse.studies.results.operating_points import ServingResult, serving_result
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds
 
 ARRIVALS_GRADE: Final[Grade] = "I"
-"""Evidence grade of the assumption that prompts of other users arrive at equal intervals."""
+"""Evidence grade of the assumption that other users' prompts arrive at equal intervals."""
 
 
 def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:

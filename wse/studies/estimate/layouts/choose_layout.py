@@ -1,8 +1,8 @@
-"""Choice of the layout: the fastest for one user at a time, or the best for another goal.
+"""Layout choice: the fastest layout for one user at a time, or the best one for another goal.
 
-A layout with the fewest cycles per token may leave room for few KV caches. If one user at a time is
-served, the layout with the most room is chosen from those within `MARGIN` of the fastest.
-Otherwise, layouts are ranked by their operating points with all users.
+The layout with the fewest cycles per token may leave little room for KV caches. If one user is
+served at a time, the layout with the most room is chosen from the layouts within `MARGIN` of the
+fastest. Otherwise, layouts are ranked by their operating points with all users.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Compiled layouts with their serving performance, ranked by how well they meet a goal.
 
-1. The fastest layouts for one user, and those that serve many users at once, are compiled fully
-   (`wse.studies.estimate.layouts.searches`).
-2. Each is also compiled with attention on all columns, and with the fewest codes of quantised
-   weights unpacked at once. Both leave more room for caches.
-3. The best version of each is compiled with prompt chunks of half the length, repeatedly, as long
-   as this makes it better. Shorter chunks leave more room for caches.
+1. The fastest layouts for one user, and the layouts that serve many users at once, are fully
+   compiled (`wse.studies.estimate.layouts.searches`).
+2. Each layout is also compiled with attention on all columns, and with as few codes of quantised
+   weights unpacked at a time as possible. Both changes leave more room for caches.
+3. The best version of each layout is recompiled with prompt chunks of half the length, repeatedly,
+   as long as it improves. Shorter chunks leave more room for caches.
 4. The `WIDENED` best layouts of each search are compiled for passes over 2, 4, 8 ... users, as long
-   as this makes them better.
+   as they improve.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from wse.studies.options.option import replace_options
 from wse_mappings.cuts.split import ceil_div
 
 WIDENED: Final = 2
-"""Number of layouts of each search that are compiled for passes over several users."""
+"""Number of layouts per search to compile for passes over several users."""
 MOST_SLOTS: Final = 256
 
 ALL_COLUMNS: Final = "attention on all columns"

@@ -13,7 +13,7 @@ from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, short_number
 
 MOST_ROWS: Final = 8
-"""Maximum number of layouts that are shown."""
+"""Maximum number of layouts to show."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 """``sram.room`` of an estimate: choices that save cycles but leave less room for KV caches.
 
-Attention on few columns stores more on each of these columns. Unpacking many codes of quantised
-weights at once needs scratch memory. Both save cycles of the request, but the SRAM that they need
-is not available for further KV caches.
+Attention on few columns stores more data on each of these columns. Unpacking many codes of
+quantised weights at once needs scratch memory. Both save cycles, but the SRAM that they need is not
+available for additional KV caches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.users import users_at
 
 CHOSEN: Final = "as chosen"
-"""Name of the row with the choices of the compiler."""
+"""Name of the row with the compiler's own choices."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Time to first token: the chunks of the prompts, pipelined through the stages.
+"""Time to first token: the prompt chunks, pipelined through the stages.
 
 A chunk enters a stage as soon as the stage and the chunk are ready.
 """
@@ -21,7 +21,7 @@ from wse.serving.route import PassRoute, alone_cycles
 from wse.studies.estimate.timing.stage_times import REGION, RouteReader, Server
 
 MOST_VISITS: Final = 40_000
-"""Maximum number of visits in a discrete-event run for a report; such a run takes about 0.1 s."""
+"""Maximum number of visits in a discrete-event run for a report, which takes about 0.1 s."""
 CLOSED_FORM, EVENTS, BOUND = "closed form", "discrete-event run", "lower bound"
 
 

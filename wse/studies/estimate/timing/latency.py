@@ -56,22 +56,22 @@ def latency_result(
 ) -> LatencyResult:
     """Return time to first token (TTFT), time per output token (TPOT) and latency of a request.
 
-    The prompts of a batch are read one after another, so the last user waits longest. ``ttft_s`` is
-    the TTFT of this user. It starts when the first prompt leaves the host, and ends when the first
-    token of the user has arrived at the host.
+    The prompts of a batch are read sequentially, so the last user waits longest. ``ttft_s`` is this
+    user's TTFT. It starts when the first prompt leaves the host, and ends when the user's first
+    token arrives at the host.
 
-    A round trip to the host consists of two halves: the handshake of the prompt, and the transfer
+    A round trip to the host consists of two halves: the handshake for the prompt, and the transfer
     of the first token to the host, for which the wafer does not wait.
 
-    If the exact time of pipelined chunks is known, only the waiting time of one chunk for the host
-    and for transfers between wafers is counted. The stages work on other chunks meanwhile.
+    If the exact time of pipelined chunks is known, the time waiting for the host and for transfers
+    between wafers is counted for one chunk only, because the stages work on other chunks meanwhile.
 
     Args:
         clock: Cycles of prompts and decoded tokens.
         program: The compiled model.
         wafer: The wafer.
         network: Network and service between a remote user and the host.
-        prompts: Times of the chunks of the prompts.
+        prompts: Times of the prompt chunks.
     """
     prefill, decode = clock.prefill, clock.decode
     half_trip_s = wafer.host_round_trip_s / 2

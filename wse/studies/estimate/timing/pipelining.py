@@ -1,4 +1,4 @@
-"""``schedule`` of an estimate: several streams of tokens, or chunks of prompts, pipelined.
+"""``schedule`` of an estimate: pipelining of several token streams or of prompt chunks.
 
 A stream is a batch of users whose tokens go through the stages together.
 """
@@ -26,7 +26,7 @@ from wse.studies.estimate.timing.first_token import MOST_VISITS, ChunksResult, c
 from wse.studies.estimate.timing.stage_times import HOST_LINK, LINK, REGION, WAFER_LINK, stage_times, streams_in_cache
 
 PASSES: Final = 4
-"""Passes of each stream in a simulation: two to reach the steady state, two that are measured."""
+"""Passes per stream in a simulation: two to reach the steady state and two to measure."""
 
 
 @dataclass(frozen=True, kw_only=True)

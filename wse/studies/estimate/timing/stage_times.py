@@ -1,16 +1,15 @@
 """Routes of phases: the steps of a Program as visits to regions, links and the host.
 
-A server (`Server`) works for one token at a time. Stages that share PEs share their time and form
-one server.
+A server (`Server`) handles one token at a time. Stages that share PEs share their time and form one
+server.
 
-A stream of words from one stage to another is launched by the PEs of the sender and is then in
-transit: microthreads send it from a buffer while the PEs work on the next token. Its links are busy
-for the number of words on the busiest link, or for its bytes on the link between wafers if that
-takes longer. The rest of its time is latency.
+A stream of words from one stage to another is launched by the sender's PEs and is then in transit:
+microthreads send it from a buffer while the PEs work on the next token. How long it keeps its links
+busy is determined by the words on the busiest link or by the bytes on the inter-wafer link,
+whichever takes longer. The rest of its time is latency.
 
-It is assumed that streams between different pairs of regions do not share links on the mesh.
-Streams that leave the same wafer share its link. The cycles of all visits add up to the cycles of
-the phase.
+Streams between different pairs of regions are assumed not to share links on the mesh. Streams that
+leave the same wafer share its link. The cycles of all visits add up to the cycles of the phase.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cycles of a compiled request: of its prompts and of its decoded tokens."""
+"""Cycles of a compiled request for its prompts and its decoded tokens."""
 
 from __future__ import annotations
 

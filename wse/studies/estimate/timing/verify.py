@@ -1,6 +1,6 @@
 """``verify`` of an estimate: a verification pass over several new tokens of one user.
 
-It is compared with a decode pass, which has one token of each user.
+It is compared with a decode pass, which processes one token per user.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ from wse.serving.drafts.speculation import (
 from wse.serving.drafts.tree import Shares, check_shares, shares_of, with_choices
 
 CONSTANT_POSITIONS: Final = 8
-"""Number of positions to which a single probability applies, as in the longest measured drafts.
+"""Number of positions to which a single probability applies, equal to the longest measured drafts.
 
-The assumption of one probability at all positions becomes less accurate with each position.
+The assumption of the same probability at all positions becomes less accurate with each position.
 """
 
 REMEDY: Final = "give shares from 0 to 1 by position, such as 0.8,0.7,0.6"

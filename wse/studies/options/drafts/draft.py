@@ -8,17 +8,17 @@ from wse.errors import BadInput, UnknownName
 from wse.studies.run.request import RunRequest
 
 NGRAM: Final = "ngram"
-"""Name of the draft that proposes what followed the last tokens earlier in the text."""
+"""Name of the draft that proposes what followed the last tokens earlier in the text so far."""
 
 HEAD: Final = "head"
-"""Name of the default draft of an estimate: a draft head of one layer on the PEs of the model."""
+"""Name of an estimate's default draft: a one-layer draft head on the model's PEs."""
 
 SAME, WAFER, HOST = "same", "wafer", "host"
 PLACES: Final = (SAME, WAFER, HOST)
 """Places for a draft model: free PEs of the model's wafers, additional wafers, or the host."""
 
 DRAFT_TOKENS: Final = 4
-"""Default number of draft tokens per pass; fewer if the context has no room for them."""
+"""Default number of draft tokens per pass; fewer if they do not fit in the context."""
 
 
 def check_draft(request: RunRequest) -> None:

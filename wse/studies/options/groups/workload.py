@@ -1,4 +1,4 @@
-"""WorkloadOptions: lengths of requests. ServingOptions: users, and the objective of the layout."""
+"""WorkloadOptions: request lengths. ServingOptions: users, and the objective of the layout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wse.serving.goal import OBJECTIVES
 from wse.studies.options.option import Option
 
 LENGTH: Final = 1024
-"""Default number of prompt tokens and of generated tokens, if the model supports both together."""
+"""Default number of prompt tokens and of generated tokens, if the model's context can hold both."""
 
 Objective = Annotated[
     str | None,
@@ -27,7 +27,7 @@ Objective = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """Lengths of requests in tokens."""
+    """Request lengths in tokens."""
 
     prompt_len: Annotated[
         int | None,
