@@ -3,8 +3,8 @@
 A task has independent steps, each of which is right with probability p.
 
 - If every wrong step is detected, for example by a compiler or a test, only that step is repeated.
-  It needs 1/p attempts on average (geometric distribution). The task's time is proportional to 1/(p
-  v) at speed v, so a model that is v times as fast needs the same time at accuracy p / v.
+  It needs 1/p attempts on average (geometric distribution). At speed v, the task takes a time
+  proportional to 1/(p v), so a model that is v times as fast needs the same time at accuracy p / v.
 - If only the whole task of n steps is checked, it is right with probability p^n at any speed. The
   whole task is then repeated, and needs 1/p^n attempts on average.
 """
