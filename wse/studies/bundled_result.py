@@ -11,7 +11,7 @@ from wse.reports.result import Doc, Result
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveExperts(Result):
-    """The number of experts in a layer, and how many of them process each token."""
+    """The number of experts in a layer, and the number of experts that process each token."""
 
     count: Annotated[int, Doc("Experts per layer")]
     active: Annotated[int, Doc("Experts that process each token")]

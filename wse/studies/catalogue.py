@@ -126,7 +126,7 @@ def print_models(content: ModelsResult, stream: TextIO) -> None:
 
 
 def _parameters(parameters: int) -> str:
-    """Return a parameter count with three significant digits, such as "70.6 B" or "934 M"."""
+    """Format a parameter count with three significant digits, such as "70.6 B" or "934 M"."""
     return f"{three_figures(parameters / 1e9)} B" if parameters >= 1e9 else f"{three_figures(parameters / 1e6)} M"
 
 

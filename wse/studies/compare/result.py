@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AssumptionResult(Result):
-    """An assumed machine price or power, with its source and how reliable it is."""
+    """An assumed price or power of a machine, with its source and a grade for its reliability."""
 
     value: Annotated[float, Doc("the number")]
     unit: Annotated[str, Doc("unit of the number")]

@@ -51,7 +51,7 @@ def compile(
     Example:
         wse.compile("story", mesh="16x16").sram.bytes_per_pe
 
-    The arguments are those of `wse.estimate`.
+    The arguments are the same as for `wse.estimate`.
     """
     from wse.studies.compile.compile import compile_request
 

@@ -14,7 +14,7 @@ from wse.studies.results.users import users_at
 def wafer_deployment(
     prepared_estimate: PreparedEstimate, program: Program, token_cycles: float, pipelining: PipeliningResult
 ) -> WaferDeployment:
-    """Return the deployment of a model on wafers, which provides the times for serving performance.
+    """Return the deployment of a model on wafers, from which serving performance is computed.
 
     Args:
         prepared_estimate: The request. Its prompt and answer lengths apply to all users.

@@ -25,7 +25,7 @@ EnergyUse = Literal["arithmetic", "sram", "fabric", "issue", "idle"]
 
 @dataclass(frozen=True, kw_only=True)
 class ActivityEnergyResult(Result):
-    """Energy per token, summed over the operations of PEs and links: a low estimate."""
+    """Energy per token, summed over the operations of PEs and links: an estimate from below."""
 
     joules_per_token: Annotated[float, Doc("energy of a generated token of one user", "J")]
     range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "J")] = None

@@ -40,7 +40,7 @@ class PatternResult(Result):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Faults of patterns, such as deadlocks, each with the pattern and the number of PEs."""
+        """Pattern faults, such as deadlocks, each with the pattern and the number of PEs."""
         return tuple(f"{case.pattern} on {case.pes} PEs: {case.fault}" for case in self.cases if case.fault)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:

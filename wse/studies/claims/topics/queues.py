@@ -27,7 +27,7 @@ CHUNK: Final = 512
 TOKENS: Final = 1_024
 """Mean number of tokens in a prompt and in an answer. Standard deviations equal the means."""
 STEPS: Final = 5.0
-"""Times between two tokens up to which a wait is not like that for a bus."""
+"""Longest acceptable wait for a batch slot, as a multiple of the time between two tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class _Waits:
 
 
 def waiting_for_the_bus(lab: Laboratory) -> Finding:
-    """Decide whether a request must wait for the next batch like for a bus (claim 10).
+    """Decide whether a request waits for the next batch like a passenger for a bus (claim 10).
 
     The time that a request waits before joining a batch is simulated in two ways. With static
     batching, all users of a batch start and end together. With continuous batching, users can join

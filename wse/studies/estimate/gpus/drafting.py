@@ -86,7 +86,7 @@ class DraftedGpus(GpuDeployment):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuDrafter:
-    """GPUs that serve a model with drafts (tokens that are proposed cheaply and then verified).
+    """GPUs that serve a model with drafts (cheaply proposed tokens that the model verifies).
 
     This class implements `wse.studies.estimate.drafts.best_drafts.Drafter`.
     """
@@ -118,7 +118,7 @@ class GpuDrafter:
         )
 
     def deployment(self, choose: Choose) -> DraftedGpus:
-        """Return the deployment with the drafts that ``choose`` returns for any number of users."""
+        """Return the deployment that uses the drafts chosen by ``choose`` for each user count."""
         plain = self.plain
         return DraftedGpus(
             server=plain.server,

@@ -68,7 +68,7 @@ class GpuMemoryResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuPrefillResult(Result):
-    """Time and speed of reading a user's prompt."""
+    """Time and speed at which a user's prompt is read."""
 
     s: Annotated[float, Doc("time to read a prompt without other users", "s")]
     tokens_per_s: Annotated[float, Doc("tokens of a prompt, divided by TTFT", "tokens/s")]
@@ -113,7 +113,7 @@ class GpuDecodeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuVerifyResult(Result):
-    """Time of a verification pass, which checks several draft tokens of each user at once."""
+    """Duration of a verification pass, which checks several draft tokens per user at once."""
 
     tokens: Annotated[int, Doc("new tokens of each user")]
     s: Annotated[float, Doc("time of the pass", "s")]
@@ -243,7 +243,7 @@ def _terms_table(latency: GpuLatencyResult) -> Table:
 
 
 def _gains_table(gains: Sequence[GpuDraftGain]) -> Table:
-    """Return a table of the best number of draft tokens for each number of users."""
+    """Return a table of the best number of draft tokens for each user count."""
     columns = (
         number("users", "users"),
         number("draft_tokens", "drafted"),

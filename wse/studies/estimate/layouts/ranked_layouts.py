@@ -146,7 +146,7 @@ class LayoutRanking:
         return sorted([*layout_by_key.values(), *wider_layouts], key=rank)
 
     def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
-        """Return a layout, followed by those variants with more room for KV caches that fit."""
+        """Return a layout, followed by its variants that fit and leave more room for KV caches."""
         key = candidate.options, candidate.choice
         layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, search_result, finalist)
         self._layouts[key] = layout

@@ -38,7 +38,7 @@ class TpotParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyResult(Result):
-    """Latencies that a user sees. Times of later tokens are None if nothing is decoded."""
+    """Latencies that a user observes. Times of later tokens are None if nothing is decoded."""
 
     ttft_s: Annotated[float, Doc("time to first token (TTFT) of the last user of the batch, from host to host", "s")]
     ttft_by: Annotated[TtftParts, Doc("the parts of `ttft_s`")]

@@ -63,7 +63,7 @@ class EventsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerResult(Result):
-    """How long a batch of users occupies a server: a PE region, a link or a host link.
+    """Time that a batch of users occupies a server: a PE region, a link or a host link.
 
     A server handles one batch at a time. Stages that share PEs form one server.
     """
