@@ -11,7 +11,7 @@ from wse.reports.result import Doc, Result
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveExperts(Result):
-    """The number of experts in a layer, and how many of them process each token."""
+    """The number of experts in a layer, and the number of experts that process each token."""
 
     count: Annotated[int, Doc("Experts per layer")]
     active: Annotated[int, Doc("Experts that process each token")]
@@ -55,9 +55,9 @@ class ModelsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class NumberResult(Result):
-    """A constant of a wafer, of a GPU or of the software on them, with its unit and source.
+    """A constant of a wafer, a GPU or their software, with its unit and source.
 
-    The grade says how well the value is known, from M (measured) to U (given by the user).
+    The grade states how reliable the value is, from M (measured) to U (specified by the user).
     """
 
     value: Annotated[float, Doc("Value, in `unit`")]
@@ -74,7 +74,7 @@ Numbers = Mapping[str, NumberResult]
 class WafersResult(Result):
     """The result of ``wse wafers``: the constants of all bundled wafers and software profiles.
 
-    A software profile states what the software of a wafer costs, for example in cycles per message.
+    A software profile lists the costs of a wafer's software, such as cycles per message.
     """
 
     announced: Annotated[tuple[str, ...], Doc("Wafers that are announced but not measured")]
@@ -84,7 +84,7 @@ class WafersResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResult(Result):
-    """The result of ``wse wafers NAME``: the constants of one wafer, or of its software."""
+    """The result of ``wse wafers NAME``: the constants of one wafer or software profile."""
 
     name: Annotated[str, Doc("Name or file")]
     announced: Annotated[bool | None, Doc("For a wafer: whether it is announced but not measured")] = None
@@ -120,7 +120,7 @@ class GpuResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class MappingResult(Result):
-    """A mapping strategy: a way to place the layers of a model on the PEs of one or more wafers."""
+    """A mapping strategy: a method of placing a model's layers on the PEs of one or more wafers."""
 
     name: Annotated[str, Doc("The value of `--mapping`")]
     summary: Annotated[str, Doc("What it does")]
@@ -130,6 +130,6 @@ class MappingResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class MappingsResult(Result):
-    """The result of ``wse mappings``: all mapping strategies that can be used."""
+    """The result of ``wse mappings``: all available mapping strategies."""
 
     mappings: Annotated[tuple[MappingResult, ...], Doc("Bundled strategies first, then those of other packages")]

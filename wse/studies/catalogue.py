@@ -38,10 +38,10 @@ ANNOUNCED: Final = "announced by its vendor, not measured; the rest is carried o
 
 
 def models() -> ModelsResult:
-    """Return the bundled models, the bundled configurations and the readable model families.
+    """Return the bundled models, the bundled configurations and the supported model families.
 
-    Models come with weights, configurations without. A family is a ``model_type`` of Hugging Face
-    configurations.
+    Models include weights; configurations do not. A family corresponds to a ``model_type`` in
+    Hugging Face configurations.
     """
     with_weights = []
     for name in BUNDLED:
@@ -126,14 +126,14 @@ def print_models(content: ModelsResult, stream: TextIO) -> None:
 
 
 def _parameters(parameters: int) -> str:
-    """Return a parameter count with three significant digits, such as "70.6 B" or "934 M"."""
+    """Format a parameter count with three significant digits, such as "70.6 B" or "934 M"."""
     return f"{three_figures(parameters / 1e9)} B" if parameters >= 1e9 else f"{three_figures(parameters / 1e6)} M"
 
 
 def wafers() -> WafersResult:
     """Return the constants of all bundled wafers and software profiles.
 
-    Each number comes with its unit, its source, and a grade that says how well it is known.
+    Each constant has a unit, a source, and a grade that states how reliable it is.
     """
     return WafersResult(
         announced=tuple(name for name in known_wafers() if load_wafer(name).announced),
@@ -143,13 +143,13 @@ def wafers() -> WafersResult:
 
 
 def machine(name: str) -> MachineResult:
-    """Return the constants of one wafer, or of one software profile (the costs of its software).
+    """Return the constants of one wafer or of one software profile (costs of a wafer's software).
 
     Args:
         name: Name of a bundled wafer or software profile, or path of a TOML file.
 
     Raises:
-        BadInput: The name is unknown or the file cannot be used, as for ``load_wafer``.
+        BadInput: The name is unknown or the file is invalid; see ``load_wafer``.
     """
     numbers = _numbers(name)
     is_wafer = numbers.keys() == numeric_fields(WaferSpec).keys()
@@ -158,12 +158,12 @@ def machine(name: str) -> MachineResult:
 
 
 def _numbers(name: str) -> Numbers:
-    """Return the constants of a wafer or software profile with their sources, keyed by name."""
+    """Return a wafer's or software profile's constants and their sources, keyed by name."""
     return {key: NumberResult(**dataclasses.asdict(source)) for key, source in provenance(name).items()}
 
 
 def print_wafers(content: WafersResult, stream: TextIO) -> None:
-    """Print a summary table of the bundled wafers and one of the bundled software profiles."""
+    """Print two summary tables: the bundled wafers and the bundled software profiles."""
     console = console_on(stream)
     columns = (
         Column(key="name", title="name", cell=lambda wafer: f"{wafer.name} *" if wafer.announced else wafer.name),
@@ -195,7 +195,7 @@ def _sram_in_all(wafer: WaferSpec) -> str:
 
 
 def print_machine(content: MachineResult, stream: TextIO) -> None:
-    """Print a table of every constant of one wafer or software profile, with grade and source."""
+    """Print all constants of one wafer or software profile as a table with grades and sources."""
     console = console_on(stream)
     columns = (
         Column(key="key", title="number"),
@@ -211,7 +211,7 @@ def print_machine(content: MachineResult, stream: TextIO) -> None:
 
 
 def mappings() -> MappingsResult:
-    """Return all mapping strategies: first the bundled ones, then those of installed packages."""
+    """Return all mapping strategies: bundled ones first, then those from installed packages."""
     return MappingsResult(
         mappings=tuple(
             MappingResult(
@@ -223,7 +223,7 @@ def mappings() -> MappingsResult:
 
 
 def print_mappings(content: MappingsResult, stream: TextIO) -> None:
-    """Print what each mapping strategy does and where it was published."""
+    """Print a description of each mapping strategy and where it was published."""
     console = console_on(stream)
     for strategy in content.mappings:
         rows = [("does", strategy.summary), ("source", strategy.source)]

@@ -1,4 +1,4 @@
-"""Lists of bundled GPUs and serving stacks, with the source of each number."""
+"""Lists of bundled GPUs and serving stacks, with a source for each number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GIB: Final = 2**30
 def gpus() -> GpusResult:
     """Return the constants of all bundled GPUs and serving stacks.
 
-    Each number comes with its unit, its source, and a grade that says how well it is known.
+    Each constant has a unit, a source, and a grade that states how reliable it is.
     """
     return GpusResult(
         gpus={name: _numbers(gpu_numbers(name)) for name in known_gpus()},
@@ -36,7 +36,7 @@ def gpu(name: str) -> GpuResult:
     """Return the constants of one GPU, or of one serving stack such as vLLM.
 
     Args:
-        name: Name of a bundled serving stack or GPU, or path of a GPU's TOML file.
+        name: Name of a bundled serving stack or GPU, or path to a GPU's TOML file.
 
     Raises:
         UnknownName: No GPU or stack has this name. The message suggests the closest name.
@@ -60,7 +60,7 @@ def _numbers(numbers: Mapping[str, SourcedNumber]) -> Numbers:
 
 
 def print_gpus(content: GpusResult, stream: TextIO) -> None:
-    """Print a summary table of the bundled GPUs and one of the bundled serving stacks."""
+    """Print two summary tables: the bundled GPUs and the bundled serving stacks."""
     console = console_on(stream)
     columns = (
         Column(key="name", title="name"),
@@ -96,7 +96,7 @@ def _teraflops(rate: float) -> str:
 
 
 def print_gpu(content: GpuResult, stream: TextIO) -> None:
-    """Print a table of every constant of one GPU or serving stack, with grade and source."""
+    """Print all constants of one GPU or serving stack as a table with grades and sources."""
     console = console_on(stream)
     columns = (
         Column(key="key", title="number"),

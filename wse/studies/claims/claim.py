@@ -10,15 +10,15 @@ from wse.reports.result import Doc, Result
 from wse.studies.claims.laboratory import Laboratory
 
 Verdict = Literal["true", "false", "conditional", "undecided"]
-"""Verdict on a claim. ``conditional``: the claim is true under a condition that the answer
-names."""
+"""Verdict on a claim. ``conditional`` means that the claim is true under a condition stated in the
+answer."""
 
 Points = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimNumber(Result):
-    """Computed number on which the verdict on a claim is based, with its unit and meaning."""
+    """A computed number that supports the verdict on a claim, with its unit and meaning."""
 
     value: Annotated[float, Doc("the number")]
     unit: Annotated[str, Doc("unit of the number; empty for a ratio")]
@@ -27,11 +27,11 @@ class ClaimNumber(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """The lines of a plot, and the labels and scales of its axes.
+    """The data of a line plot, with the labels and scales of its axes.
 
     Attributes:
         x, y: Labels of the horizontal and the vertical axis.
-        lines: Points of each line. The key is the name of the line in the legend.
+        lines: Points of each line, keyed by the line's name in the legend.
         log_x, log_y: Whether the axis is logarithmic.
     """
 
@@ -49,8 +49,8 @@ class Finding:
     Attributes:
         verdict: "true", "false", "conditional" or "undecided".
         answer: Answer in a few sentences, with the most important numbers.
-        numbers: Numbers on which the verdict is based; the key is the name of the number.
-        reason: Assumptions and computations on which the verdict rests.
+        numbers: Numbers on which the verdict is based, keyed by name.
+        reason: Assumptions and computations behind the verdict.
         curves: Content of the plot; None if there is no plot.
     """
 
@@ -63,12 +63,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Published statement about fast inference, and the function that decides if it is true.
+    """A published statement about fast inference, and the function that decides if it is true.
 
     Attributes:
         number: Number of the claim in ``wse claims``, from 1.
         text: The statement, paraphrased.
-        source: Publication or discussion in which it was made.
+        source: Publication or discussion in which the statement was made.
         command: A ``wse`` command that shows the figures.
         decide: Function that computes the finding.
         is_drawn: Whether the finding has a plot.
@@ -83,18 +83,18 @@ class Claim:
 
 
 def figure(value: float, unit: str, meaning: str) -> ClaimNumber:
-    """Return a record of a number that supports a verdict: an item of `Finding.numbers`.
+    """Create an item of `Finding.numbers`: a number that supports a verdict.
 
     Args:
         value: The number.
         unit: Unit of the number; empty for a ratio.
-        meaning: What the number is, as a phrase for tables.
+        meaning: What the number means, as a phrase for tables.
     """
     return ClaimNumber(value=value, unit=unit, meaning=meaning)
 
 
 def by_rule(*, holds: bool, never: bool) -> Verdict:
-    """Return the verdict on a claim that was tested in several cases.
+    """Return the verdict on a claim that has been tested in several cases.
 
     Args:
         holds: Whether the claim is true in all cases. The verdict is then "true".

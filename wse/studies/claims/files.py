@@ -1,4 +1,4 @@
-"""Entry point of ``wse claims``: check the paths of output files, decide claims, write files."""
+"""Entry point of ``wse claims``: checks the output paths, decides the claims, writes the files."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def decide_to_files(
 
     Args:
         numbers: Numbers of the claims; all claims if empty.
-        on_progress: Called with (finished claims, all claims, current work).
-        page: Path of a Markdown page with all verdicts and plots; None for no page.
-        png: Path of the plot of the only requested claim; None for no plot.
+        on_progress: Called with (number of finished claims, total number of claims, current work).
+        page: Where to write a Markdown page with all verdicts and plots; None for no page.
+        png: Where to write the plot, if a single claim is requested; None for no plot.
 
     Raises:
-        BadInput: A claim does not exist, or a file cannot be written. Or a plot is requested for
-            several claims or for a claim that has none.
+        BadInput: A claim does not exist, a file cannot be written, or a plot is requested for
+            several claims or for a claim without one.
     """
     page_path = None if page is None else output_path("--page", str(page), suffix=".md", kind="a Markdown file")
     png_path = None if png is None else picture_path("--png", str(png))

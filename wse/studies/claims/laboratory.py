@@ -1,4 +1,4 @@
-"""Computations that are shared by the claims. Each is executed only once."""
+"""Computations shared by the claims. Each one is executed only once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ layers."""
 
 
 class LayersThatFit(NamedTuple):
-    """Largest model that fits on some wafers: its number of layers and of parameters."""
+    """The largest model that fits on a number of wafers: its layer and parameter counts."""
 
     layers: int
     parameters: int
@@ -53,7 +53,7 @@ class LayersThatFit(NamedTuple):
 
 @dataclass(slots=True)
 class Laboratory:
-    """Cached computations that the claims about fast inference share, such as estimates of models.
+    """Cached computations shared by the claims about fast inference, such as model estimates.
 
     Attributes:
         on_work: Called with a description before each long computation.
@@ -68,8 +68,8 @@ class Laboratory:
 
         Args:
             model: Name of a bundled model.
-            link: Link between wafers; None for the link of the default wafer.
-            options: Options of ``wse estimate``, with underscores in their names.
+            link: Inter-wafer link; None for the default wafer's link.
+            options: Options of ``wse estimate``, with underscores instead of hyphens.
 
         Raises:
             DoesNotFit: The model does not fit on the requested wafers.
@@ -89,7 +89,7 @@ class Laboratory:
         return self._estimates[key]
 
     def server(self, model: str, gpu: str, gpus: int, stack: str, dtype: str) -> GpuServer:
-        """Return the timing model of a bundled model on GPUs with a serving stack.
+        """Return the timing model for a bundled model on GPUs with a given serving stack.
 
         Args:
             model: Name of a bundled model.
@@ -110,13 +110,13 @@ class Laboratory:
     def gpus(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, prompt: int = 1_024, new: int = 1_024
     ) -> GpuDeployment:
-        """Return a bundled model as served on GPUs, from which speeds and costs follow.
+        """Return the deployment of a bundled model on GPUs, from which speed and cost are computed.
 
-        The arguments not described here are those of `server`.
+        The other arguments are the same as for `server`.
 
         Args:
-            prompt: Tokens of each prompt.
-            new: Generated tokens of each request.
+            prompt: Number of tokens per prompt.
+            new: Number of generated tokens per request.
         """
         server = self.server(model, gpu, gpus, stack, dtype)
         shape = RequestShape(prompt_tokens=prompt, new_tokens=new)
@@ -125,17 +125,17 @@ class Laboratory:
     def gpu(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, prompt: int = 1_024, new: int = 1_024
     ) -> Serving:
-        """Return the speed and the cost of tokens when GPUs serve ``users`` concurrent users.
+        """Return the speed and cost per token when GPUs serve ``users`` concurrent users.
 
-        All other arguments are those of `gpus`.
+        All other arguments are the same as for `gpus`.
         """
         return serving_of(self.gpus(model, gpu, gpus, stack, dtype, prompt, new), users)
 
     def gpus_for_all(self, model: str, gpu: str, gpus: int, stack: str, dtype: str, prompt: int, new: int) -> Serving:
-        """Return the speed and the cost of tokens on GPUs that are saturated.
+        """Return the speed and cost per token on saturated GPUs.
 
-        GPUs are saturated when more users would not raise the throughput, or do not fit. The
-        arguments are those of `gpus`.
+        GPUs are saturated when more users would not raise the throughput or would not fit. The
+        arguments are the same as for `gpus`.
         """
         deployment = self.gpus(model, gpu, gpus, stack, dtype, prompt, new)
         return serving_of(deployment, saturating_users(deployment))
@@ -143,14 +143,14 @@ class Laboratory:
     def drafts(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, acceptance: str
     ) -> DraftPlanResult:
-        """Return the draft tokens (of speculative decoding) with which users on GPUs are fastest.
+        """Find the speculative-decoding drafts that give users on GPUs the highest speed.
 
-        This is the result of ``wse estimate --gpu --draft``. The arguments that are not described
-        here are those of `server`.
+        This is the result of ``wse estimate --gpu --draft``. The other arguments are the same as
+        for `server`.
 
         Args:
-            users: Users whose tokens are decoded together.
-            acceptance: Model whose measured acceptance rates of draft tokens are used.
+            users: Number of users whose tokens are decoded together.
+            acceptance: Model whose measured draft-token acceptance rates are used.
         """
         request = make_request(
             EstimateRequest, model=model, gpu=gpu, gpus=gpus, stack=stack, dtype=dtype, batch=users, draft=acceptance
@@ -160,17 +160,17 @@ class Laboratory:
         return drafts
 
     def wafers_for_all(self, model: str, context: int, new: int) -> Serving:
-        """Return the speed and the cost of tokens on wafers that are saturated.
+        """Return the speed and cost per token on saturated wafers.
 
-        Wafers are saturated when more users would not raise the throughput, or do not fit. The
-        layout is the one with the highest throughput. The smallest number of wafers on which the
-        model fits and twice that number are tried, and the result with the cheaper tokens is
-        returned.
+        Wafers are saturated when more users would not raise the throughput or would not fit. The
+        layout with the highest throughput is used. The function tries the smallest number of wafers
+        on which the model fits and twice that number, and returns the result with the cheaper
+        tokens.
 
         Args:
             model: Name of a bundled model.
-            context: Tokens of a request: prompt and generated tokens.
-            new: Generated tokens of a request.
+            context: Number of tokens per request, including prompt and generated tokens.
+            new: Number of generated tokens per request.
         """
         request = make_request(
             EstimateRequest, model=model, prompt_len=context - new, new_tokens=new, objective=THROUGHPUT
@@ -186,9 +186,9 @@ class Laboratory:
         return min(servings, key=lambda serving: serving.usd_per_million_tokens)
 
     def layers_that_fit(self, model: str, wafers: int, dtype: str) -> LayersThatFit:
-        """Return how many layers of a bundled model fit on some wafers.
+        """Return how many layers of a bundled model fit on a number of wafers.
 
-        The model is given more or fewer layers than it really has, all of the same shape.
+        Layers are added to or removed from the model. All layers have the same shape.
 
         Args:
             model: Name of the bundled model.
@@ -201,11 +201,11 @@ class Laboratory:
         return self._layers[key]
 
     def _find_layers(self, model: str, wafers: int, dtype: str) -> LayersThatFit:
-        """Search for the maximum number of layers that fit, by compiling models of several sizes.
+        """Search for the maximum number of layers that fit by compiling models of several sizes.
 
         1. Start with the number of layers whose weights fill the fraction `FILL` of the SRAM. Go up
-           or down in steps that double, until one number fits and another does not.
-        2. Halve the interval between these two numbers until they are neighbours.
+           or down with doubling steps until one number fits and another does not.
+        2. Bisect the interval between these two numbers until they are consecutive.
         """
         config = json.loads(CONFIGURATIONS[model].read_text(encoding="utf-8"))
         parameters: dict[int, int] = {0: 0}
@@ -213,7 +213,7 @@ class Laboratory:
         def fits(layers: int) -> bool:
             """Return whether a model with ``layers`` layers fits on the wafers.
 
-            If it does, its number of parameters is stored.
+            If the model fits, its number of parameters is stored.
             """
             with TemporaryDirectory() as folder:
                 path = Path(folder, "config.json")
@@ -247,35 +247,35 @@ class Laboratory:
 
 
 def with_type(model: str, dtype: str | None = None) -> str:
-    """Return a text such as "llama-3-8b as bfloat16": a model and the type of its weights.
+    """Return text such as "llama-3-8b as bfloat16", with the model and the type of its weights.
 
     Args:
         model: Name of a bundled model.
-        dtype: Element type of the weights; None for that of the published weights.
+        dtype: Element type of the weights; None for the type of the published weights.
     """
     return f"{model} as {dtype or read_config(CONFIGURATIONS[model]).weight_type}"
 
 
 def wafer_link(bytes_per_s: float, latency_s: float) -> WaferLink:
-    """Return a link between wafers with the given bandwidth and latency."""
+    """Create an inter-wafer link with the given bandwidth and latency."""
     return WaferLink(bytes_per_s, latency_s)
 
 
 def own_link() -> WaferLink:
-    """Return the link that connects wafers of the default type."""
+    """Return the link between wafers of the default type."""
     wafer = load_wafer(DEFAULT_WAFER)
     return WaferLink(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
 
 
 def _parameters(estimate: PreparedEstimate) -> int:
-    """Return the number of parameters (weights) of the model that is estimated."""
+    """Return the number of parameters (weights) of the estimated model."""
     return parameter_count(estimate.spec)
 
 
 def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
-    """Return the number of layers whose weights fill the fraction `FILL` of the SRAM of wafers.
+    """Return how many layers' weights fill the fraction `FILL` of the wafers' SRAM.
 
-    It is the start of the search for the maximum. Embedding and output head are ignored.
+    The search for the maximum starts from this number. The embedding and output head are ignored.
     """
     spec, wafer = read_config(CONFIGURATIONS[model]), load_wafer(DEFAULT_WAFER)
     weight_room_bytes = FILL * wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe
@@ -284,11 +284,11 @@ def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
 
 
 def _estimate(request: EstimateRequest, link: WaferLink | None) -> EstimateResult | None:
-    """Return the estimate of a request; None if the model does not fit on the wafers.
+    """Return the estimate for a request, or None if the model does not fit on the wafers.
 
     Args:
         request: The request.
-        link: Link between wafers that replaces the wafer's own; None to keep that link.
+        link: Inter-wafer link to use instead of the wafer's own; None to keep the wafer's own link.
     """
     estimate: PreparedEstimate = with_link(prepare_estimate(request), link)
     try:

@@ -1,4 +1,4 @@
-"""Writer of docs/claims.md, the page with the finding of every claim, and of its plots."""
+"""Writer for docs/claims.md, the page with the findings on all claims, and for its plots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE_WIDTH: Final = 100
 
 
 def write_page(findings: Decided, path: Path) -> None:
-    """Write a Markdown page with the verdict on every claim, and the plots as PNG files.
+    """Write a Markdown page with the verdict on every claim, and the plots as separate PNG files.
 
     Args:
         findings: The decided claims.
@@ -32,7 +32,7 @@ def write_page(findings: Decided, path: Path) -> None:
 
 
 def _page(findings: Decided, plots: dict[int, Path]) -> str:
-    """Return the Markdown text of the page: a table of all claims, and a section for each."""
+    """Return the Markdown text of the page: a table of all claims, then one section per claim."""
     claims = findings.result.claims
     lines = [
         "# Claims about fast inference",
@@ -56,12 +56,12 @@ def _page(findings: Decided, plots: dict[int, Path]) -> str:
 
 
 def _wrapped(text: str, indent: str = "", next_indent: str = "") -> list[str]:
-    """Return a paragraph as lines of at most `PAGE_WIDTH` characters.
+    """Wrap a paragraph into lines of at most `PAGE_WIDTH` characters.
 
     Args:
         text: Text of the paragraph.
-        indent: Text at the start of the first line.
-        next_indent: Text at the start of all further lines.
+        indent: Text that starts the first line.
+        next_indent: Text that starts every following line.
     """
     return textwrap.wrap(
         text,
@@ -74,7 +74,7 @@ def _wrapped(text: str, indent: str = "", next_indent: str = "") -> list[str]:
 
 
 def _section(claim: ClaimResult, plot: Path | None) -> list[str]:
-    """Return the Markdown lines of a claim's section: verdict, numbers, and a plot if any."""
+    """Return the Markdown lines of a claim's section: verdict, numbers, and the plot, if any."""
     picture = [] if plot is None else ["", f"![{claim.claim}]({plot.name})"]
     return [
         f"## Claim {claim.n}",

@@ -25,7 +25,7 @@ def write_plot(curves: Curves, n: int, path: Path) -> None:
 
 
 def image_of(curves: Curves, title: str) -> bytes:
-    """Return a plot of some curves as the content of a PNG file."""
+    """Draw curves and return the plot as the content of a PNG file."""
     from wse.reports.figure import png_of
 
     return png_of(_figure_of(curves, title), DPI)

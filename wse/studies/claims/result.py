@@ -20,7 +20,7 @@ NUMBERS: tuple[Column, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimResult(Result):
-    """A claim about fast inference, with the verdict on it and the numbers that support this."""
+    """A claim about fast inference, the verdict on it, and the numbers that support the verdict."""
 
     n: Annotated[int, Doc("number of the claim")]
     claim: Annotated[str, Doc("the claim, paraphrased")]
@@ -39,10 +39,10 @@ class ClaimsResult(Result):
     claims: Annotated[tuple[ClaimResult, ...], Doc("the claims, in the order of their numbers")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return one table of all claims, or two tables for each claim: verdict and numbers.
+        """Return one table of all claims, or two tables (verdict and numbers) for each claim.
 
-        Several claims are listed in one table. A single claim has two tables. With ``detail``, each
-        of several claims has two tables as well.
+        Several claims are listed in one table, while a single claim has two tables. With
+        ``detail``, every claim has two tables.
         """
         if len(self.claims) > 1 and not detail:
             return (_overview(self.claims),)
@@ -50,7 +50,7 @@ class ClaimsResult(Result):
 
 
 def claim_result(claim: Claim, finding: Finding) -> ClaimResult:
-    """Combine a claim with the verdict on it into one record of the result."""
+    """Combine a claim and the verdict on it into one result record."""
     return ClaimResult(
         n=claim.number,
         claim=claim.text,
@@ -64,7 +64,7 @@ def claim_result(claim: Claim, finding: Finding) -> ClaimResult:
 
 
 def _overview(claims: tuple[ClaimResult, ...]) -> Table:
-    """Return a table with the text, the verdict and the answer of each claim."""
+    """Return a table with the text, verdict and answer for each claim."""
     columns = (
         number("n", "", count),
         Column(key="claim", wraps=True),
@@ -80,7 +80,7 @@ def _overview(claims: tuple[ClaimResult, ...]) -> Table:
 
 
 def _tables_of(claim: ClaimResult) -> tuple[Table, Table]:
-    """Return two tables of a claim: the verdict with its reasons, and the numbers behind it."""
+    """Return two tables for a claim: the verdict with its reasons, and the supporting numbers."""
     verdict_table = pair_table(
         [
             ("claim", claim.claim),
@@ -101,7 +101,7 @@ class Decided:
 
     Attributes:
         result: The verdicts on the claims.
-        curves: Content of the plots, keyed by the number of the claim. Some claims have no plot.
+        curves: Content of the plots, keyed by claim number. Some claims have no plot.
     """
 
     result: ClaimsResult

@@ -1,4 +1,4 @@
-"""Operating points in the form that claims compare: users, speeds, and the cost of tokens."""
+"""Operating points in the form that claims compare: users, speeds, and cost per token."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from wse.serving.operating_point import Deployment, operating_point
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """Speed and cost of serving a number of users on GPUs or wafers.
+    """The speed and cost of serving a given number of users on GPUs or wafers.
 
     Attributes:
         machines: Number of GPUs or wafers.
-        users: Users in flight.
-        rate_of_user: Output tokens per second of each user after the first token.
-        tokens_per_s: Output tokens per second of all users. Prompts are read in the same time.
-        usd_per_million_tokens: Cost of a million output tokens at the central price of a machine.
-        usd_per_million_tokens_ends: The cost at the low and at the high end of the price range.
+        users: Number of users in flight.
+        rate_of_user: Output tokens per second for each user, after the first token.
+        tokens_per_s: Output tokens per second for all users, while prompts are also being read.
+        usd_per_million_tokens: Cost per million output tokens at the machine's central price.
+        usd_per_million_tokens_ends: Cost at the low and high ends of the price range.
     """
 
     machines: int
@@ -28,18 +28,18 @@ class Serving:
     usd_per_million_tokens_ends: tuple[float, float]
 
     def cost_ratio(self, reference: Serving) -> float:
-        """Return the cost of a token divided by its cost in ``reference``.
+        """Return the cost per token relative to ``reference``.
 
-        The cost is the machine time per token, so both must be for machines of the same type.
+        Cost is measured in machine time per token, so both must use the same type of machine.
         """
         return (self.machines / self.tokens_per_s) / (reference.machines / reference.tokens_per_s)
 
 
 def serving_of(deployment: Deployment, users: int) -> Serving:
-    """Return the speed and the cost of tokens when a deployment serves ``users`` users.
+    """Return the speed and cost per token when a deployment serves ``users`` users.
 
     Args:
-        deployment: A model on wafers or GPUs whose price is known.
+        deployment: A model on wafers or GPUs with a known price.
         users: Number of concurrent users.
     """
     point = operating_point(deployment, users)

@@ -157,10 +157,10 @@ def decide(numbers: Sequence[int] = (), on_progress: OnProgress = ignore) -> Dec
 
     Args:
         numbers: Numbers of the claims; all claims if empty.
-        on_progress: Called with (finished claims, all claims, current work).
+        on_progress: Called with (number of finished claims, total number of claims, current work).
 
     Raises:
-        BadInput: There is no claim with one of the numbers.
+        BadInput: One of the numbers does not belong to any claim.
         DoesNotFit: A model does not fit on the requested wafers. This does not happen with the
             bundled models.
     """
@@ -179,10 +179,10 @@ def decide(numbers: Sequence[int] = (), on_progress: OnProgress = ignore) -> Dec
 
 
 def check_drawn(numbers: Sequence[int]) -> None:
-    """Check that ``--png`` can draw the requested claims, which must be a single one with a plot.
+    """Check that exactly one claim is requested and that it has a plot, so ``--png`` can draw it.
 
     Raises:
-        BadInput: There are no or several numbers, there is no such claim, or it has no plot.
+        BadInput: There is not exactly one number, the claim does not exist, or it has no plot.
     """
     check_numbers(numbers)
     if len(numbers) != 1:
@@ -194,7 +194,7 @@ def check_drawn(numbers: Sequence[int]) -> None:
 
 
 def check_numbers(numbers: Sequence[int]) -> None:
-    """Check that each number is the number of a claim.
+    """Check that every number refers to an existing claim.
 
     Raises:
         BadInput: A number is below 1 or above the number of claims.

@@ -1,4 +1,4 @@
-"""Output files of ``wse compare``: their paths are checked first, and they are written last."""
+"""Output files of ``wse compare``, whose paths are checked first and which are written last."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from wse.tracing.query.two_traces.compare import TracesResult
 from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
 Compared: TypeAlias = CompareResult | CurveResult | PlanResult | TracesResult
-"""Results of a comparison: of wafers, of wafers and GPUs, of ranked machines, or of two runs."""
+"""Result of comparing wafers, wafers and GPUs, ranked machines, or two runs."""
 
 
 _CHECKS: Final = {"png": picture_path, "html": page_path}
-"""Functions that check the path of an output file, for kinds of files with special checks."""
+"""Functions that check the path of an output file, for file kinds with special checks."""
 
 
 def check_files(compared_files: Iterable[str], **files: str | None) -> dict[str, Path]:
@@ -34,15 +34,15 @@ def check_files(compared_files: Iterable[str], **files: str | None) -> dict[str,
 
     Args:
         compared_files: Input files of the comparison, which must not be overwritten.
-        files: Requested path for each kind of file (``csv``, ``png`` or ``html``); None for no such
-            file.
+        files: Requested path for each kind of file (``csv``, ``png`` or ``html``); None if this
+            kind is not requested.
 
     Returns:
         The path of each requested file, keyed by its kind.
 
     Raises:
-        BadInput: A path is empty, a folder, or an input file. Or its folder is missing, or the name
-            of a PNG or HTML file has another suffix.
+        BadInput: A path is empty, a folder, or an input file; its folder is missing; or the name of
+            a PNG or HTML file has the wrong suffix.
     """
     inputs = [Path(name) for name in compared_files]
     requested_paths = {kind: text for kind, text in files.items() if text is not None}
@@ -62,7 +62,7 @@ def write_files(result: Compared, files: dict[str, Path]) -> None:
 
 
 def _content(result: Compared, kind: str) -> bytes:
-    """Return the content of an output file: ``csv``, ``png`` or ``html``.
+    """Return the content of an output file of the given kind: ``csv``, ``png`` or ``html``.
 
     A `PlanResult` can only be written as CSV.
     """

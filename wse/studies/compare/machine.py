@@ -1,4 +1,4 @@
-"""Machine: some wafers or GPUs that serve a model together, with their description in tables."""
+"""Machine: a group of wafers or GPUs that serves a model, with its description for tables."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ GPU: Final[Kind] = "gpu"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Machine:
-    """A number of wafers or GPUs that serve a model together, as compared in tables and plots.
+    """A group of wafers or GPUs that serves a model, as compared in tables and plots.
 
     Attributes:
         kind: ``wafer`` or ``gpu``.
         name: Name of the wafer or GPU.
         software: Name of the mapping on wafers, or of the serving stack on GPUs.
         dtype: Element type of the weights.
-        link: Description of the link between wafers; empty if only one link is compared.
-        deployment: The model on these chips, from which speed and cost are computed.
+        link: Description of the inter-wafer link; empty if only one link is compared.
+        deployment: The model as deployed on these chips, from which speed and cost are computed.
     """
 
     kind: Kind
@@ -45,11 +45,11 @@ class Machine:
 
     @cached_property
     def useful_users(self) -> int:
-        """Number of users above which throughput no longer rises, or KV caches no longer fit."""
+        """Number of users beyond which throughput stops rising or KV caches no longer fit."""
         return saturating_users(self.deployment)
 
     def point(self, users: int) -> OperatingPoint:
-        """Return the speed, cost and energy with ``users`` concurrent users, cached."""
+        """Return the (cached) speed, cost and energy with ``users`` concurrent users."""
         if users not in self._points:
             self._points[users] = operating_point(self.deployment, users)
         return self._points[users]
@@ -58,14 +58,14 @@ class Machine:
     def text(self) -> str:
         """Description such as "8 h100, vllm": chips, and mapping or serving stack.
 
-        The link between wafers is appended if several links are compared.
+        The inter-wafer link is appended if several links are compared.
         """
         text = f"{self.deployment.chips:,} {printable(self.name)}, {printable(self.software)}"
         return f"{text}, {self.link}" if self.link else text
 
 
 def gpu_machine(prepared_estimate: PreparedGpuEstimate) -> Machine:
-    """Return a machine that consists of the GPUs of a request.
+    """Create a machine from the GPUs of a request.
 
     Raises:
         BadInput: The price or power of the GPU is unknown.
@@ -87,29 +87,28 @@ def gpu_machine(prepared_estimate: PreparedGpuEstimate) -> Machine:
 
 
 def no_room(shape: RequestShape, option: str = "--wafers") -> str:
-    """Return the message for a machine that has no room for the KV cache of a single request.
+    """Return the error message for a machine that cannot hold the KV cache of even one request.
 
     Args:
-        shape: Numbers of prompt tokens and new tokens of the request.
-        option: Option that adds chips to the machine, as a remedy.
+        shape: Prompt-token and new-token counts of the request.
+        option: Option that adds chips to the machine, suggested as a remedy.
     """
     lengths = "a shorter --prompt-len and --new-tokens"
     return f"the KV cache of one sequence of {shape.tokens:,} tokens does not fit; give {lengths}, or more {option}"
 
 
 def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], dict[str, str]]:
-    """Prepare an estimate for each type and number of GPUs in a comparison.
+    """Prepare an estimate for each GPU type and count in a comparison.
 
-    If no number of GPUs is requested, several are tried: the smallest number whose memory can store
-    the weights, and 2, 4, 8 ... times as many, up to the number of GPUs that are linked with each
-    other.
+    If no number of GPUs is requested, several are tried: the smallest number whose memory can hold
+    the weights, and 2, 4, 8 ... times as many, up to the number of interconnected GPUs.
 
     Returns:
-        1. The estimates of all machines with room for at least one user.
-        2. The reason why each other machine is impossible, keyed by its description.
+        1. The estimates of all machines that can hold at least one user.
+        2. For all other machines, the reason why the machine is impossible, keyed by description.
 
     Raises:
-        BadInput: A name or file in the request cannot be used, or the price or power of a GPU is
+        BadInput: A name or file in the request cannot be used, or a GPU's price or power is
             unknown.
     """
     serving, reasons = [], {}
@@ -133,13 +132,13 @@ def _in_increasing_numbers(
 ) -> Iterator[PreparedGpuEstimate]:
     """Yield estimates of a model on 1, 2, 4, 8 ... times the smallest number of GPUs.
 
-    The number is doubled until all linked GPUs are used, or until the attention heads can no longer
-    be divided evenly.
+    The number is doubled until all interconnected GPUs are used, or until the attention heads can
+    no longer be divided evenly.
 
     Args:
         smallest_machine: The model on the smallest number of GPUs.
-        requested_count: Requested number of GPUs. If it is not None, only ``smallest_machine``,
-            which has this number, is yielded.
+        requested_count: Requested number of GPUs. If it is not None, ``smallest_machine`` has this
+            number and is the only estimate yielded.
     """
     yield smallest_machine
     server = smallest_machine.server
@@ -150,7 +149,7 @@ def _in_increasing_numbers(
 
 
 def _gpu_requests(request: CompareRequest) -> Iterator[EstimateRequest]:
-    """Yield a request to estimate the model on each type of GPU in a comparison."""
+    """Yield one estimate request for each GPU type in a comparison."""
     base = request.base
     lengths = (
         base.workload.lengths(base.context) if base.context else (base.workload.prompt_len, base.workload.new_tokens)

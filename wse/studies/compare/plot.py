@@ -1,4 +1,4 @@
-"""Plots of a comparison: speeds and costs over wafers, or cycles of two runs by cause and op."""
+"""Plots of a comparison: speed and cost over wafer count, or cycles of two runs by cause and op."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ PANELS: Final = (
     ("tokens_per_s", "tokens/s of all users"),
     ("usd_per_million_tokens", "USD for a million tokens of all users"),
 )
-"""Fields of rows that are drawn, with their titles."""
+"""Row fields to plot, with their titles."""
 BARS: Final = ("cause", "op")
-"""Kinds of changes between two runs that are drawn."""
+"""Kinds of changes between two runs to plot."""
 LONGEST_TITLE: Final = 110
 LONGEST_NAME: Final = 30
 WIDE: Final = 20
-"""Ratio of largest to smallest value from which on an axis is logarithmic."""
+"""Ratio of the largest to the smallest value above which an axis is logarithmic."""
 
 
 def as_png(result: CompareResult | TracesResult) -> bytes:
-    """Return the plot of a comparison of wafers, or of two recorded runs, as a PNG image."""
+    """Plot a comparison of wafers or of two recorded runs as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(runs_figure(result) if isinstance(result, TracesResult) else figure_of(result))
 
 
 def figure_of(result: CompareResult) -> Figure:
-    """Return a figure of speed per user, throughput and cost over the number of wafers."""
+    """Plot speed per user, throughput and cost over the number of wafers."""
     from wse.reports.figure import NotebookFigure
 
     rows = result.possible
@@ -63,7 +63,7 @@ def figure_of(result: CompareResult) -> Figure:
 
 
 def runs_figure(result: TracesResult) -> Figure:
-    """Return a figure with the cycles of two runs side by side.
+    """Plot the cycles of two runs side by side.
 
     Each phase (such as prefill or decode) has a row of panels: cycles by cause, and cycles by op.
     """
@@ -83,7 +83,7 @@ def runs_figure(result: TracesResult) -> Figure:
 
 
 def _lines(axes: Any, key: str, rows: Sequence[ComparisonRow], links: Sequence[str], colour: str) -> None:
-    """Draw a field of the rows of one mapping, with one line for each link between wafers.
+    """Draw one field of a mapping's rows, with one line per inter-wafer link.
 
     A row with a single wafer has no link, so it is part of every line.
 
@@ -105,21 +105,21 @@ def _lines(axes: Any, key: str, rows: Sequence[ComparisonRow], links: Sequence[s
 
 
 def _line(axes: Any, key: str, rows: Sequence[ComparisonRow], colour: str, mark: str) -> None:
-    """Draw one line over numbers of wafers."""
+    """Draw one line over the number of wafers."""
     wafer_counts, values = [row.wafers for row in rows], [getattr(row, key) for row in rows]
     axes.plot(wafer_counts, values, color=colour, marker=mark, markersize=5, linewidth=0.9, alpha=0.8)
 
 
 def _scale(axes: Any, label: str, wafers: Sequence[int]) -> None:
-    """Set up axes on which lines over the number of wafers are drawn.
+    """Set up the axes of a plot over the number of wafers.
 
-    The horizontal axis is logarithmic. The vertical axis is logarithmic too if the largest value is
-    more than `WIDE` times the smallest. Otherwise it starts at 0.
+    The horizontal axis is logarithmic. The vertical axis is also logarithmic if the largest value
+    is more than `WIDE` times the smallest. Otherwise it starts at 0.
 
     Args:
         axes: Axes that already contain the lines.
         label: Title.
-        wafers: Numbers of wafers, which become the ticks of the horizontal axis.
+        wafers: Wafer counts, which become the ticks of the horizontal axis.
     """
     axes.set(xscale="log", xlabel="wafers", title=label)
     axes.title.set_fontsize(9)
@@ -139,7 +139,7 @@ def _scale(axes: Any, label: str, wafers: Sequence[int]) -> None:
 def _legend(mappings: Sequence[str], links: Sequence[str]) -> list[Any]:
     """Return the matplotlib handles of the legend.
 
-    There is a colour for each mapping, and a marker for each link between wafers.
+    Each mapping has its own colour, and each inter-wafer link has its own marker.
     """
     from matplotlib.lines import Line2D
 
@@ -155,7 +155,7 @@ def _legend(mappings: Sequence[str], links: Sequence[str]) -> list[Any]:
 
 
 def _shortened_title(text: str) -> str:
-    """Return a title, cut to `LONGEST_TITLE` characters if it is longer."""
+    """Truncate a title to at most `LONGEST_TITLE` characters."""
     return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + "…"
 
 
@@ -164,7 +164,7 @@ def _bars(axes: Any, changes: Sequence[Change]) -> None:
 
     Args:
         axes: Axes to draw on.
-        changes: Changes between the runs, in the order from top to bottom.
+        changes: Changes between the runs, from top to bottom.
     """
     for number, (key, label) in enumerate((("first", "first run"), ("second", "second run"))):
         places = [place + 0.4 * number for place in range(len(changes))]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AssumptionResult(Result):
-    """An assumed price or power of a machine, with its source and how well it is known."""
+    """An assumed price or power of a machine, with its source and a grade for its reliability."""
 
     value: Annotated[float, Doc("the number")]
     unit: Annotated[str, Doc("unit of the number")]
@@ -35,20 +35,20 @@ class AssumptionResult(Result):
 
     @property
     def text(self) -> str:
-        """Text with the number, its unit, range and source, and a grade of how well it is known."""
+        """Text with the number, its unit, range and source, and a grade for its reliability."""
         low, _, high = self.low_value_high
         span = "" if low == high else f", from {low:,g} to {high:,g}"
         return f"{self.value:,g} {self.unit}{span}, grade {self.grade}: {self.source}"
 
     @property
     def low_value_high(self) -> tuple[float, float, float]:
-        """Low end of the range, value, and high end. Without a range, all three are the value."""
+        """Low end of the range, value, and high end. Without a range, all three equal the value."""
         low, high = self.range or (self.value, self.value)
         return low, self.value, high
 
 
 def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, str]]:
-    """Return the lines below a table of costs, which state each machine's price and its source.
+    """Return the lines below a cost table, which state each machine's price and its source.
 
     Args:
         economics: Assumptions, with keys such as ``wafer_usd_per_hour`` or ``gpu_usd_per_hour.h100``.
@@ -65,9 +65,9 @@ def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, s
 
 @dataclass(frozen=True, kw_only=True)
 class CompareResult(Result):
-    """Comparison of a model on several numbers of wafers, with several mappings and wafer links.
+    """Comparison of a model on various numbers of wafers, with various mappings and wafer links.
 
-    A mapping is a rule by which the layers of the model are distributed over PEs.
+    A mapping is a rule for distributing the model's layers over PEs.
     """
 
     question: Annotated[str | None, Doc("the question that was asked")] = None
@@ -87,7 +87,7 @@ class CompareResult(Result):
 
     @property
     def title(self) -> str:
-        """One line with the model, the wafer, and the lengths of prompts and answers."""
+        """One line with the model, the wafer, and the prompt and answer lengths."""
         wafer, inputs = self.wafer, self.inputs
         model = f"{printable(self.model.name)} as {self.model.dtype}"
         machine = with_settings_text(f"{printable(wafer['name'])}, {wafer['rows']}x{wafer['cols']} PEs", inputs)
@@ -96,15 +96,15 @@ class CompareResult(Result):
 
     @property
     def possible(self) -> tuple[ComparisonRow, ...]:
-        """Rows of all combinations except those that are impossible, which have a ``reason``."""
+        """Rows of all possible combinations. (Rows of impossible ones have a ``reason``.)"""
         return tuple(row for row in self.rows if row.possible)
 
     @property
     def best(self) -> tuple[ComparisonRow, ...]:
-        """Fastest rows for one user and for all users on each number of wafers, fewest first.
+        """Fastest rows for one user and for all users for each wafer count, fewest wafers first.
 
-        If `by_link` is true, there are such rows for each link between wafers. Otherwise they are
-        chosen among the rows with the wafers' own link.
+        If `by_link` is true, there are such rows for each inter-wafer link. Otherwise they are
+        chosen from the rows with the wafers' own link.
         """
         first: dict[str, object] = {}
         for row in self.possible:
@@ -116,14 +116,14 @@ class CompareResult(Result):
 
     @property
     def by_link(self) -> bool:
-        """True if the best rows are selected for each link between wafers separately.
+        """Whether the best rows are selected separately for each inter-wafer link.
 
-        This is so if links were requested, or if weights are streamed over links.
+        This is the case if links were requested, or if weights are streamed over links.
         """
         return bool(self.inputs.get("links_given")) or any(row.mapping == STREAMED for row in self.rows)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the table of the best rows, the table of published speeds, and details on request.
+        """Return the tables of the best rows and of published speeds, with details on request.
 
         Args:
             detail: Whether to add tables of all possible rows.
@@ -139,7 +139,7 @@ class CompareResult(Result):
         return tables_as_html((verdict_table(self.verdict), *self.tables()))
 
     def plot(self) -> Figure:
-        """Return a figure of speed per user, throughput and cost over the number of wafers."""
+        """Plot speed per user, throughput and cost over the number of wafers."""
         from wse.studies.compare.plot import figure_of
 
         return figure_of(self)

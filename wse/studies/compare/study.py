@@ -25,16 +25,17 @@ def compare_machines(
 ) -> CompareResult | CurveResult | PlanResult:
     """Compare machines and layouts for one model.
 
-    The options of the request determine the type of the comparison:
+    The options of the request determine the type of comparison:
 
     1. If users, targets or an objective are requested, machines are ranked.
     2. Otherwise, if GPUs are requested, wafers are compared with GPUs.
-    3. Otherwise, numbers of wafers, mappings and links between wafers are compared.
+    3. Otherwise, wafer counts, mappings and inter-wafer links are compared.
 
     Args:
         request: The model and the machines.
         question: A question about wafers that the third type of comparison answers, or None.
-        on_progress: Called with (number of combinations done, their number, the last combination).
+        on_progress: Called with (combinations done, total number of combinations, last
+            combination).
         jobs: Number of processes; None uses all cores.
         engine: Engine that runs the processes.
 

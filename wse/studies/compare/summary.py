@@ -26,11 +26,11 @@ KEY: Final = {
     "TTFT": "of a single user",
     "crossing": "of a token's time",
 }
-"""Short explanations of the columns of the best rows."""
+"""Short explanations of the columns in the table of best rows."""
 
 
 def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = False) -> None:
-    """Print the verdict and the best rows of a comparison of wafers, mappings and wafer links.
+    """Print the verdict and best rows of a comparison of wafers, mappings and wafer links.
 
     Args:
         result: The comparison.
@@ -60,7 +60,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
 
 
 def input_texts(inputs: Mapping[str, Any]) -> list[str]:
-    """Return a text such as "wafers 1, 2, 4" for each option of a comparison."""
+    """Return text such as "wafers 1, 2, 4" for each option of a comparison."""
     texts = []
     for name, value in inputs.items():
         if name == "links":
@@ -73,7 +73,7 @@ def input_texts(inputs: Mapping[str, Any]) -> list[str]:
 
 
 def print_text(console: Console, text: str, style: str = "") -> None:
-    """Print an indented paragraph, without a line break between a number and its percent sign."""
+    """Print an indented paragraph, keeping numbers and percent signs on the same line."""
     unbroken = printable(text).replace(" %", "\N{NO-BREAK SPACE}%")
     paragraph = textwrap.fill(unbroken, console.width - INDENT, break_on_hyphens=False)
     console.print(Padding(paragraph.replace("\N{NO-BREAK SPACE}", " "), (0, 0, 0, INDENT)), style=style or None)
@@ -82,8 +82,8 @@ def print_text(console: Console, text: str, style: str = "") -> None:
 def _stands_alone(row: ComparisonRow, result: CompareResult) -> bool:
     """Return whether all rows with the same mapping, or with the same wafers, are impossible.
 
-    Such an impossible row is printed even without ``--detail``, because no other row of its mapping
-    or of its number of wafers appears in the tables.
+    Such an impossible row is printed even without ``--detail``, because no other row with its
+    mapping or with its wafer count appears in the tables.
     """
     possible = result.possible
     return all(r.mapping != row.mapping for r in possible) or all(r.wafers != row.wafers for r in possible)
@@ -99,5 +99,5 @@ def print_traces(result: TracesResult, stream: TextIO) -> None:
 
 
 def runs(result: TracesResult) -> list[str]:
-    """Return a text with the trace file, the model and the mapping of each of two recorded runs."""
+    """Return text with the trace file, model and mapping for each of two recorded runs."""
     return [f"{printable(row.trace)}: {printable(row.model)}, {printable(row.mapping)}" for row in result.rows]

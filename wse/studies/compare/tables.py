@@ -26,26 +26,26 @@ def _column(key: str, title: str, **settings: Any) -> Column:
     Args:
         key: Name of the field.
         title: Heading.
-        settings: Other arguments of `Column`. Without ``doc``, the column is explained by the
+        settings: Other arguments of `Column`. If ``doc`` is missing, the column is explained by the
             documentation of the field.
     """
     return Column(**{"key": key, "title": title, "doc": docs_of(ComparisonRow)[key].text, **settings})
 
 
 def _number(key: str, title: str, formatter: Callable[[Any], str], **settings: Any) -> Column:
-    """Return a column of numbers."""
+    """Return a numeric column."""
     return _column(key, title, formatter=formatter, numeric=True, **settings)
 
 
 def dollars(number: float) -> str:
-    """Return a price as text, with cents if it is below 100 USD."""
+    """Format a price, with cents if it is below 100 USD."""
     return f"{number:,.0f}" if number >= 100 else f"{number:,.2f}"
 
 
 def mapping_text(row: ComparisonRow) -> str:
-    """Return a text such as "auto: pipeline" with the mapping of a row.
+    """Describe the mapping of a row with text such as "auto: pipeline".
 
-    It contains the requested mapping, the mapping that was chosen if it is another one, and the
+    The text contains the requested mapping, the chosen mapping if it is a different one, and the
     objective for which the layout was chosen.
     """
     mapping = row.mapping if row.chosen is None else f"{row.mapping}: {row.chosen}"
@@ -53,16 +53,17 @@ def mapping_text(row: ComparisonRow) -> str:
 
 
 def link_text(row: ComparisonRow) -> str:
-    """Return the bandwidth and latency of the link between wafers as text; empty for one wafer."""
+    """Format the bandwidth and latency of the inter-wafer link; empty for one wafer."""
     if row.link_bytes_per_s is None:
         return ""
     return rate_and_latency(row.link_bytes_per_s, row.link_latency_s)
 
 
 def limit_text(row: ComparisonRow) -> str:
-    """Return the cause that takes most of a token's time, as text such as "hops 58 %".
+    """Return the main cause of a token's time as text, such as "hops 58 %".
 
-    Without the cycles by cause, the text has no percentage. It is empty if the cause is unknown.
+    The percentage is left out if the cycles are not broken down by cause. The text is empty if the
+    cause is unknown.
     """
     if row.limited_by is None or row.cycles_by is None:
         return row.limited_by or ""
@@ -70,7 +71,7 @@ def limit_text(row: ComparisonRow) -> str:
 
 
 def _all_users(row: ComparisonRow) -> str:
-    """Return the tokens/s of all users as text, with "≤" before an upper bound."""
+    """Format the total tokens/s of all users, with "≤" before an upper bound."""
     return f"{'' if row.tokens_per_s_exact else '≤ '}{count(row.tokens_per_s or 0.0)}"
 
 
@@ -110,18 +111,18 @@ LIMIT: Final = _column("limit", "one user; all users", doc="", wraps=True)
 
 
 def verdict_table(verdict: Sequence[str]) -> Table:
-    """Return the table of the verdict, with one sentence per row."""
+    """Return the verdict as a table with one sentence per row."""
     sentences = [{"sentence": sentence} for sentence in verdict]
     return Table(columns=(Column(key="sentence", wraps=True),), rows=sentences, title="Verdict")
 
 
 def best_table(rows: Sequence[ComparisonRow], *, by_link: bool, footer: Sequence[tuple[str, str]]) -> Table:
-    """Return the table of the best mappings on each number of wafers.
+    """Return the table of the best mappings for each wafer count.
 
     Args:
-        rows: Best rows for each number of wafers.
-        by_link: Whether there are best rows for each link between wafers, so that a column must
-            show the link.
+        rows: Best rows for each wafer count.
+        by_link: Whether there are best rows for each inter-wafer link, so that a column must show
+            the link.
         footer: (label, text) pairs to show below the table, such as prices.
     """
     link = (LINK,) if by_link else ()
@@ -136,7 +137,7 @@ def detail_tables(rows: Sequence[ComparisonRow], footer: Sequence[tuple[str, str
 
     Args:
         rows: The rows.
-        footer: (label, text) pairs to show below the table of costs, such as prices.
+        footer: (label, text) pairs to show below the cost table, such as prices.
     """
     link = (LINK,) if any(row.link_bytes_per_s is not None for row in rows) else ()
     machine = (WAFERS, *link, MAPPING)
@@ -159,15 +160,15 @@ def notes(columns: Iterable[Column]) -> list[tuple[str, str]]:
 
 
 def machine_text(row: ComparisonRow) -> str:
-    """Return a text such as "pipeline on 4": the mapping and the number of wafers of a row."""
+    """Return text such as "pipeline on 4", with the mapping and wafer count of a row."""
     return f"{mapping_text(row)} on {row.wafers:,}"
 
 
 def reasons(rows: Sequence[ComparisonRow]) -> list[tuple[str, str]]:
-    """Return why combinations of mapping and number of wafers are impossible.
+    """Return the reasons why combinations of mapping and wafer count are impossible.
 
     Returns:
-        A pair of texts for each distinct reason: the combinations, and the reason.
+        A (combinations, reason) pair of texts for each distinct reason.
     """
     by_reason: dict[str, list[str]] = {}
     for row in rows:

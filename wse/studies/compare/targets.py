@@ -1,4 +1,4 @@
-"""Targets: limits of latency, lengths of requests, and the rows of a comparison to show."""
+"""Targets: latency limits, request lengths, and the rows of a comparison to show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_parts(option: str, text: str) -> tuple[str, ...]:
     """Split a text such as ``128/128,8k/1k`` at its commas.
 
     Args:
-        option: Name of the option whose value the text is, for messages.
+        option: Name of the option that the text belongs to, for messages.
         text: Text to split.
 
     Raises:
@@ -33,11 +33,11 @@ def read_parts(option: str, text: str) -> tuple[str, ...]:
 
 
 def read_lengths(text: str) -> tuple[int, int]:
-    """Parse ``2048/512`` or ``2k/512`` as a number of prompt tokens and a number of new tokens.
+    """Parse text such as ``2048/512`` or ``2k/512`` as prompt-token and new-token counts.
 
     Raises:
-        BadInput: The text has another form, or there is less than 1 prompt token or fewer than 2
-            new tokens.
+        BadInput: The text does not have this form, or specifies less than 1 prompt token or fewer
+            than 2 new tokens.
     """
     prompt, _, new = text.partition("/")
     lengths = whole_number(prompt, TOKEN), whole_number(new, TOKEN)
@@ -49,9 +49,9 @@ def read_lengths(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """Latency limits and lengths of requests by which machines are ranked, and the rows to show.
+    """Latency limits and request lengths for ranking machines, and the rows to show.
 
-    If all fields have their defaults, no targets are requested.
+    If all fields have their default values, no targets are requested.
     """
 
     ttft: Annotated[
@@ -93,14 +93,14 @@ class Targets:
     def times(self) -> dict[str, float]:
         """Return the requested latency limits in seconds, with the keys ``ttft_s`` and ``tpot_s``.
 
-        The key of a limit that is not requested is missing.
+        Limits that are not requested are left out.
         """
         targets = {"ttft_s": self.ttft, "tpot_s": self.tpot}
         return {name: value for name, value in targets.items() if value is not None}
 
 
 NO_TARGETS: Final = Targets()
-"""The targets of a comparison that requests none."""
+"""The targets of a comparison without any requested targets."""
 
 
 def check_targets(targets: Targets, prompt_len: int | None, new_tokens: int | None) -> None:
@@ -112,8 +112,8 @@ def check_targets(targets: Targets, prompt_len: int | None, new_tokens: int | No
         new_tokens: Requested number of new tokens, or None.
 
     Raises:
-        BadInput: A target is out of range. Or ``--lengths`` contains a pair twice, or is given
-            together with ``--prompt-len`` or ``--new-tokens``.
+        BadInput: A target is out of range, or ``--lengths`` contains a pair twice or is combined
+            with ``--prompt-len`` or ``--new-tokens``.
     """
     for name, value in targets.times().items():
         if not 0 < value <= LONGEST_S:

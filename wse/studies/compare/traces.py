@@ -27,7 +27,7 @@ NOTE: Final = "in cycles; the largest of each kind first"
 
 @dataclass(frozen=True, kw_only=True)
 class TracesComparison(TracesResult):
-    """Two recorded runs and the changes from the first to the second, with tables and a figure."""
+    """Two recorded runs and the changes between them, as tables and a figure."""
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return the tables of the two runs, and a table of changed cycles for each phase.
@@ -43,7 +43,7 @@ class TracesComparison(TracesResult):
         return tables_as_html((verdict_table((change_of_runs(*self.rows),)), *self.tables()))
 
     def plot(self) -> Figure:
-        """Return a figure with the cycles of both runs, by cause and by op."""
+        """Plot the cycles of both runs by cause and by op."""
         from wse.studies.compare.plot import runs_figure
 
         return runs_figure(self)
@@ -52,8 +52,8 @@ class TracesComparison(TracesResult):
 def trace_tables(result: TracesResult) -> tuple[Table, ...]:
     """Return tables that compare two recorded runs.
 
-    The first tables show speed, traffic, SRAM and limits of each run. They are followed by a table
-    for each phase, such as prefill or decode, with the cycles that changed.
+    The first tables show the speed, traffic, SRAM and limits of each run. They are followed by one
+    table of changed cycles for each phase, such as prefill or decode.
     """
     changes = (changes_table(changes, title=CHANGED[phase], note=NOTE) for phase, changes in result.changes.items())
     return (*detail_tables(result.rows, [("USD/Mtok", text) for text in result.prices]), *changes)

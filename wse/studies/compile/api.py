@@ -43,15 +43,15 @@ def compile(
     verify_tokens: int | str | None = None,
     capacity: str = "refuse",
 ) -> CompileResult:
-    """Compile a model and describe its placement, as the command ``wse compile`` does.
+    """Compile a model and describe its placement, like the command ``wse compile``.
 
-    Nothing is executed. The placement and its cycles are those of `wse.estimate` with the same
-    arguments.
+    Nothing is executed. The placement and its cycles are the same as for `wse.estimate` with the
+    same arguments.
 
     Example:
         wse.compile("story", mesh="16x16").sram.bytes_per_pe
 
-    The arguments are those of `wse.estimate`.
+    The arguments are the same as for `wse.estimate`.
     """
     from wse.studies.compile.compile import compile_request
 

@@ -1,4 +1,4 @@
-"""Compilation of a checked request: the fastest Program, or advice if the model does not fit."""
+"""Compilation of a checked request: the fastest Program, or remedies if the model does not fit."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ NARROW: Final = Breadth()
 
 
 def compile_program(prepared_placement: PreparedPlacement) -> Program:
-    """Return the compiled Program with the fewest cycles for a request.
+    """Return the compiled Program that needs the fewest cycles for a request.
 
-    Raises the same errors as `compile_with_remedies`.
+    The function raises the same errors as `compile_with_remedies`.
     """
     return compile_with_remedies(prepared_placement).program
 
@@ -50,8 +50,8 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
         The fastest Program, with a record of all layouts that were tried.
 
     Raises:
-        DoesNotFit: The model does not fit. The message states the bytes, and the smallest changes
-            of options with which the model was found to compile.
+        DoesNotFit: The model does not fit. The message states the required and available bytes, and
+            the smallest option changes with which the model was found to compile.
         TooFewColours: Communication patterns need more colours (router channels) than the wafer
             has.
     """
@@ -79,8 +79,8 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
 def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
     """Compile a model on the layout that needs the fewest cycles for a request.
 
-    Unlike `compile_with_remedies`, this function does not search for remedies if the model does not
-    fit, so it fails faster.
+    Unlike `compile_with_remedies`, this function does not search for remedies when the model does
+    not fit, so it fails faster.
 
     Args:
         prepared_placement: The checked request.
@@ -90,7 +90,7 @@ def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NA
         The fastest Program, with a record of all layouts that were tried.
 
     Raises:
-        DoesNotFit: The model does not fit. The message states the bytes.
+        DoesNotFit: The model does not fit. The message states the required and available bytes.
     """
     p = prepared_placement
     cycles = cache(partial(request_cycles, p))  # the search asks for some Programs again
@@ -98,10 +98,10 @@ def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NA
 
 
 def request_cycles(prepared_placement: PreparedPlacement, program: Program) -> float:
-    """Estimate the cycles of a whole request: its prompts and all generated tokens.
+    """Estimate the cycles of a whole request, including its prompts and all generated tokens.
 
-    Every generated token is timed as if it were the one halfway through the answer, so that the KV
-    caches contain the prompts and half of the new tokens.
+    Every generated token is timed as if it were halfway through the answer, when the KV caches
+    contain the prompts and half of the new tokens.
     """
     p = prepared_placement
     fabric = Fabric(program, p.wafer, p.software, p.meshes)
@@ -112,14 +112,14 @@ def request_cycles(prepared_placement: PreparedPlacement, program: Program) -> f
 def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation, tokens: int) -> Fabric:
     """Compile a verification pass for an existing layout, and return its timing model.
 
-    A verification pass runs the model over several new tokens of one user. It uses the same regions
-    of PEs as the given compilation. All other choices, such as the rewrites that save cycles, are
-    the fastest ones for this number of tokens. It is not checked whether its buffers fit in SRAM.
+    A verification pass runs the model over several new tokens of one user. It uses the same PE
+    regions as the given compilation. All other choices, such as cycle-saving rewrites, are the
+    fastest ones for this number of tokens. The function does not check that buffers fit in SRAM.
 
     Args:
         prepared_placement: The checked request.
         compilation: The compilation whose regions are used.
-        tokens: Number of tokens of the pass.
+        tokens: Number of tokens in the pass.
     """
     p = replace(prepared_placement, options=replace(prepared_placement.options, verify_tokens=tokens))
     prompts = (1,) * compilation.options.batch
@@ -136,8 +136,8 @@ def _prompt_cycles(fabric: Fabric) -> float:
     """Estimate the cycles to read the prompts, whose chunks are pipelined through the stages.
 
     The result is the time of the first chunk in all stages, plus the time of each further chunk in
-    its slowest stage. If several stages share PEs, chunks cannot overlap, and the times of all
-    chunks in all stages are added.
+    its slowest stage. If several stages share PEs, chunks cannot overlap, so the times of all
+    chunks in all stages are added up.
     """
     program, stages = fabric.program, fabric.program.stages
     costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
@@ -151,7 +151,7 @@ def _prompt_cycles(fabric: Fabric) -> float:
 
 
 def _timing(prepared_placement: PreparedPlacement) -> Timer:
-    """Return the timing functions with which the compiler compares its choices for a request.
+    """Return the timing functions that the compiler uses to compare its choices for a request.
 
     Tokens are timed halfway through the answer, when the KV caches contain the prompt and half of
     the new tokens.
@@ -161,11 +161,11 @@ def _timing(prepared_placement: PreparedPlacement) -> Timer:
         """Return the cycles of each step of some phases.
 
         Args:
-            program: A compiled reduced model, which has one layer of each kind.
+            program: A compiled reduced model, with one layer of each kind.
             phases: Indices of the phases in the Program.
 
         Returns:
-            An array for each phase, with the cycles of its steps.
+            One array per phase, with the cycles of its steps.
         """
         fabric = Fabric(
             program, prepared_placement.wafer, prepared_placement.software
@@ -196,7 +196,7 @@ def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: i
 
 
 def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement) -> str:
-    """Return a remedy, such as ``--context 4096``, together with options that must change with it.
+    """Return a remedy, such as ``--context 4096``, with any other options that must also change.
 
     A shorter context may require fewer new tokens.
     """

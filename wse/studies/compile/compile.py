@@ -1,4 +1,4 @@
-"""The study behind ``wse compile``: where stages, buffers and colours are. Nothing is executed."""
+"""The study behind ``wse compile``: locates stages, buffers and colours. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ HISTOGRAM_BINS = 12
 def compile_request(request: EstimateRequest) -> CompileResult:
     """Compile a model and describe where its layers and buffers are placed.
 
-    The Program is the one that `wse.estimate` times for the same options.
+    The Program is the same one that `wse.estimate` times for the same options.
 
     Raises:
-        BadInput: An input is missing or cannot be used. The subclass of the error says which.
+        BadInput: An input is missing or cannot be used. The error's subclass states which one.
         DoesNotFit: The model does not fit. The message states the bytes and remedies.
     """
     layout = choose_layout(prepare_estimate(request))
@@ -45,9 +45,9 @@ def compile_request(request: EstimateRequest) -> CompileResult:
 
 
 def compile_result(prepared_placement: PreparedPlacement, program: Program) -> CompileResult:
-    """Describe a compiled Program: its placement, use of SRAM, communication and cycles.
+    """Describe a compiled Program: its placement, SRAM use, communication and cycles.
 
-    The cycles are those of all prompts and all decoded tokens of the request.
+    The cycles cover all prompts and all decoded tokens of the request.
 
     Args:
         prepared_placement: The checked request.
@@ -105,16 +105,15 @@ def _sram(program: Program, sram_bytes: int) -> CompileSram:
 
 
 def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
-    """Return a histogram of the bytes of SRAM that PEs use, over all wafers.
+    """Return a histogram of SRAM use per PE in bytes, over all wafers.
 
     Args:
         program: The compiled Program.
-        sram_bytes: Bytes of SRAM of a PE.
+        sram_bytes: SRAM size of a PE in bytes.
 
     Returns:
-        The bins. The first one, from 0 to 0 bytes, counts the PEs that are not used. It is followed
-        by bins of equal width, which count the PEs that use more than ``from_bytes`` and at most
-        ``to_bytes``.
+        The bins. The first bin, from 0 to 0 bytes, counts the unused PEs. It is followed by bins of
+        equal width, which count the PEs that use more than ``from_bytes`` and at most ``to_bytes``.
     """
     edges = [round(sram_bytes * i / HISTOGRAM_BINS) for i in range(HISTOGRAM_BINS + 1)]
     lowest = [(i, stage) for i, stage in enumerate(program.stages) if not program.stages_below(i)]
@@ -130,8 +129,8 @@ def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
 def _colour_uses(program: Program) -> tuple[ColourUse, ...]:
     """Return the colours (router channels) that each communication pattern of each stage uses.
 
-    The colours of a pattern are numbered consecutively. Patterns marked as ``repainted`` share the
-    same colours, because routers change the routes of these colours at run time.
+    A pattern's colours are numbered consecutively. Patterns marked as ``repainted`` share the same
+    colours, because routers change the routes of these colours at run time.
     """
     return tuple(
         ColourUse(

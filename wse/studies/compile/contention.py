@@ -1,4 +1,4 @@
-"""Contention of communication patterns: cycles in which words wait for words of other messages."""
+"""Contention in communication patterns: cycles that words wait for words of other messages."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class ContentionResult(Result):
     """Cycles that the words of a communication pattern spend waiting for words of other messages.
 
     Words wait if two messages need the same link between routers, or the same ramp between a router
-    and its PE. There is one result for each phase (such as decode), pattern and direction with any
-    contention. ``steps`` and ``cycles`` are totals over the phase. ``messages_on_one_link`` is a
-    maximum.
+    and its PE. There is one result for each combination of phase (such as decode), pattern and
+    direction with contention. ``steps`` and ``cycles`` are totals over the phase.
+    ``messages_on_one_link`` is a maximum.
     """
 
     phase: Annotated[str, Doc("`prefill` or `decode`")]
@@ -35,7 +35,7 @@ class ContentionResult(Result):
 
 
 def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]) -> tuple[ContentionResult, ...]:
-    """Return how long words of each communication pattern wait on links, the most cycles first.
+    """Return how long each communication pattern's words wait on links, longest first.
 
     Patterns whose words never wait are left out.
 
@@ -64,7 +64,7 @@ def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]
 def contention_table(rows: Sequence[ContentionResult]) -> Table:
     """Return a table of the cycles that words spend waiting for words of other messages.
 
-    Each row is for a communication pattern in one phase: reading the prompts or decoding a token.
+    Each row shows one communication pattern in one phase: reading the prompts or decoding a token.
     """
     columns = (
         *(Column(key=key, title=key) for key in ("phase", "pattern", "along")),

@@ -1,13 +1,13 @@
-"""Times of drafting that are not part of any Program.
+"""Drafting times that are not part of any Program.
 
-These are the exchange of token ids between draft and model, the look-up in the text, and a draft
-model on the host. Nothing is published about drafts on wafers, so all assumptions have grade I
-(inferred):
+They cover the exchange of token ids between draft and model, the look-up in the text, and a draft
+model on the host. Nothing has been published about drafts on wafers, so all assumptions have grade
+I (inferred):
 
-- Ids are sent between the corners of two regions that lie next to each other: over all columns of
-  both and the rows of the taller one. They reach the PEs along the first row and down the columns.
+- Ids are sent between the corners of two adjacent regions: over all columns of both regions and the
+  rows of the taller one. They reach the PEs along the first row and down the columns.
 - Each link between the wafers of the two regions adds one crossing.
-- On the host, a token of a draft model takes the time to read its weights from memory once.
+- On the host, a draft token takes as long as reading the draft model's weights from memory once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HOST_FILE: Final = Path(__file__).parents[2] / "data" / "draft_host.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """Numbers of rows and columns of a rectangle of PEs that sends or receives token ids."""
+    """Row and column counts of a PE rectangle that sends or receives token ids."""
 
     rows: int
     cols: int
@@ -48,20 +48,20 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTimes:
-    """Timing model of drafting: finding the draft tokens and sending their ids to the model.
+    """Timing model for drafting: finding the draft tokens and sending their ids to the model.
 
-    Drafts are tokens of speculative decoding that a cheap source proposes and the model verifies.
+    In speculative decoding, drafts are tokens that a cheap source proposes and the model verifies.
 
     Attributes:
         wafer: The wafer.
         software: Costs of the software on the wafer.
-        region: Rectangle of PEs of the model that receives token ids.
+        region: Rectangle of the model's PEs that receives token ids.
         place: Where drafts are made: on the ``same`` wafers, on another ``wafer`` or on the
             ``host``.
-        host_draws: Whether the host selects the sampled tokens. Their ids then reach the draft in
+        host_draws: Whether the host selects the sampled tokens. If so, their ids reach the draft in
             round trips that are already counted in the passes.
-        wafers_apart: Number of links between the wafer of the draft and the wafer of ``region``.
-            Used only if drafts are made on the ``same`` wafers; another wafer is one link away.
+        wafers_apart: Number of links between the draft's wafer and the wafer of ``region``. Used
+            only if drafts are made on the ``same`` wafers; another wafer is one link away.
     """
 
     wafer: WaferSpec
@@ -72,7 +72,7 @@ class DraftTimes:
     wafers_apart: int = 0
 
     def exchange_cycles(self, words: int, target: Region, source: Region) -> float:
-        """Return the cycles to send token ids from one rectangle of PEs to all PEs of another.
+        """Return the cycles needed to send token ids from one PE rectangle to all PEs of another.
 
         The result is 0 if drafts are made on the host or the host selects tokens, because the host
         then sends the ids.
@@ -82,7 +82,7 @@ class DraftTimes:
         2. The ids are multicast along the first row of the target and then down its columns.
 
         Args:
-            words: Number of ids, one word each.
+            words: Number of ids; each is one word.
             target: Region that receives the ids.
             source: Region that sends them.
         """
@@ -101,7 +101,7 @@ class DraftTimes:
     def round_trip_cycles(self) -> float:
         """Return the cycles of a round trip to a host that makes drafts; 0 for other places.
 
-        The round trip delays a pass that is followed by no draft. The ids of a draft arrive with
+        The round trip delays a pass that is not followed by a draft. The ids of a draft arrive with
         the pass that verifies them. The result is also 0 if the host selects the tokens, because
         its round trips are then already counted in the passes.
         """
@@ -110,20 +110,19 @@ class DraftTimes:
         return self.wafer.host_round_trip_s * self.wafer.clock_hz
 
     def look_up_cycles(self, context: int, tokens: int) -> float:
-        """Return the cycles to look up a draft in the text so far.
+        """Return the cycles needed to look up a draft in the text so far.
 
         The draft consists of the tokens that followed an earlier occurrence of the last tokens. On
-        the host, the look-up counts as 0 cycles, because the round trip takes far longer. On a
-        wafer, each PE stores a part of the text and the tokens that follow it:
+        the host, the look-up counts as 0 cycles because the round trip takes far longer. On a
+        wafer, each PE stores part of the text and the tokens that follow it:
 
-        1. Each PE compares its part with the last tokens of the text, and selects the longest
-           match.
-        2. An all-reduce along rows and then along columns finds the longest match of all PEs.
+        1. Each PE compares its part with the last tokens of the text and selects the longest match.
+        2. An all-reduce along rows and then along columns finds the longest match over all PEs.
         3. An all-reduce distributes the tokens that follow this match. All other PEs add zeros.
 
         Args:
-            context: Maximum number of tokens of the text.
-            tokens: Number of tokens of the draft.
+            context: Maximum number of tokens in the text.
+            tokens: Number of tokens in the draft.
         """
         if self.place == HOST:
             return 0.0
@@ -140,13 +139,13 @@ class DraftTimes:
         return cycles.rounded_up().total + crossing
 
     def host_token_cycles(self, weight_bytes: int) -> float:
-        """Return the cycles in which the host drafts a token, by reading all weights once."""
+        """Return the cycles that the host needs to draft a token by reading all weights once."""
         return weight_bytes / host_memory_rate().value * self.wafer.clock_hz
 
     def _line(self, schedule: LineSchedule, words: int, axis: int) -> Cycles:
-        """Return the cycles of a pattern that runs along all rows or columns at the same time.
+        """Return the cycles of a pattern that runs along all rows or columns concurrently.
 
-        The cycles include starting its code on the PEs. A line of a single PE costs nothing.
+        The cycles include starting the pattern's code on the PEs. A one-PE line costs nothing.
         """
         if not len(schedule.messages):
             return NO_CYCLES
@@ -154,7 +153,7 @@ class DraftTimes:
         return self._launch().followed_by(times.time([LinePattern(schedule, 0, words, axis)]).cycles)
 
     def _launch(self) -> Cycles:
-        """Return the cycles to start the task of a sending step and to issue its operation."""
+        """Return the cycles needed to start a sending step's task and issue its operation."""
         return Cycles().plus(launch=self.software.task_dispatch_cycles + self.software.vector_issue_cycles)
 
 

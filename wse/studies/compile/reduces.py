@@ -1,8 +1,8 @@
 """The reduces of a decoded token, compared with the published lower bound and the cheapest pattern.
 
 A step is included if all its lines combine words in the same way. The lines may be divided into
-segments that work at the same time; the longest segment then represents all. Cycles are those of
-the pattern alone on live PEs, without the launch of the step, which is the same for every pattern.
+segments that work concurrently; the longest segment then represents all of them. Cycles cover only
+the pattern on live PEs, without the launch of the step, which is the same for every pattern.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 MAX_PES: Final = 1000
 """Longest line whose bound is computed, and total length of the lines searched for a cheaper pattern.
 
-Both limits keep the computation to about a second. A search needs up to 1.5 ms per PE, and the time
-of a bound grows with the cube of the length.
+These limits keep the computation time to about a second. A search takes up to 1.5 ms per PE, and
+the time to compute a bound grows with the cube of the line length.
 """
 
 MAX_ROWS: Final = 6
-"""Maximum number of reduces that are printed."""
+"""Maximum number of reduces to print."""
 
 
 class CombinedSegment(NamedTuple):
@@ -47,9 +47,9 @@ class CombinedSegment(NamedTuple):
 
     Attributes:
         operation: ``reduce`` or ``all_reduce``.
-        pes: Number of PEs of the segment.
+        pes: Number of PEs in the segment.
         root: Index within the segment of the PE that receives the result; 0 for an all-reduce.
-        pairs: Whether words are combined in pairs of a value and its index, as for an argmax.
+        pairs: Whether words are combined as (value, index) pairs, as in an argmax.
     """
 
     operation: Operation
@@ -63,10 +63,10 @@ class SegmentReduce(NamedTuple):
 
     Attributes:
         pattern: Name of the communication pattern.
-        axis: Whether it runs along rows or columns.
+        axis: Whether the pattern runs along rows or columns.
         segment: The longest segment of a row or column over which words are combined.
-        words: Words in each PE.
-        cycles: Cycles of the pattern, without those to start its code.
+        words: Number of words per PE.
+        cycles: Cycles of the pattern, excluding the cycles to start its code.
     """
 
     pattern: str
@@ -78,10 +78,10 @@ class SegmentReduce(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceResult(Result):
-    """Reduces of a decoded token with the same pattern, direction, length and number of words.
+    """Reduces of a decoded token that share the pattern, direction, length and number of words.
 
-    A reduce combines the words of the PEs on a line, for example into their sum. An all-reduce also
-    returns the result to all of these PEs.
+    A reduce combines the words of the PEs on a line, for example by adding them up. An all-reduce
+    also returns the result to all of these PEs.
     """
 
     pattern: Annotated[str, Doc("name of the pattern")]
@@ -101,18 +101,18 @@ class ReduceResult(Result):
 def reduces_result(
     program: Program, wafer: WaferSpec, software: SoftwareProfile, slots: Slots
 ) -> tuple[ReduceResult, ...]:
-    """Return the reduces and all-reduces of a decoded token, those with the most cycles first.
+    """Return the reduces and all-reduces of a decoded token, sorted by descending cycles.
 
-    Each is compared with a published lower bound, unless its line has more than ``MAX_PES`` PEs,
-    and with the cheapest pattern for its line. The cheapest pattern is searched for only until the
-    lines have ``MAX_PES`` PEs in total. Sums over selected experts are those of the busiest column
-    of PEs, if tokens choose experts as evenly as possible.
+    Each reduce is compared with a published lower bound, unless its line has more than ``MAX_PES``
+    PEs, and with the cheapest pattern for its line. The search for cheapest patterns stops when the
+    searched lines have ``MAX_PES`` PEs in total. Sums over selected experts are reported for the
+    busiest PE column, assuming that tokens select experts as evenly as possible.
 
     Args:
         program: The compiled Program.
-        wafer: Wafer for which it is compiled.
+        wafer: Wafer for which the Program is compiled.
         software: Costs of the software on the wafer.
-        slots: Occupied slots of the KV cache, for each stage.
+        slots: Occupied KV-cache slots for each stage.
     """
     times = PatternTimes(LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles))
     steps = _reduce_counts(program, slots, times)
@@ -122,10 +122,10 @@ def reduces_result(
 
 
 def reduces_table(rows: Sequence[ReduceResult]) -> Table:
-    """Return a table of the reduces of a token, at most `MAX_ROWS`.
+    """Return a table of a token's reduces, with at most `MAX_ROWS` rows.
 
     Args:
-        rows: Reduces, those with the most cycles first.
+        rows: Reduces, sorted by descending cycles.
     """
     columns = (
         *(Column(key=key, title=key) for key in ("pattern", "along")),
@@ -151,13 +151,13 @@ def _cheapest_text(row: ReduceResult) -> str:
 def longest_segment(pattern: LineSchedule) -> CombinedSegment | None:
     """Return the longest segment of a line of PEs over which a pattern combines words.
 
-    1. Cut the line after each PE from which no combining message crosses to the next PE.
+    1. Cut the line wherever no combining message crosses from one PE to the next.
     2. Select the longest segment between two cuts.
     3. If the pattern also has messages that only copy, it is an all-reduce. Otherwise it is a
        reduce, whose root is the PE that receives words and sends none.
 
     Returns:
-        The segment. None if the pattern combines no words, or has different lines.
+        The segment, or None if the pattern combines no words or its lines differ.
     """
     if len(pattern.first) > 2:
         return None
@@ -181,8 +181,8 @@ def _reduce_counts(program: Program, slots: Slots, times: PatternTimes) -> Count
     """Count how often a decoded token runs each reduce.
 
     Returns:
-        The number of runs of each reduce. Runs are counted together if they have the same pattern,
-        direction, longest segment of PEs and number of words.
+        The number of runs of each reduce. Runs count as the same reduce if they have the same
+        pattern, direction, longest PE segment and number of words.
     """
     phase, cached_segment = program.decode, cache(longest_segment)
     steps: Counter[SegmentReduce] = Counter()
@@ -226,10 +226,10 @@ def _cheapest_patterns(
     Args:
         sorted_reduces: The reduces, in the order in which they are searched.
         times: Timing of patterns on lines.
-        wafer: Wafer, for the cycles of one level of a reduction tree.
+        wafer: Wafer, which determines the cycles of one level of a reduction tree.
 
     Returns:
-        The cheapest patterns, keyed by (segment of the line, number of words).
+        The cheapest patterns, keyed by (line segment, number of words).
     """
     patterns: dict[tuple[CombinedSegment, int], PatternChoice] = {}
     remaining_pes = MAX_PES

@@ -1,4 +1,4 @@
-"""CompileRequest: the options of ``wse compile``, a part of those of ``wse estimate``."""
+"""CompileRequest: the options of ``wse compile``, a subset of the ``wse estimate`` options."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ NOT_OF_PLACEMENT: Final = (
     *("draft", "draft_model", "draft_place", "gpu", "gpus", "stack", "parallelism"),
     *("economics", "price", "network", "sensitivity", "trace"),
 )
-"""Options of an estimate that do not affect the placement."""
+"""Estimate options that do not affect the placement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileRequest:
-    """Options of ``wse compile``: those options of ``wse estimate`` that affect the placement."""
+    """Options of ``wse compile``, which are the ``wse estimate`` options that affect placement."""
 
     base: Annotated[EstimateRequest, OptionsOf(without=NOT_OF_PLACEMENT)] = field(default_factory=EstimateRequest)

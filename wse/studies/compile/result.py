@@ -1,4 +1,4 @@
-"""CompileResult: where stages, buffers and colours of a Program are, and tables that show them."""
+"""CompileResult: the locations of a Program's stages, buffers and colours, and their tables."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from wse.studies.results.sram import BytesByUse, SramResult, fullest_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
 
 MAX_STAGES: Final = 16
-"""Maximum number of stages that are printed."""
+"""Maximum number of stages to print."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramBin(Result):
-    """The number of PEs that use more than ``from_bytes`` and at most ``to_bytes`` of SRAM."""
+    """Number of PEs that use more than ``from_bytes`` and at most ``to_bytes`` of SRAM."""
 
     from_bytes: Annotated[int, Doc("lower end of the bin, exclusive", "B")]
     to_bytes: Annotated[int, Doc("upper end of the bin, inclusive; 0 for PEs outside of all regions", "B")]
@@ -37,7 +37,7 @@ class HistogramBin(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CompileSram(SramResult):
-    """Use of SRAM: buffers of the fullest PE, bytes per stage, and a histogram over all PEs."""
+    """SRAM use: buffers of the fullest PE, bytes per stage, and a histogram over all PEs."""
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
     histogram: Annotated[tuple[HistogramBin, ...], Doc("number of PEs for each range of SRAM in use")]
@@ -48,7 +48,7 @@ class CompileSram(SramResult):
 class ColourUse(Result):
     """The consecutive colours that a communication pattern uses in one stage.
 
-    A colour is one of the routes that are configured in a router before the program starts.
+    A colour is a route configured in a router before the program starts.
     """
 
     stage: Annotated[int, Doc("index of the stage")]
@@ -63,7 +63,7 @@ class ColourUse(Result):
 class CompileFabric(FabricResult):
     """Communication of a compiled Program: traffic, colours in use, contention, and reduces.
 
-    A colour is one of the routes that are configured in a router.
+    A colour is a route configured in a router.
     """
 
     colours: Annotated[tuple[ColourUse, ...], Doc("colours of each pattern in each stage")]
@@ -73,7 +73,7 @@ class CompileFabric(FabricResult):
 
 @dataclass(frozen=True, kw_only=True)
 class CompileResult(Result):
-    """The result of ``wse compile``: the placement, and the cycles of prompts and tokens.
+    """The result of ``wse compile``: the placement, and the cycles for prompts and tokens.
 
     ``decode`` and ``crossing`` are None if only one token is generated, because the first token
     follows from the prompt and nothing is decoded.
@@ -99,7 +99,7 @@ class CompileResult(Result):
 
         Args:
             detail: Not used.
-            width: Columns of the terminal. Wide tables drop columns to fit.
+            width: Terminal width in characters. Wide tables drop columns to fit.
         """
         tables = [placement_table(self.model, self.wafer, self.system, self.note)]
         if self.defects is not None:
@@ -119,7 +119,7 @@ class CompileResult(Result):
 
 
 def _stages_table(result: CompileResult) -> Table:
-    """Return a table of the stages: their rectangles of PEs, layers and SRAM in use.
+    """Return a table of the stages with their PE rectangles, layers and SRAM use.
 
     At most ``MAX_STAGES`` stages are shown.
     """
@@ -156,9 +156,9 @@ def _stages_table(result: CompileResult) -> Table:
 
 
 def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
-    """Return a table with the number of PEs for each range of SRAM in use.
+    """Return a table with the number of PEs for each range of SRAM use.
 
-    The first row counts the PEs that are not used, if there are any.
+    The first row counts the unused PEs, if there are any.
     """
     all_pes = sum(row.pes for row in bins)
     outside_bin, region_bins = bins[0], bins[1:]
@@ -185,7 +185,7 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
     """
 
     def strip(row: dict[str, Any]) -> Text:
-        """Return a text with one character per available colour, which marks the used ones."""
+        """Return one character per available colour, marking the colours in use."""
         use: ColourUse = row["use"]
         text = "·" * use.first + "█" * use.colours + "·" * (available - use.first - use.colours)
         return Text(text, style="yellow" if use.repainted else "cyan")
@@ -215,10 +215,10 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
 
 
 def _by_stages(uses: Sequence[ColourUse]) -> list[tuple[str, list[ColourUse]]]:
-    """Group the uses of colours by stage. Stages with the same uses form one group.
+    """Group colour uses by stage. Stages with the same colour uses form one group.
 
     Returns:
-        For each group, the indices of its stages as text, and their colour uses.
+        For each group, its stage indices as text, and its colour uses.
     """
     by_stage: dict[int, list[ColourUse]] = {}
     for use in uses:
@@ -235,12 +235,12 @@ def _numbers(numbers: list[int]) -> str:
 
 
 def _range_text(first: int, last: int) -> str:
-    """Return a range of numbers as text: "3–5", or "3" for a single number."""
+    """Format a range of numbers: "3–5", or "3" for a single number."""
     return str(first) if first == last else f"{first}–{last}"
 
 
 def _estimate_table(result: CompileResult) -> Table:
-    """Return a table with the cycles of the prompts and the mean cycles of a generated token."""
+    """Return a table with the cycles for the prompts and the mean cycles per generated token."""
     prefill, decode = result.prefill, result.decode
     ttft = f"TTFT {seconds(prefill.ttft_s)}, {count(prefill.tokens_per_s)} tokens/s"
     rows = [("prompt", f"{count(prefill.cycles)} cycles; {ttft}")]

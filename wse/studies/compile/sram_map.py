@@ -23,7 +23,7 @@ SHARED = "↔"
 
 @dataclass(frozen=True, kw_only=True)
 class LifetimeResult(Result):
-    """Interval of steps of a phase in which a buffer contains data that is still needed."""
+    """Range of steps in a phase during which a buffer contains data that is still needed."""
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
     chunk: Annotated[int, Doc("index of the phase: chunks of prompts first, then decode, then verification passes")]
@@ -73,9 +73,8 @@ def sram_map(program: Program) -> SramMapResult:
 def _buffers(program: Program, stage: int) -> tuple[BufferResult, ...]:
     """Return the buffers of one PE of a stage, sorted by address.
 
-    Each buffer names the buffers with which it shares bytes. It also has a lifetime (the first and
-    the last step) for each phase in which it is in use. A buffer without lifetimes is always in
-    use.
+    Each buffer lists the buffers with which it shares bytes. It also has a lifetime (first and last
+    step) for each phase in which it is in use. A buffer without lifetimes is always in use.
     """
     buffers = sorted((b for b in program.buffers if b.stage == stage), key=lambda b: (b.address, -b.bytes))
     return tuple(
@@ -104,20 +103,20 @@ def _overlap(a: Buffer, b: Buffer) -> bool:
 
 
 def map_tables(sram_map: SramMapResult, total: int, width: int) -> list[Table]:
-    """Return two tables of the SRAM of a PE: a map in one line of characters, and all buffers.
+    """Return two tables of a PE's SRAM: a one-line map, and a list of all buffers.
 
     Both are sorted by address.
 
     Args:
         sram_map: The SRAM map.
-        total: Bytes of SRAM of the PE.
-        width: Columns of the terminal.
+        total: SRAM size of the PE in bytes.
+        width: Terminal width in characters.
     """
     return [_strip_table(sram_map, total, width), _buffers_table(sram_map, total, 16 if width < NARROW else 32)]
 
 
 def _strip_table(sram_map: SramMapResult, total: int, width: int) -> Table:
-    """Return a table that shows the SRAM of a PE in one line of characters, with a legend."""
+    """Return a table that shows the SRAM of a PE as one line of characters with a legend."""
     cells, strip, legend = width - 2 * INDENT - 2, Text(), Text()
     for cell in range(cells):
         middle = (cell + 0.5) * total / cells
@@ -161,7 +160,7 @@ def _buffers_table(sram_map: SramMapResult, total: int, bar_width: int) -> Table
 
 
 def _shared_bytes(buffers: Sequence[BufferResult]) -> tuple[tuple[str, str], ...]:
-    """Return the footer of a table of buffers, which says how many bytes buffers share.
+    """Return the footer of a buffer table, which states how many bytes buffers share.
 
     Returns:
         One (label, text) pair, or no pair if no buffers share bytes.
@@ -179,7 +178,7 @@ def _shared_bytes(buffers: Sequence[BufferResult]) -> tuple[tuple[str, str], ...
 
 @dataclass(kw_only=True)
 class _Row:
-    """One row of the printed table of buffers: a buffer, or neighbouring buffers of layers."""
+    """One row of the printed buffer table: a single buffer, or adjacent buffers of layers."""
 
     use: str
     buffers: list[BufferResult]
@@ -214,7 +213,7 @@ class _Row:
 def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
     """Group the buffers of a PE into the rows of a table.
 
-    Neighbouring buffers of layers that are always in use form one row if they have the same use,
+    Adjacent buffers of layers that are always in use form one row if they have the same purpose,
     such as weights. Every other buffer has its own row.
     """
     rows: list[_Row] = []
@@ -234,10 +233,11 @@ _PHASES: Final = {"prefill": "prefill", "verify": "verification passes"}
 def _lifetime(row: _Row, steps: int, width: int) -> Text:
     """Return a bar that marks the steps of a decoded token in which a buffer is in use.
 
-    It is a text instead if the buffer is always in use, or never while a token is decoded.
+    If the buffer is always in use, or never in use while a token is decoded, text is returned
+    instead.
 
     Args:
-        row: A row of the table, whose buffers all have the same lifetime.
+        row: A table row; all its buffers have the same lifetime.
         steps: Number of steps of a decoded token.
         width: Width of the bar in characters.
     """
@@ -256,7 +256,7 @@ def _lifetime(row: _Row, steps: int, width: int) -> Text:
 
 
 def _covered_bytes(buffers: Sequence[BufferResult]) -> int:
-    """Return the number of bytes of SRAM that are part of any buffer, each counted once."""
+    """Return the number of SRAM bytes covered by at least one buffer, counting each byte once."""
     total = end = 0
     for start, stop in sorted((b.address, b.address + b.bytes) for b in buffers):
         total += max(0, stop - max(start, end))

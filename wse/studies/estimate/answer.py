@@ -1,4 +1,4 @@
-"""The answer of ``wse estimate`` on wafers: headline, sentences and rows of numbers."""
+"""The answer of ``wse estimate`` on wafers: headline, sentences and number rows."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
-    """Return the first tables of an estimate: its headline and conclusions, and its main numbers.
+    """Return the first tables of an estimate: headline, conclusions and main numbers.
 
     Args:
         result: The estimate.
-        detail: Whether to add numbers of the mesh, of prefill and of the traffic, and the grade of
-            each number, which says how well it is known.
+        detail: Whether to add mesh, prefill and traffic numbers, and a grade for the reliability of
+            each number.
     """
     headline = f"{printable(result.model.name)}, {result.model.dtype}, on {_machine(result)}"
     rows = [*_rows(result), *(_detail_rows(result) if detail else ())]
@@ -38,7 +38,7 @@ def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
 
 
 def _machine(result: EstimateResult) -> str:
-    """Return the description of the wafers for the headline, with the number of replicas."""
+    """Return the headline's description of the wafers, including the number of replicas."""
     wafers = f"{plural(result.system.wafers, 'wafer')} of {printable(result.wafer.name)}"
     replicas = 1 if result.serving is None else result.serving.replicas
     return machine_text(wafers, replicas)
@@ -59,7 +59,7 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
 
 
 def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
-    """Yield the rows of numbers of the answer."""
+    """Yield the answer's rows of numbers."""
     serving, latency, decode = result.serving, result.latency, result.decode
     if serving is not None:
         cycles = "" if decode is None else f"{count(decode.cycles_per_token)} cycles per token alone on the machine"
@@ -90,11 +90,11 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
 def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
     """Return the row with the time to first token that a remote user observes.
 
-    It includes a new connection, the network and the service in front of the wafers.
+    This time includes a new connection, the network and the service in front of the wafers.
 
     Args:
-        result: The estimate, whose latencies are those of a single user.
-        waited_s: Seconds for which the user also waits for other users.
+        result: The estimate. Its latencies are for a single user.
+        waited_s: How long the user also waits for other users, in seconds.
     """
     user = result.latency.user
     low, high = (end + waited_s for end in user.ttft_range_s)
@@ -103,7 +103,7 @@ def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
 
 
 def _detail_rows(result: EstimateResult) -> Iterator[AnswerRow]:
-    """Yield the rows that are shown only with ``--detail``: mesh, prefill and traffic."""
+    """Yield the mesh, prefill and traffic rows, which are shown only with ``--detail``."""
     wafer, system, fabric = result.wafer, result.system, result.fabric
     mesh_note = used_text(wafer, system)
     yield AnswerRow("mesh", f"{wafer.rows}x{wafer.cols}", f"PEs{mesh_note and f', {mesh_note}'}", "system.wafers")

@@ -1,4 +1,4 @@
-"""``cuts`` of an estimate: layers that are split between stages, and how to avoid the splits."""
+"""``cuts`` of an estimate: layers split between stages, and how to avoid the splits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wse.studies.results.placement import SystemResult
 
 @dataclass(frozen=True, kw_only=True)
 class CutsResult(Result):
-    """Number of layers that are split between pipeline stages, and how to avoid the splits.
+    """The number of layers split between pipeline stages, and how to avoid the splits.
 
     Split layers are slower than whole layers.
     """
@@ -31,8 +31,8 @@ class CutsResult(Result):
 def cuts_result(prepared_estimate: PreparedEstimate, system: SystemResult) -> CutsResult | None:
     """Return how many layers are split between pipeline stages; None if no layer is split.
 
-    To find the smallest number of wafers on which no layer is split, larger numbers are tried one
-    after another. This is skipped if the layout is fixed by a mapping file or by dead PEs.
+    To find the smallest number of wafers on which no layer is split, larger numbers are tried in
+    order. This search is skipped if a mapping file or dead PEs determine the layout.
     """
     wafers_by_layer: dict[int, list[int]] = defaultdict(list)
     for stage in system.stages:

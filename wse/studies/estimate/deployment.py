@@ -1,4 +1,4 @@
-"""Deployments of compiled requests on wafers, from the cycles of their tokens and prompts."""
+"""Deployments of compiled requests on wafers, based on the cycles of their tokens and prompts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from wse.studies.results.users import users_at
 def _wafer_deployment(
     prepared_estimate: PreparedEstimate, program: Program, token_cycles: float, pipelining: PipeliningResult
 ) -> WaferDeployment:
-    """Return a model as deployed on wafers: the times from which serving performance is computed.
+    """Return the deployment of a model on wafers, from which serving performance is computed.
 
     Args:
-        prepared_estimate: The request. All users have its prompt length and number of new tokens.
+        prepared_estimate: The request. Its prompt and answer lengths apply to all users.
         program: The compiled model.
-        token_cycles: Cycles to decode one token of each user in a batch, averaged over all tokens.
-        pipelining: Work of the stages and of the links between wafers.
+        token_cycles: Cycles to decode one token per user of a batch, averaged over all tokens.
+        pipelining: Work of the stages and of the inter-wafer links.
     """
     slots, token_s = program.batch, token_cycles / prepared_estimate.wafer.clock_hz
     shape = RequestShape(prompt_tokens=prepared_estimate.prompt_len, new_tokens=prepared_estimate.new_tokens)
@@ -59,10 +59,10 @@ def mean_deployment(
 
 
 def middle_deployment(prepared_estimate: PreparedEstimate, program: Program) -> WaferDeployment:
-    """Return a model as deployed on wafers, timed only halfway through the generation.
+    """Return the deployment of a model on wafers, timed only halfway through the generation.
 
-    Every token is assumed to need the same time. This is faster to compute than timing all tokens,
-    so it is used to compare many layouts.
+    Every token is assumed to take the same time. This is faster to compute than timing all tokens,
+    so it is used when comparing many layouts.
     """
     fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
     prompts = [fabric.prefill_cost(index) for index in range(len(program.prefill))]

@@ -1,6 +1,6 @@
-"""``energy`` and ``cost`` of an estimate: energy and cost of a token, with ranges and assumptions.
+"""``energy`` and ``cost`` of an estimate: energy and cost per token, with ranges and assumptions.
 
-A wafer has its full power and price even if only a part of its mesh is used.
+A wafer is assigned its full power and price even if only part of its mesh is used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EnergyUse = Literal["arithmetic", "sram", "fabric", "issue", "idle"]
 
 @dataclass(frozen=True, kw_only=True)
 class ActivityEnergyResult(Result):
-    """Energy of a token as the sum over the operations of PEs and links: a lower estimate."""
+    """Energy per token, summed over the operations of PEs and links: an estimate from below."""
 
     joules_per_token: Annotated[float, Doc("energy of a generated token of one user", "J")]
     range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "J")] = None
@@ -36,7 +36,7 @@ class ActivityEnergyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EnergyResult(Result):
-    """Energy per generated token: the power of whole wafers divided by their tokens/s."""
+    """Energy per generated token: the power of entire wafers divided by their tokens/s."""
 
     users: Annotated[int, Doc("users that share the wafers")]
     joules_per_token: Annotated[float, Doc("energy of an output token, prompts included", "J")]
@@ -49,7 +49,7 @@ class EnergyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CostResult(Result):
-    """Cost of a million generated tokens, computed from the price of a wafer per hour."""
+    """Cost per million generated tokens, computed from the hourly price of a wafer."""
 
     users: Annotated[int, Doc("users that share the wafers")]
     usd_per_million_tokens: Annotated[float, Doc("price of a million output tokens, prompts included", "USD")]
@@ -68,7 +68,7 @@ class CostResult(Result):
 
     @property
     def price_ends(self) -> PriceEnds:
-        """Price of a wafer per hour in USD: low end, value and high end."""
+        """Hourly price of a wafer in USD: low end, value and high end."""
         return self.wafer_usd_per_hour_low, self.wafer_usd_per_hour, self.wafer_usd_per_hour_high
 
 
@@ -79,7 +79,7 @@ def energy_result(
     economics: Economics,
     serving: ServingResult,
 ) -> EnergyResult:
-    """Return the energy of an output token, estimated in two ways.
+    """Return the energy per output token, estimated in two ways.
 
     1. Divide the power of all wafers by their tokens/s.
     2. Add up the energies of the operations of PEs and links (``from_below``).
@@ -87,9 +87,9 @@ def energy_result(
     Args:
         fabric: Timing model of the compiled Program.
         totals: Totals over all decoded tokens.
-        token_classes: Groups of decoded tokens with the same cost.
-        economics: Power of a wafer, and energies of operations of PEs and links.
-        serving: Number of users, and their tokens/s.
+        token_classes: Groups of decoded tokens with equal cost.
+        economics: Power of a wafer, and energies of PE and link operations.
+        serving: Number of users and their tokens/s.
     """
     joules = system_energy(serving.replicas * fabric.program.wafers, serving.tokens_per_s, economics)
     activity = _activity(fabric, totals, token_classes)
@@ -112,12 +112,12 @@ def energy_result(
 
 
 def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> CostResult:
-    """Return the cost of a million output tokens on wafers.
+    """Return the cost per million output tokens on wafers.
 
     Args:
-        wafers: Number of wafers of each replica.
+        wafers: Number of wafers per replica.
         economics: Price of a wafer.
-        serving: Number of replicas and users, and their tokens/s.
+        serving: Numbers of replicas and users, and their tokens/s.
     """
     dollars = system_cost(serving.replicas * wafers, serving.tokens_per_s, economics)
     return CostResult(
@@ -135,10 +135,10 @@ def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> Co
 
 
 def _activity(fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[TokenClass]) -> Activity:
-    """Count the operations of PEs and links for one token of one user, averaged over all tokens.
+    """Count the operations of PEs and links per token of one user, averaged over all tokens.
 
-    Each word of a message crosses two ramps, which connect a router with its PE: one at the sender
-    and one at the receiver.
+    Each word of a message crosses two ramps (the connections between a router and its PE): one at
+    the sender and one at the receiver.
     """
     program, wafer, phase = fabric.program, fabric.wafer, fabric.program.decode
     tokens = sum(group.tokens for group in token_classes) * program.batch

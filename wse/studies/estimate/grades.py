@@ -1,9 +1,9 @@
 """Evidence grades of the causes of cycles and of the main numbers of an estimate.
 
-A result has the grade of the weakest constant on which it depends. The grades of constants are in
-the files of the wafer and of the software profile (`wse.hardware.number`). From the best to the
-weakest, they are: measured, stated by the vendor, derived from or fitted to published figures,
-inferred, reported second-hand, given by the user.
+A result has the grade of the weakest constant on which it depends. The grades of constants are
+stored in the wafer and software profile files (`wse.hardware.number`). From best to weakest, they
+are: measured, stated by the vendor, derived from or fitted to published figures, inferred, reported
+second-hand, specified by the user.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _RESTS_ON_SRAM: Final = ("sram.bytes_per_pe", "sram.kv_capacity_tokens", "sram.u
 
 @dataclass(frozen=True, kw_only=True)
 class GradeResult(Result):
-    """Evidence grade of a number: how well it is known, and the constant that limits this."""
+    """Evidence grade of a number: how reliable it is, and which constant limits its reliability."""
 
     grade: Annotated[Grade, Doc("M measured, V vendor, D fitted, R second-hand, I inferred, U the user's")]
     source: Annotated[str, Doc("the grade as a word: measured, vendor, fitted or assumed")]
@@ -70,9 +70,9 @@ class GradeResult(Result):
 
 
 class Grades:
-    """Evidence grades of the constants of a wafer and its software, by the name of the constant.
+    """Evidence grades of the constants of a wafer and its software, keyed by constant name.
 
-    A grade says how well a number is known, from measured (best) to given by the user.
+    A grade states how reliable a number is, from measured (best) to specified by the user.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class Grades:
         wafer_values: Values = (),
         software_values: Values = (),
     ) -> None:
-        """Read the grades from the files of wafer and software profile.
+        """Read the grades from the files of the wafer and the software profile.
 
         Args:
             wafer: Name or file of the wafer.
             software: Name or file of the software profile.
             generation: Generation of the wafer, for numbers that differ between generations.
-            wafer_values: (name, number) pairs that replace numbers of the wafer.
-            software_values: (name, number) pairs that replace numbers of the software profile.
+            wafer_values: (name, number) pairs that override numbers of the wafer.
+            software_values: (name, number) pairs that override numbers of the software profile.
         """
         self._grade_by_name: dict[str, Grade] = {}
         for file, values in ((software, software_values), (wafer, wafer_values)):
@@ -101,7 +101,7 @@ class Grades:
                     self._grade_by_name[name] = source.grade
 
     def weakest(self, constants: Iterable[str]) -> tuple[Grade, str]:
-        """Return the weakest grade of some constants, and the name of the first with this grade."""
+        """Return the weakest grade among some constants, and the first constant with this grade."""
         name = max(constants, key=lambda constant: list(GRADES).index(self._grade_by_name[constant]))
         return self._grade_by_name[name], name
 
@@ -110,20 +110,21 @@ class Grades:
         return self.weakest(_OF_CAUSE[cause])[0]
 
     def bound_grade(self, bound: str) -> Grade:
-        """Return the evidence grade of one kind of lower bound, such as ``sram`` or ``hops``."""
+        """Return the evidence grade of a kind of lower bound, such as ``sram`` or ``hops``."""
         return self.weakest(_OF_BOUND[bound])[0]
 
     def shares(self, cycles_by: CyclesBy) -> dict[str, float]:
         """Return the fraction of cycles that depends on each kind of evidence.
 
-        The cycles of a cause have the kind of evidence of the weakest constant that affects them.
+        The cycles of a cause are attributed to the evidence of the weakest constant that affects
+        them.
 
         Args:
             cycles_by: Cycles of each cause.
 
         Returns:
-            Fractions, best evidence first. The key is the kind of evidence: ``measured``,
-            ``vendor``, ``fitted`` or ``assumed``.
+            Fractions, best evidence first, keyed by the kind of evidence: ``measured``, ``vendor``,
+            ``fitted`` or ``assumed``.
         """
         total = sum(cycles_by.values()) or 1.0
         order = sorted(cycles_by, key=lambda cause: list(GRADES).index(self.cause_grade(cause)))
@@ -155,23 +156,22 @@ def grades_result(
     cost: CostResult | None,
     network: Network,
 ) -> dict[str, GradeResult]:
-    """Return how well each main number of an estimate is known.
+    """Return the evidence grade of each main number of an estimate.
 
     The grade of a number is the weakest grade of the constants on which the number depends.
 
     Args:
-        grades: Evidence grades of the constants, which say how well each is known.
-        wafers: Number of wafers. For a single wafer, there are no grades of crossings.
-        cycles_by: Cycles by cause of ``prefill``, and of ``verify`` if there is such a pass.
-        decode: Decoded tokens. If None, nothing is decoded, and there are no grades of generated
-            tokens.
-        energy: Energy of a token; None if unknown.
-        cost: Cost of a token; None if unknown.
+        grades: Evidence grades, which state how reliable each constant is.
+        wafers: Number of wafers. For a single wafer, crossings are not graded.
+        cycles_by: Cycles by cause for ``prefill``, and for ``verify`` if there is such a pass.
+        decode: Decoded tokens. If None, nothing is decoded, and generated tokens are not graded.
+        energy: Energy per token; None if unknown.
+        cost: Cost per token; None if unknown.
         network: Network between user and machine.
 
     Returns:
-        Grades with the weakest constant. The key is the path of the number in the JSON output, such
-        as ``decode.tokens_per_s``.
+        Grades with the weakest constant, keyed by the number's path in the JSON output, such as
+        ``decode.tokens_per_s``.
     """
     prefill_constants, host_constants = _constants_of(cycles_by["prefill"]), _OF_CAUSE["host"]
     rests_on: dict[str, tuple[str, ...]] = dict.fromkeys(_RESTS_ON_SRAM, _OF_SRAM)
@@ -212,5 +212,5 @@ def _weaker(first: tuple[Grade, str], second: tuple[Grade, str]) -> tuple[Grade,
 
 
 def _constants_of(cycles_by: CyclesBy) -> tuple[str, ...]:
-    """Return the names of the constants on which cycles depend, for all causes above 0 cycles."""
+    """Return the names of the constants that affect cycles, for all causes with nonzero cycles."""
     return tuple(constant for cause, cycles in cycles_by.items() if cycles for constant in _OF_CAUSE[cause])

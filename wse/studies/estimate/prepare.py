@@ -1,4 +1,4 @@
-"""PreparedEstimate: a checked EstimateRequest with everything loaded and its defaults filled in."""
+"""PreparedEstimate: a checked EstimateRequest with all files loaded and defaults filled in."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from wse.studies.options.mapping_file import check_listed
 from wse.studies.options.settings import with_settings
 
 MOST_USERS = 4096
-"""Maximum number of users of one batch."""
+"""Maximum number of users per batch."""
 MOST_USERS_OF_REPLICAS = 1_000_000
-"""Maximum number of concurrent users, on any number of machines."""
+"""Maximum number of concurrent users over any number of machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedEstimate(PreparedPlacement):
-    """Request for an estimate on wafers: its files are loaded and its defaults filled in.
+    """A request for an estimate on wafers, with files loaded and defaults filled in.
 
     Only the layout of the wafers remains to be chosen.
 
     Attributes:
         request: The request. Settings such as ``wafer.clock_hz=x2`` are converted to numbers.
         economics: Power and price of a wafer.
-        network: Delays of the network and of the service between a remote user and the machine.
+        network: Network and service delays between a remote user and the machine.
         acceptance: Probabilities that draft tokens are accepted; None without drafts.
     """
 
@@ -73,14 +73,14 @@ class PreparedEstimate(PreparedPlacement):
         """Sentences about lengths and element types that the user may not expect, or None.
 
         They mention lengths that were shortened because the context is limited, and an element type
-        that the files of the model do not state.
+        that the model's files do not state.
         """
         notes = [note for note in (self._lengths_note, dtype_note(self.loaded, self.request.types.dtype)) if note]
         return "; ".join(notes) or None
 
     @property
     def _lengths_note(self) -> str | None:
-        """Sentence about default lengths that were shortened to fit in the context, or None."""
+        """Sentence about default lengths that were shortened to fit the context, or None."""
         lengths = [
             ("of prompt", self.prompt_len, self.request.workload.prompt_len),
             ("generated", self.new_tokens, self.request.workload.new_tokens),
@@ -98,11 +98,11 @@ class PreparedEstimate(PreparedPlacement):
 
 
 def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
-    """Load the files that a request for an estimate names, and fill in its defaults.
+    """Load the files that an estimate request names, and fill in its defaults.
 
-    1. Check those options that can be checked without loading files.
+    1. Check the options that can be checked without loading files.
     2. Load the model, wafer, software profile and prices.
-    3. Determine the lengths of prompts and answers, and the options of the compiler.
+    3. Determine the prompt and answer lengths, and the compiler options.
     4. Determine the mesh, which is smaller if there are dead PEs. Check that the regions of a
        mapping file fit on it.
 
@@ -173,7 +173,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
 
 
 def load_draft_model(name: str | Path, target: LoadedModel) -> LoadedModel:
-    """Load a draft model without its weights, and check that it has the vocabulary of the target.
+    """Load a draft model without its weights, and check that it has the target's vocabulary.
 
     Args:
         name: Name or path of the draft model.
@@ -189,15 +189,15 @@ def load_draft_model(name: str | Path, target: LoadedModel) -> LoadedModel:
 
 
 def check_replicas(users: int | None, replicas: int | None) -> None:
-    """Check that a number of replicas (equal machines that share the users) is possible.
+    """Check that a number of replicas (identical machines that share the users) is valid.
 
     Args:
-        users: Requested concurrent users; None if no number is requested.
+        users: Requested number of concurrent users; None if not specified.
         replicas: Number of replicas; None for ``auto``.
 
     Raises:
-        BadInput: The number is below 1, or there are fewer users than replicas. Or a number other
-            than 1, or ``auto``, is requested without a number of users.
+        BadInput: The number is below 1 or exceeds the number of users. Or ``auto`` or a number
+            other than 1 is requested without a number of users.
     """
     check_counts(replicas=replicas)
     if replicas != 1 and users is None:
@@ -218,8 +218,8 @@ def check_drafts(request: EstimateRequest) -> None:
     """Check that the draft options of a request do not contradict each other.
 
     Raises:
-        BadInput: ``--draft-model`` or ``--draft-place`` is given without ``--draft``, which states
-            how often drafts are accepted. Or another place than the PEs of the model is given
+        BadInput: ``--draft-model`` or ``--draft-place`` is specified without ``--draft``, which
+            states how often drafts are accepted. Or a place other than the model's PEs is specified
             without a draft model.
         UnknownName: The place is unknown.
     """
@@ -236,10 +236,10 @@ def check_drafts(request: EstimateRequest) -> None:
 
 
 def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
-    """Return the numbers of prompt tokens and new tokens of a request, with defaults filled in.
+    """Return a request's prompt-token and new-token counts, with defaults filled in.
 
     Raises:
-        BadInput: There are more tokens than the requested context, or than the model supports.
+        BadInput: The tokens exceed the requested context, or the model's maximum context.
     """
     check_context(request.context, spec)
     limit = request.context or spec.context_limit

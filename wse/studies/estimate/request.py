@@ -1,6 +1,6 @@
 """EstimateRequest: the options of ``wse estimate``, which are also the arguments of `wse.estimate`.
 
-An estimate needs the lengths of requests instead of prompts.
+An estimate needs request lengths instead of actual prompts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wse.studies.options.placement import PlacementRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateRequest(PlacementRequest):
-    """Options of ``wse estimate``: a model, wafers or GPUs, and the lengths of requests.
+    """Options of ``wse estimate``: a model, wafers or GPUs, and request lengths.
 
     None means that a default is used, which may depend on the model.
     """
@@ -106,8 +106,8 @@ class EstimateRequest(PlacementRequest):
 
         Args:
             context: The context in tokens.
-            prompt_tokens: Tokens of the prompt. If the requested new tokens do not fit after it,
-                fewer new tokens are requested too.
+            prompt_tokens: Number of prompt tokens. If the requested new tokens do not fit after the
+                prompt, the options also request fewer new tokens.
         """
         if self.workload.new_tokens is not None and prompt_tokens + self.workload.new_tokens > context:
             return f"--context {context} --new-tokens {context - prompt_tokens}"

@@ -43,14 +43,14 @@ CHANGED: Final = {
     "ttft_s": "TTFT",
     "kv_capacity_tokens": "KV tokens",
 }
-"""Numbers of a changed request that are shown, with their column headings."""
+"""Numbers to show for a changed request, with their column headings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeResult(Result):
-    """Effect of one change of the machine, such as more SRAM, on the numbers of an estimate.
+    """Effect of one change to the machine, such as more SRAM, on the numbers of an estimate.
 
-    If the model does not fit with the change, only ``change`` and ``fits`` are set.
+    If the model does not fit after the change, only ``change`` and ``fits`` are set.
     """
 
     change: Annotated[str, Doc("the change")]
@@ -69,8 +69,8 @@ class ChangeResult(Result):
 class EstimateResult(Result):
     """The result of ``wse estimate`` on wafers: cycles, traffic, SRAM and cost of a request.
 
-    Fields about decoded tokens are None if nothing is decoded, because the prompt gives the only
-    new token.
+    Fields about decoded tokens are None if nothing is decoded because the only new token follows
+    from the prompt.
     """
 
     inputs: Annotated[
@@ -123,7 +123,7 @@ class EstimateResult(Result):
         """Return a bar chart of the cycles of a decoded token by cause.
 
         There is one bar for the whole token and one for each kind of op in it. If nothing is
-        decoded, the only bar is for the prompt.
+        decoded, the only bar shows the prompt.
         """
         if self.bounds is None or self.decode is None:
             return causes_figure({"prompt": self.prefill.cycles_by}, f"Prompt of {self.model.name}")
@@ -133,13 +133,13 @@ class EstimateResult(Result):
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return the tables of the estimate.
 
-        They show the main numbers, published speeds, cycles by cause, SRAM, speed and cost for
-        several numbers of users, drafts, effects of changes of the machine, and the settings.
+        They show the main numbers, published speeds, cycles by cause, SRAM, the speed and cost for
+        various user counts, drafts, the effects of changes to the machine, and the settings.
 
         Args:
-            detail: Whether to add evidence grades, the placement, lower bounds of the cycles,
+            detail: Whether to add evidence grades, the placement, lower bounds on the cycles,
                 pipelining, the layouts that were tried, and rewrites.
-            width: Width of the terminal in characters.
+            width: Terminal width in characters.
         """
         tables = wafer_answer_tables(self, detail=detail)
         if self.published is not None:
@@ -184,7 +184,7 @@ class EstimateResult(Result):
 
 
 def _inputs_table(result: EstimateResult) -> Table:
-    """Return the table of the options, with defaults filled in, as on the command line."""
+    """Return the table of options, with defaults filled in, in command-line form."""
     replaced = result.wafer.replaced or {}
     options = [
         f"--{name.replace('_', '-')} {printable(value)}"
@@ -197,7 +197,7 @@ def _inputs_table(result: EstimateResult) -> Table:
 
 
 def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:
-    """Return a table of the numbers with each change of the machine, and their relative change."""
+    """Return a table of the numbers after each change to the machine, with relative changes."""
     first_key, *other_keys = (key for key in CHANGED if getattr(changes[0], key) is not None)
     columns = (
         Column(key="change", title="with"),
@@ -209,7 +209,7 @@ def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:
 
 
 def _change(key: str, row: ChangeResult) -> str:
-    """Return a number as text, with its ratio to the number without the change of the machine.
+    """Format a number together with its ratio to the number for the unchanged machine.
 
     The text is empty if the model does not fit.
     """

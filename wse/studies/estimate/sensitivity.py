@@ -1,4 +1,4 @@
-"""Sensitivity of an estimate: the same request repeated with one number of the machine changed."""
+"""Sensitivity of an estimate: the same request, repeated with one number of the machine changed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from wse.studies.options.settings import with_replaced
 
 
 def changed_requests(prepared_estimate: PreparedEstimate) -> dict[str, EstimateRequest]:
-    """Return copies of a request, in each of which one number of the machine is changed.
+    """Return copies of a request, each with one number of the machine changed.
 
-    A requested number of wafers is kept, except with the larger code of research kernels, which may
-    need more wafers.
+    A requested number of wafers is kept, except for the change to the larger code of research
+    kernels, which may need more wafers.
 
     Returns:
         The requests, keyed by a description of the change.
@@ -28,7 +28,7 @@ def changed_requests(prepared_estimate: PreparedEstimate) -> dict[str, EstimateR
     research_code_bytes = load_software(RESEARCH, wafer.generation).code_bytes_per_pe
 
     def on_wafer(key: str, value: float) -> EstimateRequest:
-        """Return a copy of the request with another value of one number of the wafer."""
+        """Return a copy of the request in which one number of the wafer has another value."""
         return replace_options(request, wafer_values=with_replaced(request.machine.wafer_values, {key: value}))
 
     with_code = with_replaced(request.machine.software_values, {"code_bytes_per_pe": research_code_bytes})
@@ -45,16 +45,16 @@ def sensitivity_result(
     requests: Mapping[str, EstimateRequest],
     estimate_request: Callable[[str, EstimateRequest], EstimateResult],
 ) -> tuple[ChangeResult, ...]:
-    """Return how the main numbers of an estimate depend on changes of the machine.
+    """Return how the main numbers of an estimate depend on changes to the machine.
 
     Args:
         result: Result without changes.
-        requests: Changed requests, keyed by the name of the change.
+        requests: Changed requests, keyed by name of the change.
         estimate_request: Function that estimates a request. Its first argument is the name of the
             change, for progress messages.
 
     Returns:
-        One record per change, with the new numbers and their ratios to those without the change. If
+        One record per change, with the new numbers and their ratios to the unchanged numbers. If
         the model no longer fits, the record only says so.
     """
     original_numbers = _leading_numbers(result)
@@ -71,7 +71,7 @@ def sensitivity_result(
 
 
 def _leading_numbers(result: EstimateResult) -> dict[str, Any]:
-    """Return the main numbers of an estimate, keyed by the names of `ChangeResult` fields."""
+    """Return the main numbers of an estimate, keyed by `ChangeResult` field name."""
     leading: dict[str, Any] = {
         "wafers": result.system.wafers,
         "kv_capacity_tokens": result.sram.kv_capacity_tokens,

@@ -1,7 +1,7 @@
-"""``sram`` of an estimate: SRAM of a PE by stage, code, and concurrent users, with their tables.
+"""``sram`` of an estimate: SRAM per PE by stage, code size, and concurrent users, with tables.
 
-Only the KV caches of further users are counted. The SRAM that a larger batch needs for activations
-and buffers is known only when that batch is compiled.
+Only the KV caches of additional users are counted. How much SRAM a larger batch needs for
+activations and buffers is known only when that batch is compiled.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from wse.studies.results.users import cache_capacity
 CONTEXTS: Final = (1024, 2048, 4096, 8192, 32_768)
 """Context lengths in tokens for which the number of users is reported."""
 MOST_ROWS: Final = 16
-"""Maximum number of stages that are shown."""
+"""Maximum number of stages to show."""
 RESEARCH: Final = "academic"
-"""The software profile whose code has the size of the released research kernels."""
+"""Software profile whose code is as large as the released research kernels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CodeResult(Result):
-    """Bytes of code that a PE stores, compared with those of released research kernels."""
+    """Code size per PE in bytes, compared with the code size of released research kernels."""
 
     bytes_per_pe: Annotated[int, Doc("code without stack and runtime", "B")]
     grade: Annotated[Grade, Doc("grade of that number")]
@@ -42,7 +42,7 @@ class CodeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UsersResult(Result):
-    """Number of users whose KV caches fit if each user has a certain context length."""
+    """Number of users whose KV caches fit for a certain context length per user."""
 
     context: Annotated[int, Doc("tokens of each user's KV cache")]
     users: Annotated[int, Doc("users whose KV caches fit along with everything that one batch needs")]
@@ -51,7 +51,7 @@ class UsersResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateSram(SramResult):
-    """Use of SRAM by the fullest PE and by the PEs of each stage, and the users who fit."""
+    """SRAM use of the fullest PE and of the PEs of each stage, and the number of users that fit."""
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
     code: Annotated[CodeResult, Doc("code on a PE")]
@@ -68,7 +68,7 @@ def estimate_sram(prepared_estimate: PreparedEstimate, program: Program, grades:
     Args:
         prepared_estimate: The request.
         program: The compiled model.
-        grades: Evidence grades of the constants, which say how well each is known.
+        grades: Evidence grades, which state how reliable each constant is.
     """
     sram_bytes = prepared_estimate.wafer.sram_bytes_per_pe
     return sram_result(program, sram_bytes).convert(
@@ -80,13 +80,13 @@ def estimate_sram(prepared_estimate: PreparedEstimate, program: Program, grades:
 
 
 def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeResult:
-    """Return the size of the code on a PE, and how well this size is known.
+    """Return the code size per PE, and how reliable this number is.
 
-    For comparison, the record also has the size of released research kernels.
+    For comparison, the record also contains the code size of released research kernels.
 
     Args:
-        software: Software profile, which states the size of the code.
-        grades: Evidence grades of its constants.
+        software: Software profile, which states the code size.
+        grades: Evidence grades of the profile's constants.
         generation: Generation of the wafer.
     """
     return CodeResult(
@@ -99,7 +99,7 @@ def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeRes
 def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
     """Return the number of users whose KV caches fit, for each of several context lengths.
 
-    The lengths are those of `CONTEXTS`, the requested context, and the context limit of the model.
+    The lengths are `CONTEXTS`, the requested context, and the model's context limit.
     """
     contexts = sorted({*(c for c in CONTEXTS if c < context_limit), program.context, context_limit})
     capacities = {context: cache_capacity(program, context) for context in contexts}
@@ -112,15 +112,15 @@ def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
 def sram_tables(
     sram: EstimateSram, batch: int, context: int, objective: str, *, detail: bool, width: int
 ) -> list[Table]:
-    """Return tables of the fullest PE's SRAM, and of the number of users whose caches fit.
+    """Return tables of the fullest PE's SRAM and of the number of users whose caches fit.
 
     Args:
-        sram: SRAM to show.
-        batch: Users whose tokens are decoded in one pass.
-        context: Requested context of a user in tokens.
+        sram: SRAM use to show.
+        batch: Number of users whose tokens are decoded in one pass.
+        context: Requested context per user in tokens.
         objective: Objective for which the layout was chosen.
-        detail: Whether to add a table with the SRAM of one PE of each stage.
-        width: Width of the terminal in characters.
+        detail: Whether to add a table with the SRAM use of one PE of each stage.
+        width: Terminal width in characters.
     """
     code = sram.code
     comparison = f"released research kernels need {count(code.research_bytes_per_pe)} B"
@@ -136,7 +136,7 @@ def sram_tables(
 
 
 def _users_table(users: tuple[UsersResult, ...], objective: str) -> Table:
-    """Return the table of users whose caches fit, with a column for each context length."""
+    """Return the table of users whose caches fit, with one column per context length."""
     rows = [
         {"name": "context", **{str(row.context): row.context for row in users}},
         {"name": "sequences", **{str(row.context): row.users for row in users}},
@@ -154,7 +154,7 @@ def _users_table(users: tuple[UsersResult, ...], objective: str) -> Table:
 
 
 def _stages_table(stages: tuple[BytesByUse, ...]) -> Table:
-    """Return a table of the SRAM in use on a PE of each stage, with a column for each use.
+    """Return a table of the SRAM use of one PE of each stage, with one column per kind of use.
 
     Only the first ``MOST_ROWS`` stages are shown.
     """

@@ -1,4 +1,4 @@
-"""Reader of CSV files with checks, into columns of numbers or of texts."""
+"""Reader that checks CSV files and converts them into numeric or text columns."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableColumn:
-    """A column of a table. It is numeric if all cells that are not empty contain a number.
+    """A column of a table. A column is numeric if all its nonempty cells contain numbers.
 
     Attributes:
         name: Heading of the column.
-        numbers: The number in each cell of a numeric column, None for an empty cell. None if the
-            column is not numeric.
-        words: The text of each cell, None for an empty cell.
+        numbers: The numbers in the cells of a numeric column, with None for empty cells. None if
+            the column is not numeric.
+        words: The texts of the cells, with None for empty cells.
     """
 
     name: str
@@ -41,16 +41,16 @@ class TableColumn:
 
     @property
     def distinct(self) -> list[str]:
-        """Distinct texts of the column, in order of first occurrence."""
+        """Distinct texts in the column, in order of first occurrence."""
         return list(dict.fromkeys(word for word in self.words if word is not None))
 
 
 def read_csv(path: Path) -> tuple[TableColumn, ...]:
-    """Return the columns of a CSV file in UTF-8 whose first line contains the column names.
+    """Return the columns of a UTF-8 CSV file whose first line contains the column names.
 
     Raises:
-        BadInput: The file cannot be read, is not such a table, or is larger than a page can show.
-            The message names the line with the error, if any.
+        BadInput: The file cannot be read, is not a valid table, or is larger than a page can show.
+            If the error is in a certain line, the message states its number.
     """
     text = _decoded(path)
     lines = _lines(path, text)
@@ -91,10 +91,10 @@ def _decoded(path: Path) -> str:
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number and the cells of each record of a CSV file.
+    """Yield the line number and cells of each record in a CSV file.
 
-    Quoted cells may contain line breaks, so a record can have several lines. Its line number is
-    that of the first one.
+    Quoted cells may contain line breaks, so a record can span several lines. The line number refers
+    to the first of these lines.
 
     Raises:
         BadInput: The text is not valid CSV.

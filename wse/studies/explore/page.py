@@ -1,4 +1,4 @@
-"""The page of ``wse explore``: an offline file with a plot of any two columns and filters."""
+"""The page of ``wse explore``: an offline file with filters and a plot of any two columns."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ USER, RATES, WAFERS = (
     ("serving_tokens_per_s", "tokens_per_s"),
     ("system_wafers", "wafers"),
 )
-"""Names of columns in sweeps and comparisons: tokens/s of a user, of all users, and wafers. The
-first name that a table has is used."""
+"""Column names in sweeps and comparisons: tokens/s per user, tokens/s of all users, and wafers. The
+first name that occurs in a table is used."""
 ERROR: Final = "error"
 LESS_IS_BETTER: Final = ("usd", "joules", "cycles", "wafers", "bytes", "power", "words", "hops")
-"""Words in the names of columns for which smaller values are better. Times are such columns too."""
+"""Words that mark a column as better when smaller. Smaller is also better for times."""
 
 
 def as_html(path: Path, columns: Sequence[TableColumn]) -> bytes:
     """Return an HTML page that plots any two columns of a table, encoded in UTF-8.
 
-    Columns whose values are all equal are listed and cannot be plotted.
+    Columns whose values are all equal are listed but cannot be plotted.
 
     Args:
         path: Path of the table, for the title.
@@ -50,7 +50,7 @@ def as_html(path: Path, columns: Sequence[TableColumn]) -> bytes:
 
 
 def with_rate_a_wafer(columns: Sequence[TableColumn]) -> Sequence[TableColumn]:
-    """Return the columns of a table, with a column of tokens/s per wafer added.
+    """Return the columns of a table, with a tokens/s-per-wafer column added.
 
     The column is added only if the table has the tokens/s of all users and the number of wafers.
     """
@@ -69,17 +69,17 @@ def _first_numbers(by_name: Mapping[str, TableColumn], names: Sequence[str]) -> 
 
 
 def _axes(columns: Sequence[TableColumn]) -> set[str]:
-    """Return the names of the columns that are inputs and not results.
+    """Return the names of the columns that are inputs rather than results.
 
-    In the table of a sweep, these are the columns before ``error``. In all other tables, inputs are
-    not marked, so all columns are returned.
+    In a sweep table, these are the columns before ``error``. In all other tables, inputs cannot be
+    identified, so all columns are returned.
     """
     names = [column.name for column in columns]
     return set(names[: names.index(ERROR)] if ERROR in names else names)
 
 
 def _first_axes(columns: Sequence[TableColumn]) -> tuple[int, int]:
-    """Return the indices of the two columns that the page plots when it is opened.
+    """Return the indices of the two columns that the page plots initially.
 
     These are tokens/s per user and per wafer, if the table has both. Otherwise they are the first
     two numeric columns. If fewer than two columns are numeric, the first other columns are added.
@@ -94,13 +94,13 @@ def _first_axes(columns: Sequence[TableColumn]) -> tuple[int, int]:
 
 
 def _column_data(column: TableColumn, *, is_axis: bool) -> dict[str, Any]:
-    """Return the data of a column for the script of the page.
+    """Return the data of a column for the page's script.
 
-    A column of texts is stored as its distinct texts (``words``) and an index per cell (``codes``).
+    A text column is stored as its distinct texts (``words``) and one index per cell (``codes``).
 
     Args:
         column: The column.
-        is_axis: Whether the column is an input of a sweep and not a result.
+        is_axis: Whether the column is an input of a sweep rather than a result.
     """
     if column.numbers is not None:
         return {
@@ -116,9 +116,9 @@ def _column_data(column: TableColumn, *, is_axis: bool) -> dict[str, Any]:
 
 
 def _less_is_better(name: str) -> bool:
-    """Return whether smaller values of a column are assumed to be better, judged by its name.
+    """Return whether smaller values of a column are assumed to be better, based on its name.
 
-    It determines the Pareto front that the page shows at first. The reader can change it.
+    This determines the Pareto front that the page shows initially. The reader can change it.
     """
     if name == A_WAFER or "per_s" in name:
         return False

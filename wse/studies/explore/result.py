@@ -21,7 +21,7 @@ class ExploreResult(Result):
     page_bytes: Annotated[int, Doc("size of the page", "B")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return a table with the path and the size of the page and of the table that it shows.
+        """Return a table with the page's path, and the size of the page and of the table it shows.
 
         Args:
             detail: Not used.

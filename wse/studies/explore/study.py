@@ -14,8 +14,8 @@ def explore(table: Path, output: Path | None = None) -> ExploreResult:
     """Write an HTML page that plots any two columns of a table, with filters and the Pareto front.
 
     Args:
-        table: A CSV file, such as one of ``wse sweep`` or ``wse compare --csv``.
-        output: Path of the page. None for the path of the table with the suffix ``.html``.
+        table: A CSV file, such as one written by ``wse sweep`` or ``wse compare --csv``.
+        output: Path of the page. None for the table's path with the suffix ``.html``.
 
     Raises:
         BadInput: The table cannot be read or shown, or the page cannot be written.

@@ -1,8 +1,8 @@
-"""Checks of the arguments with which functions of the Python API are called.
+"""Argument checks for functions of the Python API.
 
-`checks_arguments` checks the arguments of a function by their annotations. Arguments that are
-options of a request class are left to `read_request`, which converts them as the command line does.
-An argument has the name of its option with underscores: ``--new-tokens`` is ``new_tokens``.
+`checks_arguments` checks a function's arguments against their annotations. Arguments that are
+options of a request class are left to `read_request`, which converts them like the command line. An
+argument is named after its option, with underscores: ``--new-tokens`` becomes ``new_tokens``.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _KINDS: Final[dict[Any, tuple[str, str]]] = {
     NoneType: ("None", "None"),
     Callable: ("a function", "functions"),
 }
-"""Description of one value, and of several values, of each type, for error messages."""
+"""Descriptions of one value and of several values of each type, for error messages."""
 _ACCEPTED: Final[dict[Any, tuple[Any, Callable[[Any], Any]]]] = {
     int: (Integral, int),
     float: (Real, float),
     str: ((str, os.PathLike), os.fspath),
 }
-"""Classes of values that are accepted for a type, and the function that converts them to it."""
+"""Classes of values accepted for a type, and the function that converts values to the type."""
 
 
 def checks_arguments(request: type | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that checks the arguments of a function by their annotations.
+    """Return a decorator that checks a function's arguments against their annotations.
 
-    Arguments are converted to the annotated types. A call of the decorated function raises BadInput
-    for an argument of a wrong type, and TypeError for a wrong number or name of arguments.
+    Arguments are converted to the annotated types. The decorated function raises BadInput if an
+    argument has the wrong type, and TypeError if the number or names of arguments are wrong.
 
     Args:
         request: Request class whose options are also parameters of the function. These parameters
@@ -60,7 +60,7 @@ def checks_arguments(request: type | None = None) -> Callable[[Callable[P, R]], 
 
         @wraps(function)
         def call(*arguments: P.args, **keywords: P.kwargs) -> R:
-            """Convert the arguments to their types, and call the decorated function with them."""
+            """Convert the arguments to the annotated types and call the decorated function."""
             hints = parameter_types(function)
             values = _bind(function.__name__, signature, arguments, keywords)
             checked = {n: value if n in options else checked_value(n, hints[n], value) for n, value in values.items()}
@@ -77,11 +77,11 @@ def read_request(request: type[R], arguments: Mapping[str, Any]) -> R:
 
     Args:
         request: Request class.
-        arguments: Arguments by name, such as ``locals()`` of the function. They must contain each
+        arguments: Arguments by name, such as the function's ``locals()``. They must contain every
             option of the request. Other arguments are ignored.
 
     Raises:
-        BadInput: A value has a wrong type, or is a text that cannot be converted.
+        BadInput: A value has the wrong type, or is a string that cannot be converted.
     """
     kind: type = request
     fields = options_of(kind)
@@ -91,10 +91,10 @@ def read_request(request: type[R], arguments: Mapping[str, Any]) -> R:
 
 
 def parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotated types of a function's parameters, keyed by the name of the parameter.
+    """Return the annotated types of a function's parameters, keyed by parameter name.
 
-    The type of a parameter such as ``*files: Path`` is ``tuple[Path, ...]``. The annotation of the
-    result is not evaluated, because its names are imported for type checkers only.
+    The type of a parameter such as ``*files: Path`` is ``tuple[Path, ...]``. The return annotation
+    is not evaluated, because its names are imported for type checkers only.
     """
     parameters = inspect.signature(function).parameters.values()
     annotations = {parameter.name: parameter.annotation for parameter in parameters}
@@ -113,7 +113,7 @@ def checked_value(name: str, hint: Any, value: Any, form: str = "") -> Any:
         form: Text to append to the error message, such as `` (ROWSxCOLS)``.
 
     Raises:
-        BadInput: The value is of another type.
+        BadInput: The value has the wrong type.
     """
     try:
         return value_as(hint, value)
@@ -128,17 +128,17 @@ def argument_name(field: RequestField) -> str:
 
 
 def argument_value(field: RequestField, value: Any) -> Any:
-    """Convert a value that a Python caller passed for an option to the type of the option.
+    """Convert a value that a Python caller passed for an option to the option's type.
 
-    A text is accepted for options of any type, and is then converted as on the command line. For
-    example, ``wafers="auto"`` and ``link_latency="500ns,5us"`` are allowed.
+    Options of any type accept strings, which are converted as on the command line. For example,
+    ``wafers="auto"`` and ``link_latency="500ns,5us"`` are allowed.
 
     Args:
         field: Field of the option.
         value: Value that the caller passed.
 
     Raises:
-        BadInput: The value is of another type, or is a text that cannot be converted.
+        BadInput: The value has the wrong type, or is a string that cannot be converted.
     """
     if isinstance(value, str) and field.is_text:
         return field.value((value,) if field.option.repeats else value)
@@ -146,7 +146,7 @@ def argument_value(field: RequestField, value: Any) -> Any:
 
 
 def _bind(function: str, signature: Signature, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call, keyed by the name of the parameter.
+    """Return the arguments of a call, keyed by parameter name.
 
     Args:
         function: Name of the function, for messages.
@@ -155,7 +155,7 @@ def _bind(function: str, signature: Signature, arguments: Sequence[Any], keyword
         keywords: Keyword arguments of the call.
 
     Raises:
-        TypeError: The arguments do not match the signature of the function, as in Python.
+        TypeError: The arguments do not match the function's signature, as in any Python call.
     """
     for name in keywords:
         if name not in signature.parameters:
@@ -175,7 +175,7 @@ def value_as(hint: Any, value: Any) -> Any:
         value: Value to convert.
 
     Raises:
-        TypeError: The value is of another type.
+        TypeError: The value has the wrong type.
     """
     items = tuple(value) if is_list(value) else None
     for part in union_parts(hint):
@@ -197,7 +197,7 @@ def value_as(hint: Any, value: Any) -> Any:
 
 
 def is_list(value: Any) -> bool:
-    """Return whether a value is an iterable other than a text, bytes or a mapping."""
+    """Return whether a value is an iterable other than a string, bytes or a mapping."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
@@ -220,7 +220,7 @@ def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
 def _form(field: RequestField) -> str:
     """Return a description of an option's values for error messages, such as `` (ROWSxCOLS)``.
 
-    The result is empty if the option has no description, or one in capitals that only repeats its
-    name, such as ``FILE``.
+    The result is empty if the option has no description, or if the description is an upper-case
+    word that only repeats the option's name, such as ``FILE``.
     """
     return f" ({field.option.metavar})" if field.option.metavar and not field.option.metavar.isupper() else ""

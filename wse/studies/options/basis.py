@@ -1,6 +1,6 @@
 """Basis: the loaded and checked model, wafer, software profile and types of a request.
 
-Every request for a placement names these.
+Every placement request specifies these inputs.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Basis:
 
     Attributes:
         whole: Wafer with its full mesh of PEs.
-        mesh: The same wafer with the smaller mesh that is requested; None if no mesh is requested.
-        region: Requested rows and columns of a region of PEs; None lets the mapping choose.
-        mapping: Requested mapping (rule by which layers are distributed over PEs).
+        mesh: The same wafer with the requested smaller mesh; None if no mesh is requested.
+        region: Requested rows and columns of a PE region; None to let the mapping choose.
+        mapping: Requested mapping (rule for distributing layers over PEs).
         software: Costs of the software on the wafer.
-        loaded: Model with its tokenizer, and with weights if they were requested.
+        loaded: Model with its tokenizer, and with weights if requested.
         dtype: Element type of the weights.
-        activations: Element type of everything else; None if it is ``dtype`` too.
+        activations: Element type of everything else; None if it is also ``dtype``.
         accumulate: Element type of sums.
         defects: Dead PEs and links; None for a wafer without defects.
     """
@@ -61,24 +61,24 @@ class Basis:
 
     @property
     def spec(self) -> ModelSpec:
-        """Description of the transformer that the compiler needs: its sizes and operations."""
+        """Description of the transformer for the compiler: its sizes and operations."""
         return self.loaded.spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedPlacement(Placeable):
-    """A request whose files are loaded and whose defaults are filled in, ready to be compiled."""
+    """A request with files loaded and defaults filled in, ready to be compiled."""
 
     request: PlacementRequest
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all weights, as stored in the element types of the request."""
+        """Size of all weights in bytes, as stored in the request's element types."""
         return stored_bytes(self.spec, self.options.dtype, ELEMENT_BYTES[self.options.activation_type])
 
     @property
     def note(self) -> str | None:
-        """Note about an element type that neither the request nor the files state, or None."""
+        """Note about an element type that neither the request nor the files specify, or None."""
         return dtype_note(self.loaded, self.request.types.dtype)
 
 
@@ -87,7 +87,7 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
 
     Args:
         request: The request.
-        with_weights: Whether to load the files of the weights.
+        with_weights: Whether to load the weight files.
 
     Raises:
         UnknownName: A name in the request is unknown.
@@ -133,12 +133,12 @@ def placement_options(
 ) -> Options:
     """Return the compiler options that follow from a request.
 
-    The number of wafers is the requested one, or else that of the mapping file. If neither is
-    given, it is the smallest number on which the model fits.
+    The number of wafers is the requested number or, if none is requested, the number in the mapping
+    file. If neither is specified, it is the smallest number of wafers on which the model fits.
 
     Args:
         request: The request.
-        basis: The loaded files of the request.
+        basis: The request's loaded files.
         context: KV-cache capacity of a sequence in tokens.
         prompt_tokens: Length of each user's prompt in tokens.
         other_options: Other fields of `Options`, such as ``capacity``.
@@ -171,22 +171,22 @@ def placement_options(
 
 
 def check_context(context: int | None, spec: ModelSpec) -> None:
-    """Raise BadInput for a context that is longer than the model supports."""
+    """Raise BadInput if a context is longer than the model supports."""
     if context is not None and context > spec.context_limit:
         message = f"--context {context}: {spec.name} was made for {spec.context_limit} tokens; give at most that"
         raise BadInput(message)
 
 
 def check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None:
-    """Check the number of tokens of a verification pass (several new tokens in one pass).
+    """Check the number of tokens in a verification pass, which processes several new tokens.
 
     Args:
-        verify_tokens: Tokens of the pass; None if there is no such pass.
+        verify_tokens: Number of tokens in the pass; None if there is no such pass.
         context: KV-cache capacity of a sequence in tokens.
         prompt_len: Length of the prompt in tokens.
 
     Raises:
-        BadInput: The pass has a single token, or more tokens than fit in the context after the
+        BadInput: The pass has only one token, or more tokens than fit in the context after the
             prompt.
     """
     max_tokens = context - prompt_len
@@ -197,14 +197,14 @@ def check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None
 
 
 def dtype_note(loaded_model: LoadedModel, dtype: str | None) -> str | None:
-    """Return a note about an element type that was assumed, because the model's files state none.
+    """Return a note about an element type that was assumed because the model's files state none.
 
     Args:
         loaded_model: Loaded model.
         dtype: Requested element type, or None.
 
     Returns:
-        The note. None if the type is requested or stated in the files.
+        The note, or None if the type is requested or stated in the files.
     """
     return None if dtype in DTYPES else loaded_model.note
 
@@ -216,7 +216,7 @@ def _types(request: PlacementRequest, spec: ModelSpec) -> tuple[str, str | None]
     activations have the type of the unquantised model by default.
 
     Returns:
-        The type of weights, and the type of activations; the latter is None if it is the same.
+        The type of weights and the type of activations. The latter is None if both are the same.
     """
     dtype = spec.weight_type if request.types.dtype is None else request.types.dtype
     activations = request.types.activations or (spec.dtype if dtype in CODINGS else None)
@@ -233,7 +233,7 @@ def _accumulator(name: str | None, dtype: str) -> str:
 
     Raises:
         UnknownName: The type is neither float16 nor float32.
-        BadInput: The type is float16, but the weights have another type.
+        BadInput: The type is float16 but the weights have a different type.
     """
     if name is None:
         return "float32"

@@ -1,4 +1,4 @@
-"""Options for the engine that does the work: processes of this machine, or a Ray cluster."""
+"""Options for the engine that does the work: processes on this machine, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ RayAddress = Annotated[
 
 
 class EngineChoice(NamedTuple):
-    """Where work runs: in processes of this machine, or on a Ray cluster.
+    """The place where work runs: processes on this machine, or a Ray cluster.
 
     Attributes:
         name: ``local`` for this machine, or ``ray`` for a cluster.
-        ray_address: Address of an existing cluster, as HOST:PORT or ``auto``. None if there is
-            none; ``ray`` then starts a cluster of this machine alone.
+        ray_address: Address of an existing cluster, as HOST:PORT or ``auto``. If None, ``ray``
+            starts a cluster on this machine alone.
     """
 
     name: str = LOCAL
@@ -45,15 +45,15 @@ class EngineChoice(NamedTuple):
 
 
 THIS_MACHINE: Final = EngineChoice()
-"""The default engine: processes of this machine."""
+"""The default engine: processes on this machine."""
 
 
 def check_engine(choice: EngineChoice) -> None:
-    """Check the name of an engine, and the address of its Ray cluster if one is given.
+    """Check an engine's name and, if specified, the address of its Ray cluster.
 
     Raises:
         UnknownName: The engine is neither ``local`` nor ``ray``.
-        BadInput: An address is given for another engine than ``ray``, or the address is invalid.
+        BadInput: An address is specified for an engine other than ``ray``, or it is invalid.
     """
     engine, ray_address = choice
     if engine not in ENGINES:

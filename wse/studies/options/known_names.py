@@ -1,7 +1,7 @@
-"""Names that options accept, for completion in a shell.
+"""Names that options accept, for shell completion.
 
-Each function imports the modules that it needs only when it is called, because a slow import would
-delay ``wse --help``.
+Each function imports the modules that it needs only when called, because slow imports would delay
+``wse --help``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def wafers() -> Iterable[str]:
 def machine_numbers() -> Iterable[str]:
     """Return the names that can follow ``--set``, such as ``wafer.clock_hz=``.
 
-    They are the names of all numbers of wafers and software profiles, with "=" appended.
+    These are the names of all wafer and software-profile numbers, with "=" appended.
     """
     from wse.studies.options.settings import machine_numbers as names
 
@@ -34,7 +34,7 @@ def machine_numbers() -> Iterable[str]:
 
 
 def changes() -> Iterable[str]:
-    """Return the changes of a machine that ``wse what-if`` tries by default.
+    """Return the machine changes that ``wse what-if`` tries by default.
 
     The first name is "default", which stands for all of them.
     """
@@ -44,7 +44,7 @@ def changes() -> Iterable[str]:
 
 
 def sweep_columns() -> Iterable[str]:
-    """Return the short names of columns of the table that ``wse sweep`` prints."""
+    """Return the short column names of the table that ``wse sweep`` prints."""
     return ("dtype", "prompt", "new", "wafers", "users", "ttft", "user", "throughput", "fits", "cost")
 
 
@@ -86,7 +86,7 @@ def drafts() -> Iterable[str]:
 def acceptances() -> Iterable[str]:
     """Return the names of the bundled measurements of how often draft tokens are accepted.
 
-    They are values of the option ``--draft`` of ``wse estimate``.
+    They are valid values for the ``--draft`` option of ``wse estimate``.
     """
     from wse.studies.options.drafts.acceptance import known_acceptances
 

@@ -1,7 +1,7 @@
 """Mapping files: TOML files for ``--mapping`` in which a user lists regions.
 
-A file lists regions in the order of layers. Its keys are those of ``system.stages`` in
-``wse compile --json``::
+A file lists regions in layer order. Its keys are the same as for ``system.stages`` in ``wse compile
+--json``::
 
     [[regions]]
     wafer = 0           # default 0
@@ -14,7 +14,7 @@ A file lists regions in the order of layers. Its keys are those of ``system.stag
 
 The parts of a layer are its attention (0) and the eighths of its feed-forward block (1 to 8). The
 embedding is in the first region. The head is in the last region, or with the embedding if both
-share one table. A line ``turned = true`` before the regions means that rows and columns of the mesh
+share one table. A line ``turned = true`` before the regions means that the mesh's rows and columns
 are exchanged.
 """
 
@@ -67,16 +67,15 @@ class _Region(pydantic.BaseModel):
 
 
 class Mapping(NamedTuple):
-    """Requested rule by which layers are distributed over PEs: a strategy, or a list of regions.
+    """Requested rule for distributing layers over PEs: a strategy, or a list of regions.
 
-    A region is a rectangle of PEs that stores some consecutive layers. A mapping file lists
-    regions.
+    A region is a rectangle of PEs that stores consecutive layers. A mapping file lists regions.
 
     Attributes:
         strategy: Name of the mapping strategy.
-        file: Name of the mapping file; empty if a strategy is requested by its name.
-        listed: Regions that the file lists; empty without a file.
-        is_transposed: Whether the regions refer to a mesh whose rows and columns are exchanged.
+        file: Name of the mapping file; empty if a strategy is requested by name.
+        listed: Regions listed in the file; empty if there is no file.
+        is_transposed: Whether the regions refer to a mesh with rows and columns exchanged.
     """
 
     strategy: str
@@ -91,17 +90,17 @@ class Mapping(NamedTuple):
 
 
 def load_mapping(name_or_path: str | Path) -> Mapping:
-    """Load a mapping: the rule by which layers are distributed over PEs.
+    """Load a mapping, which is a rule for distributing layers over PEs.
 
     Args:
-        name_or_path: Name of a strategy, strategy in a Python file as ``FILE.py:NAME``, or TOML
+        name_or_path: Name of a strategy, a strategy in a Python file (``FILE.py:NAME``), or a TOML
             file that lists regions of PEs. A strategy takes precedence over a file of the same
             name.
 
     Raises:
         UnknownName: There is no such strategy, or the file has an unknown key. The message suggests
             the most similar name.
-        BadMapping: The file cannot be read, or lists no regions. Or regions overlap, leave out a
+        BadMapping: The file cannot be read, lists no regions, or its regions overlap, leave out a
             layer, or contain a layer twice.
         BadInput: A package or file defines a strategy that cannot be used.
     """
@@ -127,8 +126,8 @@ def _regions(path: Path, file_entries: object) -> tuple[ListedRegion, ...]:
 
     Raises:
         UnknownName: A region has an unknown key.
-        BadMapping: There are no regions, a value is invalid, regions overlap, or they are not in
-            the order of layers.
+        BadMapping: There are no regions, a value is invalid, or regions overlap or are not in layer
+            order.
     """
     if not isinstance(file_entries, list) or not file_entries:
         message = f"{path}: lists no regions; give each as [[regions]] with {', '.join(_Region.model_fields)}"
@@ -154,7 +153,7 @@ def _region(path: Path, index: int, file_entry: object) -> ListedRegion:
     Args:
         path: Mapping file, for messages.
         index: Index of the region in the file, for messages.
-        file_entry: The region as read from the file.
+        file_entry: The region's entry as read from the file.
 
     Raises:
         UnknownName: The region has an unknown key.
@@ -195,18 +194,18 @@ def _region(path: Path, index: int, file_entry: object) -> ListedRegion:
 
 
 def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> None:
-    """Check that the layers of the last region follow those of the region before it.
+    """Check that the layers of the last region follow the previous region's layers.
 
-    A region without layers (for the embedding or the output head) is replaced by one that states
-    its position in the order of layers.
+    A region without layers (for the embedding or the output head) is replaced by a region that
+    states its position in the layer order.
 
     Args:
         path: Mapping file, for messages.
-        regions: Regions that were read so far. The last one is checked and may be replaced.
-        is_last: Whether the last one is also the last region of the file.
+        regions: Regions read so far. The last region is checked and may be replaced.
+        is_last: Whether this region is also the last region in the file.
 
     Raises:
-        BadMapping: The region does not continue the layers or wafers of the region before it.
+        BadMapping: The region does not continue the layers or wafers of the previous region.
     """
     index, region = len(regions) - 1, regions[-1]
     wafer, (layer, part) = (regions[-2].wafer, regions[-2].layers.next) if index else (0, (0, 0))
@@ -236,7 +235,7 @@ def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> N
 
 
 def _common(first: int, count: int, other_first: int, other_count: int) -> range:
-    """Return the intersection of two integer ranges, each given by its start and its length."""
+    """Return the intersection of two integer ranges, each specified by its start and length."""
     return range(max(first, other_first), min(first + count, other_first + other_count))
 
 
@@ -251,15 +250,15 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
     """Check that the regions of a mapping file fit the model and the wafers.
 
     Args:
-        options: Options of the compiler. Nothing is checked if they list no regions.
+        options: Compiler options. Nothing is checked if they list no regions.
         spec: Model.
         wafer: Wafer with the mesh that programs see.
         live: Whether this mesh is smaller because of dead PEs, for messages.
 
     Raises:
         BadInput: A region extends beyond the mesh, the number of wafers differs from the requested
-            one, the model cannot be divided in this way, or a layer is missing. Or ``--region`` is
-            given too.
+            number, the model cannot be divided in this way, a layer is missing, or ``--region`` is
+            also specified.
     """
     if not options.listed:
         return

@@ -1,4 +1,4 @@
-"""PlacementRequest: model, wafers, mapping and types, which all requests for a placement have."""
+"""PlacementRequest: model, wafers, mapping and types, which all placement requests share."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WaferCount = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRequest:
-    """Options for a model and its placement on wafers, which all commands that place models share.
+    """Options for a model and its placement on wafers, shared by all commands that place models.
 
     None means that the default depends on the model.
     """

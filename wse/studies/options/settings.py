@@ -1,7 +1,7 @@
-"""Settings: numbers given with ``--set`` that replace numbers of a wafer or software profile.
+"""Settings: numbers specified with ``--set`` that replace numbers of a wafer or software profile.
 
-``wafer.clock_hz=1.1GHz`` sets a value; ``wafer.clock_hz=x2`` multiplies the value in the file. A
-setting stays a text until the wafer is known, because a factor needs the value of the file.
+``wafer.clock_hz=1.1GHz`` sets a value; ``wafer.clock_hz=x2`` multiplies the value in the file.
+Settings are kept as text until the wafer is known, because a factor needs the value in the file.
 `with_settings` then converts all settings to numbers.
 """
 
@@ -22,20 +22,20 @@ from wse.studies.options.placement import PlacementRequest
 R = TypeVar("R", bound=PlacementRequest)
 
 WAFER, SOFTWARE = "wafer.", "software."
-"""Prefixes of the names of wafer numbers and of software numbers."""
+"""Name prefixes of wafer numbers and of software numbers."""
 MACHINES: Final[dict[str, type[WaferSpec | SoftwareProfile]]] = {WAFER: WaferSpec, SOFTWARE: SoftwareProfile}
 WHOLE_WITHIN: Final = 0.1
-"""Maximum relative distance from a whole number at which a product is still rounded to it."""
+"""Maximum relative distance at which a product is still rounded to the nearest integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A number of a wafer or software profile that the user replaces or multiplies.
+    """A user setting that replaces or multiplies a number of a wafer or software profile.
 
     Attributes:
         prefix: ``wafer.`` or ``software.``.
         key: Name of the number, such as ``clock_hz``.
-        amount: New value in the unit of the number, or factor by which the number is multiplied.
+        amount: New value in the number's unit, or factor by which to multiply the number.
         is_factor: Whether ``amount`` is a factor.
     """
 
@@ -52,15 +52,15 @@ class Setting:
     def of(self, number: float, option: str) -> int | float:
         """Return the new value of the number.
 
-        If the number must be whole, its product with a factor is rounded.
+        If the number must be an integer, its product with a factor is rounded.
 
         Args:
-            number: Present value, which is multiplied if the setting is a factor.
-            option: Name of the option whose value the setting is, for messages.
+            number: Current value, which is multiplied if the setting is a factor.
+            option: Name of the option that the setting belongs to, for messages.
 
         Raises:
-            BadInput: The setting is a factor, and the number is 0, or the product must be whole but
-                is not within 10 % of a whole number.
+            BadInput: The setting is a factor and the number is 0, or the product must be an integer
+                but is not within 10 % of one.
         """
         if not self.is_factor:
             return self.amount
@@ -92,7 +92,7 @@ def read_setting(text: str, option: str = "--set") -> Setting:
 
     Args:
         text: Text of the setting.
-        option: Name of the option whose value the setting is, for messages.
+        option: Name of the option that the setting belongs to, for messages.
 
     Raises:
         UnknownName: There is no such number. The message suggests the most similar name.
@@ -119,7 +119,7 @@ def read_setting(text: str, option: str = "--set") -> Setting:
 
 
 def check_name(name: str, option: str) -> None:
-    """Raise UnknownName if neither a wafer nor a software profile has a number of this name."""
+    """Raise UnknownName if neither wafers nor software profiles have a number with this name."""
     if name not in machine_numbers():
         raise UnknownName("setting", name, machine_numbers(), place=option)
 
@@ -131,11 +131,11 @@ def with_settings(request: R) -> R:
     request without settings is returned unchanged.
 
     Args:
-        request: Request whose ``settings`` are texts.
+        request: Request with ``settings`` in text form.
 
     Raises:
         UnknownName: There is no such wafer, software profile or number.
-        BadInput: A setting cannot be read, as for `read_setting`, or a number is set twice.
+        BadInput: A setting is invalid (see `read_setting`), or a number is set twice.
     """
     if not request.machine.settings:
         return request
@@ -153,7 +153,7 @@ def with_settings(request: R) -> R:
 def read_settings(
     texts: Iterable[str], wafer: WaferSpec, software: SoftwareProfile
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Convert settings, such as ``wafer.clock_hz=x2``, to new numbers of a wafer and its software.
+    """Convert settings, such as ``wafer.clock_hz=x2``, to new numbers for a wafer and its software.
 
     Args:
         texts: The settings.
@@ -161,12 +161,12 @@ def read_settings(
         software: Software profile whose numbers are multiplied by factors.
 
     Returns:
-        New numbers of the wafer, and new numbers of the software. The keys are names without
-        prefix, such as ``clock_hz``.
+        New numbers for the wafer, and new numbers for the software, keyed by names without prefix,
+        such as ``clock_hz``.
 
     Raises:
         UnknownName: There is no such number.
-        BadInput: A setting cannot be read, as for `read_setting`, or a number is set twice.
+        BadInput: A setting is invalid (see `read_setting`), or a number is set twice.
     """
     settings = [read_setting(text) for text in texts]
     names = [setting.name for setting in settings]
@@ -178,11 +178,10 @@ def read_settings(
 
 
 def with_replaced(values: Values, new_numbers: Mapping[str, float]) -> Values:
-    """Return (name, number) pairs in which some numbers are replaced or added.
+    """Return (name, number) pairs with some numbers replaced or added.
 
     Args:
-        values: (name, number) pairs. Pairs with other names than the new numbers are kept and come
-            first.
+        values: (name, number) pairs. Pairs that are not replaced are kept and come first.
         new_numbers: New numbers by name.
     """
     return (*((name, number) for name, number in values if name not in new_numbers), *new_numbers.items())
@@ -201,10 +200,10 @@ def replaced_numbers(request: PlacementRequest) -> dict[str, float]:
 
 
 def _numbers(settings: Iterable[Setting], prefix: str, machine: WaferSpec | SoftwareProfile) -> dict[str, float]:
-    """Return the new numbers of a wafer, or of a software profile.
+    """Return the new numbers for a wafer or a software profile.
 
     Args:
-        settings: Settings of the wafer and of the software.
+        settings: Settings for the wafer and for the software.
         prefix: ``wafer.`` or ``software.``. Settings with the other prefix are ignored.
         machine: Wafer or software profile whose numbers are multiplied by factors.
 

@@ -1,4 +1,4 @@
-"""Check of the path of a trace, before any slow work starts."""
+"""Check of a trace path before any slow work starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wse.errors import BadInput, BadTrace
 def trace_path(trace: str | Path | None) -> Path | None:
     """Check that a trace file can be written to a path, and return the path.
 
-    Nothing is written. The check is done before any slow work starts.
+    Nothing is written. The check is intended to be done before any slow work starts.
 
     Args:
         trace: Path of the trace file, or None for no trace.
@@ -35,7 +35,7 @@ def trace_path(trace: str | Path | None) -> Path | None:
 
 
 def _refusal(path: Path) -> str:
-    """Return the reason why no file can be written at a path; empty if a file can be written."""
+    """Return the reason why no file can be written to a path; empty if a file can be written."""
     try:
         folder, name = path.parent, path.name
         if not folder.is_dir():

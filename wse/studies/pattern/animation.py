@@ -1,4 +1,4 @@
-"""Animations for the page of ``wse pattern``: wavelets that move along a line of PEs."""
+"""Animations for the page of ``wse pattern``: wavelets moving along a line of PEs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wse.studies.pattern.request import PatternRequest
 from wse.studies.pattern.study import PatternSetup, check_pattern
 
 MAX_HOPS: Final = 20_000
-"""Maximum number of hops in an animation, which needs about 400 kB of the page."""
+"""Maximum number of hops in an animation, which then takes up about 400 kB of the page."""
 MAX_HOPS_OF_PAGE: Final = 120_000
 """Maximum number of hops in all animations of a page."""
 MAX_PES: Final = 128
@@ -26,16 +26,16 @@ MAX_PES: Final = 128
 
 @dataclass(frozen=True, kw_only=True)
 class Animation:
-    """Animation of a communication pattern, cycle by cycle, as 32-bit words (wavelets) move.
+    """Cycle-by-cycle animation of the 32-bit words (wavelets) of a communication pattern.
 
     Attributes:
         case: The pattern, with its numbers of PEs and words.
         cycles: Cycles from the start to the end of the last operation.
         moves: Five integers for each wavelet that leaves a router, sorted by cycle: cycle, PE,
-            output port, input port, colour (router channel). Ports are 0 for the PE of the router,
-            1 for the next PE, and -1 for the previous PE.
-        operations: Three integers for each vector operation of a PE: PE, first cycle, cycle after
-            the last.
+            output port, input port, colour (router channel). Ports are 0 for the router's own PE, 1
+            for the next PE, and -1 for the previous PE.
+        operations: Three integers for each vector operation of a PE: PE, first cycle, and the cycle
+            after the last.
     """
 
     case: PatternCase
@@ -44,10 +44,10 @@ class Animation:
     operations: list[int]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the data from which the script of the page draws the animation.
+        """Return the data that the page's script needs to draw the animation.
 
         The keys are ``name`` (a caption), ``pes``, ``root`` (index of the PE that receives the
-        result or whose words are sent), ``cycles``, ``moves`` and ``operations``.
+        result or sends its words), ``cycles``, ``moves`` and ``operations``.
         """
         name = f"{self.case.pattern}: {self.case.pes} PEs, {self.case.words} words"
         return {
@@ -63,12 +63,12 @@ class Animation:
 def animations_of(request: PatternRequest, cases: Sequence[PatternCase], setup: PatternSetup) -> list[Animation]:
     """Simulate small cases of communication patterns, and return their animations.
 
-    Cases with a fault and cases that are too large are left out. If all animations together would
-    have more than `MAX_HOPS_OF_PAGE` hops, those with the fewest hops are selected.
+    Cases with a fault and cases that are too large are left out. If the animations would have more
+    than `MAX_HOPS_OF_PAGE` hops in total, those with the fewest hops are selected.
 
     Args:
         request: Request with the patterns.
-        cases: The compared cases: a pattern on a line of PEs with some words per PE.
+        cases: The compared cases. Each is a pattern on a line of PEs with a number of words per PE.
         setup: The machine on which the patterns run.
     """
     patterns_by_name = {pattern.name: pattern for pattern in map(named_pattern, request.cases()[0])}

@@ -1,4 +1,4 @@
-"""PatternCase: a pattern on a line with its cycles and checks. BoundResult: its lower bound."""
+"""PatternCase: a pattern on a line, with its cycles and checks. BoundResult: its lower bound."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wse_mappings.outcome import Collective
 
 @dataclass(frozen=True, kw_only=True)
 class PatternCase(Result):
-    """Cycles, traffic and checks of a communication pattern for a line of PEs with some words."""
+    """Cycles, traffic and checks of a communication pattern for one line length and word count."""
 
     pattern: Annotated[str, Doc("name of the pattern, as given")]
     pes: Annotated[int, Doc("PEs of the line")]

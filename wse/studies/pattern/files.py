@@ -1,4 +1,4 @@
-"""The comparison of patterns, with the page or plot that was requested."""
+"""The comparison of patterns, with the requested page or plot."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def compare_to_files(
     """Compare communication patterns, and write a page or a plot of the result if requested.
 
     Args:
-        request: The patterns, line lengths and numbers of words to compare.
+        request: The patterns, line lengths and word counts to compare.
         on_progress: Called with (cases done, total, name of the next case).
-        html: Path of the page. None writes no page.
-        png: Path of the plot. None writes no plot.
+        html: Path of the page; None for no page.
+        png: Path of the plot; None for no plot.
 
     Raises:
-        BadInput: An option is invalid, as for `compare_patterns`, or a file cannot be written.
+        BadInput: An option is invalid (see `compare_patterns`), or a file cannot be written.
     """
     page = None if html is None else page_path("--html", str(html))
     plot = None if png is None else picture_path("--png", str(png))

@@ -13,12 +13,12 @@ from wse.studies.pattern.result import PatternResult
 
 
 def as_html(result: PatternResult, animations: Sequence[Animation], wafer: WaferSpec) -> bytes:
-    """Return the HTML page of a comparison of communication patterns, encoded in UTF-8.
+    """Return the HTML page for a comparison of communication patterns, encoded in UTF-8.
 
     Args:
         result: The comparison.
         animations: The animations to include.
-        wafer: The wafer, whose hop and ramp cycles the animations need.
+        wafer: The wafer, which provides the hop and ramp cycles for the animations.
     """
     left_out = len(result.cases) - len(result.faults) - len(animations)
     limits = f"at most {MAX_PES} PEs and {MAX_HOPS:,} hops of words in a case"

@@ -1,4 +1,4 @@
-"""The plot of ``wse pattern``: cycles by words, one panel for each collective and line length."""
+"""The plot of ``wse pattern``: cycles over words, with one panel per collective and line length."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PANEL_INCHES: Final = (5.2, 4.2)
 
 
 def pattern_figure(cases: Sequence[PatternCase], collectives: Sequence[str], machine: str) -> Figure:
-    """Return a figure of the cycles of communication patterns, with their lower bounds.
+    """Plot the cycles of communication patterns with their lower bounds.
 
-    There is a row of panels for each collective operation and a column for each length of the line.
-    Patterns with a fault are left out.
+    There is one row of panels per collective operation and one column per line length. Patterns
+    with a fault are left out.
 
     Args:
         cases: The compared cases.
@@ -43,7 +43,7 @@ def pattern_figure(cases: Sequence[PatternCase], collectives: Sequence[str], mac
 
 
 def _panel(axes: Any, cases: list[PatternCase], title: str) -> None:
-    """Draw cycles by words: a line for each pattern, and a dotted line for the lowest bound."""
+    """Draw cycles over words: a line for each pattern, and a dotted line for the lowest bound."""
     names = list(dict.fromkeys(case.pattern for case in sorted(cases, key=lambda case: case.pattern)))
     for number, name in enumerate(names):
         pattern_cases = [case for case in cases if case.pattern == name]

@@ -17,7 +17,7 @@ from wse_mappings.outcome import PatternOutcome
 from wse_mappings.schedule import LineSchedule
 
 LARGEST_VALUE: Final = 100
-"""Largest value of a word. Words are whole numbers, so that their sums have no rounding."""
+"""Largest value of a word. Words are integers, so their sums have no rounding errors."""
 
 
 def simulate_pattern(
@@ -25,11 +25,11 @@ def simulate_pattern(
 ) -> tuple[WaveletMachine, MachineRun, F32]:
     """Simulate a communication pattern on a line of PEs cycle by cycle, with random words.
 
-    The words are whole numbers, so that their sums have no rounding errors.
+    The words are integers, so their sums have no rounding errors.
 
     Args:
         schedule: Messages of the pattern.
-        words: Number of words of each PE. For a gather, it includes the words of all other PEs.
+        words: Number of words per PE. For a gather, it includes the words of all other PEs.
         wafer: Wafer to simulate.
         software: Costs of the software, such as the cycles between two operations.
         log: Whether to record every move of a word between routers.
@@ -51,7 +51,7 @@ def simulate_pattern(
 def wrong_words(outcome: PatternOutcome, schedule: LineSchedule, machine_run: MachineRun, initial_words: F32) -> str:
     """Check the words in the memory of the PEs after a simulated collective operation.
 
-    1. Compute the expected result, and select the PEs that must have it.
+    1. Compute the expected result, and select the PEs that must have this result.
     2. Count the words that differ.
 
     Args:
@@ -61,7 +61,7 @@ def wrong_words(outcome: PatternOutcome, schedule: LineSchedule, machine_run: Ma
         initial_words: Initial words of the PEs, float32 ``[pes, words]``.
 
     Returns:
-        A sentence with the number of wrong words; empty if all words are right.
+        A sentence with the number of wrong words; empty if all words are correct.
     """
     memory, root = machine_run.memory[0], outcome.root
     expected_words, found_words = initial_words.sum(axis=0), memory[root]  # 1, for a reduce

@@ -15,7 +15,7 @@ from wse.studies.options.groups.machine import DEFAULT_SOFTWARE, MachineSettings
 from wse.studies.options.option import Option
 
 REDUCES: Final = ("chain", "star", "binary_tree", "two_phase", "auto_gen", "k_tree")
-"""The patterns that are compared by default."""
+"""The patterns to compare by default."""
 PES: Final = (64,)
 WORDS: Final = (1, 64, 1024)
 LONGEST_LINE: Final = 2_000
@@ -43,7 +43,7 @@ def _counts(flag: str, text: str) -> tuple[int, ...]:
 class PatternRequest:
     """Options of ``wse pattern``, which compares communication patterns on lines of PEs.
 
-    A pattern is a way to move words along a line, such as a chain or a tree.
+    A pattern is a way of moving words along a line, such as a chain or a tree.
     """
 
     patterns: Annotated[
@@ -78,7 +78,7 @@ class PatternRequest:
     ] = False
 
     def cases(self) -> tuple[tuple[str | Callable[..., Any], ...], tuple[int, ...], tuple[int, ...]]:
-        """Return the patterns, the line lengths and the words per PE to compare.
+        """Return the patterns, line lengths and words per PE to compare.
 
         Defaults are filled in. All combinations of the three are compared.
 

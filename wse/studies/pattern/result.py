@@ -35,23 +35,23 @@ class PatternResult(Result):
 
     @property
     def machine(self) -> str:
-        """Names of the wafer and its software, and the numbers that the user replaced in them."""
+        """Names of the wafer and its software, and their numbers that the user replaced."""
         return with_settings_text(f"{printable(self.wafer)}, {printable(self.software)} software", self.settings)
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Faults of patterns, such as deadlocks, each with the pattern and the number of PEs."""
+        """Pattern faults, such as deadlocks, each with the pattern and the number of PEs."""
         return tuple(f"{case.pattern} on {case.pes} PEs: {case.fault}" for case in self.cases if case.fault)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return a table for each collective operation, which compares the patterns for it.
+        """Return one table per collective operation, comparing the patterns for that operation.
 
         Patterns with a fault are left out. The lower bound is explained below the table.
         """
         return tuple(self._table(bound) for bound in self.bounds)
 
     def plot(self) -> Figure:
-        """Return a plot of cycles by words, with a panel per collective operation and length."""
+        """Plot cycles over words, with one panel per collective operation and line length."""
         return pattern_figure(self.cases, [bound.collective for bound in self.bounds], self.machine)
 
     def _table(self, bound: BoundResult) -> Table:

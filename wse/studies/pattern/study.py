@@ -1,4 +1,4 @@
-"""The study behind ``wse pattern``: checks, times and bounds each pattern on each line."""
+"""The study behind ``wse pattern``: checks, timing and bounds for each pattern on each line."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from wse_mappings.outcome import PatternOutcome, outcome_of
 from wse_mappings.schedule import LineSchedule
 
 MAX_HOPS: Final = 100_000_000
-"""Maximum number of hops of a case that is simulated cycle by cycle, in about ten seconds."""
+"""Maximum number of hops in a case simulated cycle by cycle, which takes about ten seconds."""
 MAX_MESSAGES: Final = 200_000
-"""Maximum number of messages of a pattern that is checked for deadlocks and simulated."""
+"""Maximum number of messages in a pattern that is checked for deadlocks and simulated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class CheckedPattern:
     """A communication pattern on a line of PEs, and the result of checking its messages.
 
     Attributes:
-        name: Name of the pattern, as given by the user.
+        name: Name of the pattern, as specified by the user.
         schedule: Messages of the pattern.
         outcome: The collective operation that the messages perform, or the fault that was found,
             such as a deadlock.
@@ -52,7 +52,7 @@ class CheckedPattern:
 
     @property
     def schedule_words(self) -> int:
-        """Words that the operation uses in the memory of each PE.
+        """Number of words that the operation uses in each PE's memory.
 
         For a gather, this is a multiple of ``words``, because the words of all PEs are collected.
         """
@@ -62,13 +62,13 @@ class CheckedPattern:
 
 @dataclass(frozen=True, kw_only=True)
 class PatternSetup:
-    """The wafer and the software with which patterns are compared.
+    """The wafer and software used to compare patterns.
 
     Attributes:
         wafer: The wafer.
         software: Costs of its software.
-        times: Timing of patterns, which caches its results.
-        settings: Numbers of wafer and software that the user replaced, keyed by names such as
+        times: Timing of patterns; results are cached.
+        settings: Wafer and software numbers that the user replaced, keyed by names such as
             ``wafer.clock_hz``.
     """
 
@@ -79,7 +79,7 @@ class PatternSetup:
 
 
 def pattern_setup(request: PatternRequest) -> PatternSetup:
-    """Load the wafer and software of a request, and replace the numbers that the user sets.
+    """Load the wafer and software of a request, and apply the user's settings.
 
     Raises:
         BadInput: The wafer, the software or a setting is unknown or invalid.
@@ -100,13 +100,13 @@ def pattern_setup(request: PatternRequest) -> PatternSetup:
 
 
 def compare_patterns(request: PatternRequest, on_progress: OnProgress = ignore) -> PatternResult:
-    """Compare the cycles of communication patterns for all line lengths and numbers of words.
+    """Compare the cycles of communication patterns for all line lengths and word counts.
 
     A pattern with a fault, such as a deadlock, does not raise an error. The fault is stored in the
     result.
 
     Args:
-        request: The patterns, line lengths and numbers of words.
+        request: The patterns, line lengths and word counts.
         on_progress: Called with (cases done, total, name of the next case).
 
     Returns:
@@ -179,8 +179,8 @@ def evaluate_case(pattern: NamedPattern, length: int, words: int, setup: Pattern
 def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> CheckedPattern:
     """Create the messages of a pattern, and determine which collective operation they perform.
 
-    If there are at most `MAX_MESSAGES` messages, they are also checked for deadlocks and for too
-    few colours (router channels).
+    If there are at most `MAX_MESSAGES` messages, they are also checked for deadlocks and for a lack
+    of colours (router channels).
 
     Args:
         pattern: The pattern.
@@ -208,11 +208,11 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
 def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
     """Check that there are enough colours for a pattern.
 
-    A colour is one of the routes that are configured in the routers of a wafer. A switch position
-    is one of the settings of a router for a colour.
+    A colour is a route configured in the routers of a wafer. A switch position is one of a router's
+    settings for a colour.
 
     1. The messages that cross at a PE must not need more colours than the pattern declares.
-    2. The wafer must have as many colours as the pattern declares.
+    2. The wafer must have at least as many colours as the pattern declares.
     3. The wafer must have enough switch positions for each colour at each PE.
 
     Returns:
@@ -231,10 +231,10 @@ def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
 
 
 def _with_wavelets(case: PatternCase, checked: CheckedPattern, setup: PatternSetup) -> PatternCase:
-    """Simulate a pattern cycle by cycle, and return its case with the simulated cycles.
+    """Simulate a pattern cycle by cycle, and return its case with the simulated cycles added.
 
-    If the simulation finds a deadlock or wrong words, the case has a fault instead. A case whose
-    simulation would take too long is returned unchanged.
+    If the simulation finds a deadlock or wrong words, the returned case has a fault instead. If the
+    simulation would take too long, the case is returned unchanged.
     """
     assert case.hops is not None
     assert case.cycles is not None
@@ -255,9 +255,9 @@ def _with_wavelets(case: PatternCase, checked: CheckedPattern, setup: PatternSet
 
 
 def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> float | None:
-    """Return the cycles of a pattern by its closed form; None if it has no closed form.
+    """Return the cycles of a pattern from its closed form; None if it has no closed form.
 
-    The closed form is published, or defined in the file of the pattern.
+    The closed form is either published or defined in the pattern's file.
     """
     if pattern.form is not None:
         return closed_form(*pattern.form, 1, length, words, wafer)
@@ -267,12 +267,12 @@ def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpe
 def _sort_and_mark(cases: Sequence[PatternCase]) -> list[PatternCase]:
     """Sort cases by PEs, words, collective operation and cycles, and mark the best cases.
 
-    A case is the best if it has the fewest cycles among all patterns for the same collective
-    operation, PEs and words. If there is only one pattern, it is not marked.
+    A case is the best if it has the fewest cycles of all patterns for the same collective
+    operation, PEs and words. A pattern without competitors is not marked.
     """
 
     def group_key(case: PatternCase) -> tuple[Any, ...]:
-        """Return the PEs, words and collective operation, which compared cases have in common."""
+        """Return the PEs, words and collective operation that compared cases have in common."""
         return case.pes, case.words, case.collective or "~"
 
     groups: dict[tuple[Any, ...], list[PatternCase]] = {}

@@ -12,23 +12,22 @@ MODEL: Final = "llama-3-8b"
 SERVED: Final = "llama-3.1-70b"
 COUNTS: Final = (1, 2, 4, 8)
 HOPS_US: Final = (0.5, 5.0, 20.0)
-"""Latencies of a link between wafers: a cut-through switch, the vendor's link, a store-and-forward
-switch."""
+"""Latencies of an inter-wafer link: a cut-through switch, the vendor's link, and a
+store-and-forward switch."""
 MICRO: Final = 1e-6
 PROPORTIONAL: Final = 0.5
-"""Exponent of the number of wafers in a token's time from which a speed counts as falling "in
-proportion".
+"""Minimum exponent of the wafer count in a token's time for a speed to fall "in proportion".
 
-An exponent of 1 is exactly in proportion."""
+An exponent of 1 means exactly in proportion."""
 MOSTLY: Final = 0.75
-"""Fraction of a single wafer's throughput that each wafer of a chain must keep to confirm that none
-is lost."""
+"""Fraction of a single wafer's throughput that each wafer in a chain must reach to confirm that no
+throughput is lost."""
 
 
 def longer_pipeline(lab: Laboratory) -> Finding:
-    """Decide whether one user's speed falls in proportion to the number of wafers (claim 2).
+    """Decide whether one user's speed decreases in proportion to the wafer count (claim 2).
 
-    The speed is computed on 1 to 8 wafers, for three latencies of the links between wafers.
+    The speed is computed on 1 to 8 wafers for three inter-wafer link latencies.
     """
     lines, exponents = {}, {}
     for hop in HOPS_US:
@@ -88,10 +87,10 @@ def longer_pipeline(lab: Laboratory) -> Finding:
 
 
 def latency_not_throughput(lab: Laboratory) -> Finding:
-    """Decide whether more wafers in a chain cost latency but no throughput (claim 3).
+    """Decide whether adding wafers to a chain costs latency but not throughput (claim 3).
 
-    Each wafer is one pipeline stage. The tokens/s per wafer are computed with one stream (one batch
-    of users in the pipeline), and with as many streams as keep the slowest wafer busy.
+    Each wafer is one pipeline stage. Tokens/s per wafer are computed with one stream (one batch of
+    users in the pipeline), and with enough streams to keep the slowest wafer busy.
     """
     numbers, lines = {}, {}
     single_stream_rates, saturated_rates = [], []
@@ -125,11 +124,11 @@ def latency_not_throughput(lab: Laboratory) -> Finding:
 
 
 def bubbles(lab: Laboratory) -> Finding:
-    """Decide whether pipeline stages are mostly idle unless many requests fill them (claim 12).
+    """Decide whether pipeline stages are mostly idle unless there are many requests (claim 12).
 
-    The idle time is simulated for the number of streams (batches in the pipeline) whose KV caches
-    fit. It is compared with the closed form (S - 1)/(M + S - 1): the fraction of time for which S
-    equal stages are idle when M streams enter an empty pipeline and run until it is empty again.
+    The idle time is simulated with the number of streams (batches in the pipeline) whose KV caches
+    fit. It is compared with the closed form (S - 1)/(M + S - 1), the fraction of time that S equal
+    stages are idle when M streams enter an empty pipeline and run until it is empty again.
     """
     result = lab.estimate(SERVED)
     assert result.schedule is not None

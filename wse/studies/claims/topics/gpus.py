@@ -21,21 +21,20 @@ DTYPE: Final = "fp8"
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 LARGE, SMALL = 128, 4
 FEW: Final = 3.0
-"""Ratio of the costs of a token from which a machine counts as giving few tokens to all users
-together."""
+"""Ratio of costs per token above which a machine's total throughput counts as low."""
 PRICE: Final = 6.0
-"""Published price of a fast mode divided by that of the plain mode."""
+"""Published price of a fast mode divided by the price of the plain mode."""
 FAMILY: Final = "deepseek-r1"
-"""Model whose acceptance of drafts is used. It was measured by draft length with the model's own
+"""Model whose draft acceptance is used. It was measured by draft length with the model's own
 draft heads."""
 
 
 def small_batches(lab: Laboratory) -> Finding:
-    """Decide whether a fast mode on GPUs is a smaller batch with more expensive tokens (claim 8).
+    """Decide whether a fast mode on GPUs is just a smaller batch at a higher token cost (claim 8).
 
-    The cost of a token is compared between two service tiers. The plain tier has the maximum number
-    of users that get `PLAIN_SPEED_TOKENS_PER_S` each. The fast tier has the maximum number of users
-    that get `FAST_TIMES` this speed.
+    The cost per token is compared between two service tiers. The plain tier serves the maximum
+    number of users at `PLAIN_SPEED_TOKENS_PER_S` per user. The fast tier serves the maximum number
+    of users at `FAST_TIMES` this speed.
     """
     numbers, lines, cost_ratios = {}, {}, []
     fast_speed = FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
@@ -76,10 +75,10 @@ def small_batches(lab: Laboratory) -> Finding:
 
 
 def drafts_or_hardware(lab: Laboratory) -> Finding:
-    """Decide whether drafts or newer GPUs could explain the speed of a fast mode (claim 9).
+    """Decide whether drafts or newer GPUs could explain a fast mode's speed (claim 9).
 
-    The gains in speed of drafts (speculative decoding) and of a newer GPU generation are computed
-    for a small and for a large batch.
+    The speed-ups from drafts (speculative decoding) and from a newer GPU generation are computed
+    for a small and a large batch.
     """
     numbers, gains = {}, {}
     for batch in (SMALL, LARGE):
@@ -111,8 +110,8 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
 def mixtures_want_users(lab: Laboratory) -> Finding:
     """Decide whether large mixtures of experts need large batches (claim 11).
 
-    The cost of a token in a small batch is divided by that in a large batch, for a mixture of
-    experts and for a dense model.
+    The cost per token in a small batch is divided by the cost in a large batch, for a
+    mixture-of-experts model and for a dense model.
     """
     numbers, lines, ratios = {}, {}, {}
     for model in (MIXTURE, DENSE):
@@ -148,11 +147,11 @@ def mixtures_want_users(lab: Laboratory) -> Finding:
 
 
 def _cost_ratios(wafers: Serving, gpus: Serving) -> tuple[float, float, float]:
-    """Return the cost of a token on wafers divided by that on GPUs, for three pairs of prices.
+    """Return the ratio of cost per token on wafers to cost on GPUs, for three pairs of prices.
 
     Returns:
-        The ratio at the central prices, at the lowest price of wafers and the highest of GPUs, and
-        at the highest price of wafers and the lowest of GPUs.
+        The ratio at the central prices, at the lowest wafer price with the highest GPU price, and
+        at the highest wafer price with the lowest GPU price.
     """
     (wafers_low, wafers_high), (gpus_low, gpus_high) = (run.usd_per_million_tokens_ends for run in (wafers, gpus))
     central = wafers.usd_per_million_tokens / gpus.usd_per_million_tokens
@@ -160,13 +159,12 @@ def _cost_ratios(wafers: Serving, gpus: Serving) -> tuple[float, float, float]:
 
 
 def aggregate(lab: Laboratory) -> Finding:
-    """Decide whether wafers generate few tokens/s for all users together (claim 13).
+    """Decide whether the total throughput of wafers over all users is low (claim 13).
 
-    1. For a short and a long context, determine the number of users that saturates the wafers and
-       the GPUs.
-    2. Record the throughput and the cost of a token with these users. The cost is recorded for the
-       central price of the machine and for both ends of its price range.
-    3. Compare the cost on wafers with that on GPUs, at central prices and at the extremes.
+    1. For a short and a long context, determine how many users saturate the wafers and the GPUs.
+    2. Record the throughput and the cost per token with these users. The cost is recorded at the
+       central price of the machine and at both ends of its price range.
+    3. Compare the costs on wafers and GPUs, at central prices and at the extremes.
     """
     numbers, lines = {}, {}
     saturated: dict[str, Serving] = {}

@@ -1,4 +1,4 @@
-"""Claims about links between wafers: how a model is split, what crosses, and slow links."""
+"""Claims about inter-wafer links: how a model is split, what crosses them, and slow links."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MIXTURE: Final = "deepseek-v3"
 WAFERS: Final = 4
 GIGA, MICRO = 1e9, 1e-6
 RATES: Final = (8 * GIGA, 32 * GIGA, 150 * GIGA)
-"""Bytes per second of links: four and sixteen lanes of PCIe 4.0, and a wafer's twelve 100-gigabit
+"""Link bandwidths in bytes/s: four and sixteen lanes of PCIe 4.0, and a wafer's twelve 100-gigabit
 ports."""
 HOPS_US: Final = (0.5, 5.0, 20.0)
 LITTLE: Final = 0.05
-"""Fraction of speed that may be lost by a link that counts as fast enough."""
+"""Fraction of speed that may be lost on a link that still counts as fast enough."""
 BATCHES: Final = (1, 8, 64, 512)
 VALUE_BYTES: Final = 2
 
@@ -26,8 +26,8 @@ def sharding(lab: Laboratory) -> Finding:
     """Decide whether a model loses its speed when it is sharded over wafers (claim 4).
 
     One user's speed is computed with whole layers on consecutive wafers, and with every op split
-    over all wafers. To find the cause of the loss, the latter is repeated for links with a
-    thousandth of the latency and for links with a thousand times the bandwidth.
+    over all wafers. To find the cause of the loss, the second computation is repeated with a
+    thousandth of the link latency, and with a thousand times the link bandwidth.
     """
     single_wafer = lab.estimate(MODEL, wafers=1).decode
     layer_split = lab.estimate(MODEL, wafers=WAFERS)
@@ -82,8 +82,8 @@ def sharding(lab: Laboratory) -> Finding:
 def residual_stream(lab: Laboratory) -> Finding:
     """Decide whether only one hidden vector per token crosses between wafers (claim 5).
 
-    For a model whose hidden vector has 7,168 values, the values that cross each boundary between
-    wafers are counted.
+    The values that cross each boundary between wafers are counted for a model whose hidden vector
+    has 7,168 values.
     """
     result = lab.estimate(MIXTURE)
     assert result.crossing is not None
@@ -114,8 +114,8 @@ def residual_stream(lab: Laboratory) -> Finding:
 def slow_link(lab: Laboratory) -> Finding:
     """Decide whether four lanes of PCIe 4.0 between wafers would be enough (claim 6).
 
-    One user's speed is computed for several bandwidths and latencies of the links. For larger
-    batches, the time of their transfers is computed.
+    One user's speed is computed for several link bandwidths and latencies. For larger batches, the
+    transfer time is computed.
     """
     lines, ratios, own = {}, {}, lab.estimate(SERVED)
     assert own.decode is not None

@@ -1,4 +1,4 @@
-"""The claim about waiting for a batch: static batches against continuous batching."""
+"""The claim about waiting for a batch: static versus continuous batching."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SLOTS: Final = 64
 REQUESTS: Final = 3_000
 CHUNK: Final = 512
 TOKENS: Final = 1_024
-"""Mean tokens of a prompt and of an answer. The standard deviation of both equals the mean."""
+"""Mean number of tokens in a prompt and in an answer. Standard deviations equal the means."""
 STEPS: Final = 5.0
-"""Times between two tokens up to which a wait is not like that for a bus."""
+"""Longest acceptable wait for a batch slot, as a multiple of the time between two tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,9 @@ class _Waits:
     """Waiting times of the users in a simulation, in seconds.
 
     Attributes:
-        slot_s: Median time from the arrival of a request until it joins a batch.
-        first_token_s: Median time from the arrival of a request to its first token.
-        gap_s: Mean time between two tokens of a user.
+        slot_s: Median time from a request's arrival until it joins a batch.
+        first_token_s: Median time from a request's arrival to its first token.
+        gap_s: Mean time between consecutive tokens of a user.
     """
 
     slot_s: float
@@ -46,11 +46,11 @@ class _Waits:
 
 
 def waiting_for_the_bus(lab: Laboratory) -> Finding:
-    """Decide whether a request must wait for the next batch as for a bus (claim 10).
+    """Decide whether a request waits for the next batch like a passenger for a bus (claim 10).
 
-    The wait of a request before it joins a batch is simulated in two ways. With static batching,
-    all users of a batch start and end together. With continuous batching, users join between two
-    tokens.
+    The time that a request waits before joining a batch is simulated in two ways. With static
+    batching, all users of a batch start and end together. With continuous batching, users can join
+    between any two tokens.
     """
     costs = GpuCosts(server=lab.server(MODEL, GPU, GPUS, STACK, DTYPE), context=8 * TOKENS)
     options = WorkloadOptions(
@@ -99,7 +99,7 @@ def waiting_for_the_bus(lab: Laboratory) -> Finding:
 
 
 def _waits(outcome: SimulationOutcome) -> _Waits:
-    """Return the waiting times of the users in a simulation of a service."""
+    """Return users' waiting times in a serving simulation."""
     gaps = gap_distribution(outcome)
     assert gaps is not None  # answers have several tokens
     return _Waits(

@@ -1,4 +1,4 @@
-"""Claims about the capacity of SRAM: model sizes, numbers of wafers, and long contexts."""
+"""Claims about SRAM capacity: model sizes, numbers of wafers, and long contexts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL: Final = "llama-3-8b"
 CONTEXTS: Final = (2_048, 8_192, 32_768, 131_072)
 GPU, GPUS, STACK = "h200", 8, "trtllm"
 HALF: Final = 0.5
-"""Fraction of the speed with a short context that a long context must keep to count as fast."""
+"""Fraction of the short-context speed that a long context must reach to count as fast."""
 
 WAFER_MW: Final = 0.023
 CAPITAL_MUSD: Final = (1.0, 1.73, 3.0)
@@ -35,10 +35,10 @@ prices that were reported second-hand (awesomeagents.ai/hardware/cerebras-wse-3,
 
 
 def size_of_one_wafer(lab: Laboratory) -> Finding:
-    """Decide whether a fast model must be small to fit in the 44 GB of SRAM of a wafer (claim 1).
+    """Decide whether a fast model must be small to fit in a wafer's 44 GB of SRAM (claim 1).
 
-    The number of parameters that one wafer stores is computed, and the speed of a model that needs
-    several wafers.
+    Two things are computed: the number of parameters that fit on one wafer, and the speed of a
+    model that needs several wafers.
     """
     numbers, sizes = {}, {}
     for dtype, claimed in PRECISIONS.items():
@@ -69,8 +69,8 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
 def dense_400b(lab: Laboratory) -> Finding:
     """Decide whether a dense 400B model needs tens of wafers and millions of dollars (claim 14).
 
-    For a model with 405 billion parameters, the number of wafers, their peak power and their
-    capital cost are computed.
+    The number of wafers, their peak power and their capital cost are computed for a model with 405
+    billion parameters.
     """
     result = lab.estimate(LARGE)
     wafers = result.system.wafers
@@ -96,7 +96,7 @@ def short_context(lab: Laboratory) -> Finding:
     """Decide whether wafers are fast only with short contexts (claim 16).
 
     One user's speed and the number of wafers are computed for several context lengths. The speed is
-    compared with that of a single user on GPUs.
+    compared with a single user's speed on GPUs.
     """
     wafers, rates, on_gpus = [], [], []
     for context in CONTEXTS:
@@ -147,10 +147,10 @@ def short_context(lab: Laboratory) -> Finding:
 
 
 def smaller_because_it_must(lab: Laboratory) -> Finding:
-    """Decide whether a fast model has to be small or distilled in order to fit (claim 17).
+    """Decide whether a fast model has to be small or distilled to fit (claim 17).
 
-    Two things are computed: how many parameters one and two wafers store, and how accurate a small,
-    fast model must be to finish a task in the same time as a large, slow model.
+    Two things are computed: how many parameters fit on one and on two wafers, and how accurate a
+    small, fast model must be to finish a task in the same time as a large, slow model.
     """
     numbers = {}
     for wafers in (1, 2):

@@ -1,4 +1,4 @@
-"""The claim about models on many small chips with SRAM, and the cost of their number."""
+"""The claim about serving models on many small SRAM chips, and what their number costs."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from wse.studies.claims.laboratory import Laboratory
 CHIP_SRAM_BYTES: Final = 230e6
 CHIP_BYTES_PER_S: Final = 80e12
 CHIP_W: Final = 215.0
-"""SRAM, SRAM bandwidth and power of a first-generation LPU chip (datasheet of its vendor, 2024)."""
+"""SRAM, SRAM bandwidth and power of a first-generation LPU chip (vendor's datasheet, 2024)."""
 CHIPS, RATES = 576, (250.0, 300.0)
 """Chips that serve Llama 70B, and tokens per second of a user without speculative decoding.
 
 The vendor and an independent benchmark published these speeds in 2024."""
 LAYERS, PARAMETERS = 80, 70.6e9
 TRILLION: Final = "kimi-k2.6"
-"""A mixture of experts with a trillion parameters. Its number of layers is used."""
+"""A trillion-parameter mixture-of-experts model, whose number of layers is used."""
 
 
 def many_small_chips(_: Laboratory) -> Finding:
-    """Decide whether many small SRAM chips can serve a model of a trillion parameters (claim 7).
+    """Decide whether many small SRAM chips can serve a trillion-parameter model (claim 7).
 
-    The speed of the model is extrapolated from the measured time per layer of a smaller model on
-    576 chips. Each op of a layer is split over several chips, and their synchronisation is assumed
-    to dominate the time, so a layer of any size needs the same time. The number of chips is the
-    number of parameters divided by the parameters that one chip stores.
+    The model's speed is extrapolated from the measured time per layer of a smaller model on 576
+    chips. Each op of a layer is split over several chips. Their synchronisation is assumed to
+    dominate, so a layer takes the same time regardless of its size. The number of chips is the
+    model's parameter count divided by the number of parameters that fit on one chip.
 
-    For comparison, the much higher speed that the bandwidth of SRAM would allow is computed too.
+    For comparison, the much higher speed that the SRAM bandwidth would allow is also computed.
     """
     spec = read_config(CONFIGURATIONS[TRILLION])
     parameters = parameter_count(spec)

@@ -1,4 +1,4 @@
-"""The claim about weights that are read from memory outside the wafer."""
+"""The claim about reading weights from memory outside the wafer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BATCHES: Final = (1, 8, 64, 512, 4096)
 def weights_from_outside(lab: Laboratory) -> Finding:
     """Decide whether wafers would be much slower if they read their weights from DRAM (claim 15).
 
-    One user's speed with weights in SRAM is compared with an upper bound of the speed if the
+    One user's speed with weights in SRAM is compared with an upper bound on the speed when the
     weights are read from outside the wafer for every token.
     """
     resident = lab.estimate(MODEL)

@@ -1,9 +1,9 @@
-"""Crossovers: speeds per user at which the cheapest token changes between two groups of machines.
+"""Crossovers: speeds per user at which the cheaper of two groups of machines changes.
 
-At a given speed, each machine serves the most users that each get this speed. The cheapest token of
-a group is that of its cheapest machine. The prices of two groups are compared on a fine grid of
-speeds. If the cheaper group changes between two speeds of the grid, bisection finds the speed of
-the change.
+At a given speed, each machine serves the maximum number of users that all get this speed. The
+cheapest token of a group comes from its cheapest machine. The prices of two groups are compared on
+a fine grid of speeds. If the cheaper group changes between two grid speeds, bisection finds the
+speed at which it changes.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from wse.serving.plan import users_at_speed
 from wse.studies.compare.machine import Machine
 
 SPEEDS: Final = 64
-"""Number of speeds of the grid, at equal ratios from the slowest to the fastest."""
+"""Number of grid speeds, geometrically spaced from the slowest to the fastest."""
 HALVINGS: Final = 20
 """Number of bisection steps."""
 SLOWEST: Final = 1.0
-"""Slowest speed of the grid, in tokens/s per user."""
+"""Slowest grid speed, in tokens/s per user."""
 
 End = Literal["low", "value", "high"]
-"""End of the range of a price: low end, central value, or high end."""
+"""Position in a price range: low end, central value, or high end."""
 
 
 class Interval(NamedTuple):
-    """Interval of speeds, in tokens/s per user, in which a group of machines has cheaper tokens."""
+    """A range of speeds (tokens/s per user) in which one group of machines has cheaper tokens."""
 
     from_speed: float
     to_speed: float
 
 
 def cheapest_token(machines: Sequence[Machine], tokens_per_s: float, end: End = "value") -> float:
-    """Return the cost of a million tokens on the cheapest machine that is fast enough.
+    """Return the cost per million tokens on the cheapest machine that is fast enough.
 
-    Each machine serves the maximum number of users that all get the required speed.
+    Each machine serves as many users as it can while every user gets the required speed.
 
     Args:
         machines: The machines to choose from.
-        tokens_per_s: Required tokens/s of each user.
+        tokens_per_s: Required speed in tokens/s per user.
         end: Which price of a machine to use: the low end of its range, the central value or the
             high end.
 
     Returns:
-        The cost in USD; infinite if no machine gives this speed even to one user.
+        The cost in USD; infinite if no machine reaches this speed even for one user.
     """
     prices = []
     for machine in machines:
@@ -59,24 +59,23 @@ def cheapest_token(machines: Sequence[Machine], tokens_per_s: float, end: End = 
 def cheaper_speeds(
     machines: Sequence[Machine], other_machines: Sequence[Machine], ends: tuple[End, End] = ("value", "value")
 ) -> tuple[Interval, ...]:
-    """Return the intervals of speed in which the first group of machines has cheaper tokens.
+    """Return the ranges of speed in which the first group of machines has cheaper tokens.
 
-    1. Determine which group is cheaper at `SPEEDS` speeds, each faster than the one before it by
-       the same factor.
-    2. Where the cheaper group changes between two of these speeds, find the change by bisection.
+    1. Determine which group is cheaper at `SPEEDS` geometrically spaced speeds.
+    2. Where the cheaper group changes between two adjacent speeds, find the change by bisection.
 
     Args:
         machines: Machines of the first group.
         other_machines: Machines of the second group.
-        ends: Which price of a machine to use (low end, central value or high end of its range),
-            for the first and for the second group.
+        ends: Which price of a machine to use (low end, central value or high end of its range) for
+            the first group and for the second group.
 
     Returns:
-        Intervals of tokens/s per user, slowest first. The last one may be unbounded.
+        Intervals of tokens/s per user, slowest first. The last interval may be unbounded.
     """
 
     def is_cheaper(speed: float) -> bool:
-        """Return whether a token costs less in the first group when users get this speed."""
+        """Return whether tokens cost less in the first group at this speed per user."""
         return cheapest_token(machines, speed, ends[0]) < cheapest_token(other_machines, speed, ends[1])
 
     fastest_of_all = max(fastest_speed(machine) for machine in (*machines, *other_machines))
@@ -99,12 +98,12 @@ def cheaper_speeds(
 
 
 def fastest_speed(machine: Machine) -> float:
-    """Return the tokens/s of a single user on a machine."""
+    """Return a single user's speed on a machine in tokens/s."""
     return machine.point(1).tokens_per_s_per_user or 0.0
 
 
 def _change(holds: Callable[[float], bool], low: float, high: float, *, holds_below: bool) -> float:
-    """Return the speed at which a condition becomes true or false, found by bisection.
+    """Use bisection to find the speed at which a condition becomes true or false.
 
     Args:
         holds: Function that tests the condition at a speed.

@@ -1,4 +1,4 @@
-"""Frontiers of speed and cost: the rows with the cheapest token for each speed per user."""
+"""Speed-cost frontiers: the rows with the cheapest token for each speed per user."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from wse.studies.compare.machine import WAFER
 
 
 def with_best(rows: Sequence[CurveRow]) -> tuple[CurveRow, ...]:
-    """Return the rows, with ``best`` set for those on the frontier of speed and cost.
+    """Return the rows, with ``best`` set for rows on the speed-cost frontier.
 
     A row is on the frontier if no other row of its group is at least as fast and at most as
-    expensive. All wafers form one group, and each machine of GPUs forms a group of its own.
+    expensive. All wafers form one group, and each GPU machine forms its own group.
     """
     groups: dict[str, list[CurveRow]] = {}
     for row in rows:
@@ -23,18 +23,18 @@ def with_best(rows: Sequence[CurveRow]) -> tuple[CurveRow, ...]:
 
 
 def group_of(row: CurveRow) -> str:
-    """Return the name of the group in which the best rows are selected.
+    """Return the name of the group that a row competes in when the best rows are selected.
 
-    All wafers form one group, because they are alternatives to each other. Each machine of GPUs is
-    a group of its own.
+    All wafers form one group, because they are alternatives to each other. Each GPU machine forms
+    its own group.
     """
     return row.kind if row.kind == WAFER else row.machine
 
 
 def frontier(rows: Iterable[CurveRow]) -> list[CurveRow]:
-    """Return the rows with the cheapest token at their speed or above, fastest first.
+    """Return the rows that have the cheapest token at their speed or above, fastest first.
 
-    All other rows are left out: some other row is at least as fast and at most as expensive.
+    A row is left out if another row is at least as fast and at most as expensive.
     """
     best: list[CurveRow] = []
     for row in sorted(rows, key=lambda row: (-row.tokens_per_s_per_user, row.usd_per_million_tokens)):

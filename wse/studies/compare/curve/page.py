@@ -24,7 +24,7 @@ NOTE: Final = (
 
 
 def curve_as_html(result: CurveResult) -> bytes:
-    """Return the page, encoded in UTF-8."""
+    """Return the HTML page for a comparison, encoded in UTF-8."""
     best = best_machines(result.rows)
     return comparison_page(
         title=result.title,
@@ -46,15 +46,15 @@ def curve_as_html(result: CurveResult) -> bytes:
 
 
 def _chart(result: CurveResult, key: str, label: str) -> dict[str, Any]:
-    """Return the data with which ``compare.js`` draws one chart over the speed per user.
+    """Return the data that ``compare.js`` needs to draw one chart over the speed per user.
 
     Args:
         result: Speeds and costs of the machines, and published speeds.
-        key: Field of a row that is drawn on the vertical axis, such as the cost of a token.
+        key: Row field to plot on the vertical axis, such as the cost per token.
         label: Title of the chart.
 
     Returns:
-        A dict with ``title``, ``across`` (label of the horizontal axis), ``lines`` (one for each
+        A dict with ``title``, ``across`` (label of the horizontal axis), ``lines`` (one per
         machine) and ``public`` (published points).
     """
     machines = dict.fromkeys(row.machine for row in result.rows)
@@ -64,30 +64,30 @@ def _chart(result: CurveResult, key: str, label: str) -> dict[str, Any]:
 
 
 def _line(rows: Sequence[CurveRow], machine: str, key: str) -> dict[str, Any]:
-    """Return the line of one machine in a chart.
+    """Return the data of one machine's line in a chart.
 
     Args:
         rows: Rows of all machines, each with the speed and cost for a number of users.
         machine: Description of the machine.
-        key: Field of a row that is drawn on the vertical axis.
+        key: Row field to plot on the vertical axis.
 
     Returns:
-        A dict with ``series`` (name of the machine), ``kind`` and ``points`` (one for each row).
+        A dict with ``series`` (name of the machine), ``kind`` and ``points`` (one per row).
     """
     machine_rows = [row for row in rows if row.machine == machine]
     return {"series": machine, "kind": machine_rows[0].kind, "points": [_point(row, key) for row in machine_rows]}
 
 
 def _point(row: CurveRow, key: str) -> dict[str, Any]:
-    """Return the data with which the page draws one point of a chart.
+    """Return the data that the page needs to draw one point of a chart.
 
     Args:
         row: Speed and cost of a machine with a certain number of users.
-        key: Field of the row that is drawn on the vertical axis.
+        key: Row field to plot on the vertical axis.
 
     Returns:
         A dict with ``x`` (tokens/s per user), ``y``, ``tier`` (names of its service tiers, or None)
-        and ``lines`` (the text that is shown when the mouse is over the point).
+        and ``lines`` (tooltip text).
     """
     numbers = [f"{column.title}: {column.text(row)}" for column in LINE if column.numeric]
     lines = [row.machine, *([f"{row.tier} tier"] if row.tier else []), *numbers]
@@ -95,11 +95,11 @@ def _point(row: CurveRow, key: str) -> dict[str, Any]:
 
 
 def _public(point: PublicPoint, key: str) -> dict[str, Any]:
-    """Return the data with which the page draws a published speed.
+    """Return the data that the page needs to draw a published speed.
 
     Args:
         point: The published speed.
-        key: Field that the chart shows on the vertical axis.
+        key: Row field that the chart shows on the vertical axis.
 
     Returns:
         A dict with ``x`` (tokens/s per user), ``y`` (USD per million tokens) and ``lines`` (the
@@ -116,7 +116,7 @@ def _public(point: PublicPoint, key: str) -> dict[str, Any]:
 
 
 def _sources(public: Sequence[PublicPoint]) -> list[tuple[str, str]]:
-    """Return a pair of texts for each published speed: service with speed, and web addresses."""
+    """Return (service and speed, web addresses) for each published speed, as text."""
     return [
         (
             f"{printable(point.system)}, {point.tokens_per_s_per_user:,g} tokens/s",

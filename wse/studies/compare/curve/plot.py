@@ -1,8 +1,8 @@
-"""Plot of wafers and GPUs: cost and energy of a token over speed per user, on logarithmic axes.
+"""Plot of wafers and GPUs: cost and energy per token over speed per user, on logarithmic axes.
 
 A line connects the operating points of one machine. Machines with a row on the frontier are
-coloured, and all others are grey. Shaded areas are the ranges of prices and powers. Published
-speeds without a price are ticks at the upper edge.
+coloured, and all other machines are grey. Shaded areas show the ranges of prices and powers.
+Published speeds without a price are shown as ticks at the upper edge.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ PANELS: Final = (
     ("usd_per_million_tokens", "USD for a million tokens of all users"),
     ("joules_per_token", "joules of a token"),
 )
-"""Fields of rows that are drawn, with their titles."""
+"""Row fields to plot, with their titles."""
 SPEED: Final = "tokens/s of one user"
 TIER_MARKS: Final = {PLAIN: "s", FAST: "*"}
 GREY: Final = "#9aa0a6"
 
 
 def curve_as_png(result: CurveResult) -> bytes:
-    """Return the plot as a PNG image."""
+    """Return the plot of a comparison as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(curve_figure(result))
 
 
 def curve_figure(result: CurveResult) -> Figure:
-    """Return a figure of the cost and the energy of a token over the speed per user."""
+    """Plot the cost and energy per token over the speed per user."""
     from wse.reports.figure import NotebookFigure
 
     figure = NotebookFigure(figsize=(14, 6.6), layout="constrained")
@@ -62,21 +62,21 @@ def curve_figure(result: CurveResult) -> Figure:
 
 
 def best_machines(rows: Sequence[CurveRow]) -> list[str]:
-    """Return the machines that have a row marked as best, in the order of the rows."""
+    """Return the machines that have at least one row marked as best, in row order."""
     return list(dict.fromkeys(row.machine for row in rows if row.best))
 
 
 def _points(rows: Sequence[CurveRow], key: str) -> tuple[list[float], list[float]]:
-    """Return the speeds of some rows, and the values of a field: the coordinates of a line."""
+    """Return the coordinates of a line: the speeds of the rows and the values of a field."""
     return [row.tokens_per_s_per_user for row in rows], [getattr(row, key) for row in rows]
 
 
 def _machine(axes: Any, key: str, rows: Sequence[CurveRow], number: int) -> None:
-    """Draw the line of a machine, with the range of its cost or energy and its service tiers.
+    """Draw a machine's line, with its range of cost or energy and its service tiers.
 
     Args:
         axes: Axes to draw on.
-        key: Field on the vertical axis.
+        key: Row field on the vertical axis.
         rows: Operating points of the machine.
         number: Index of the machine, which determines its colour and marker.
     """
@@ -106,7 +106,7 @@ def _machine(axes: Any, key: str, rows: Sequence[CurveRow], number: int) -> None
 
 
 def _public(axes: Any, key: str, public: Sequence[PublicPoint]) -> None:
-    """Draw published speeds: at their price if it is known, else as ticks at the upper edge."""
+    """Draw published speeds at their prices, or as ticks at the upper edge if unpriced."""
     for point in public:
         price = point.usd_per_million_tokens if key == PANELS[0][0] else None
         if price is None:
@@ -133,7 +133,7 @@ def _public(axes: Any, key: str, public: Sequence[PublicPoint]) -> None:
 
 
 def scale(axes: Any, label: str, x_label: str) -> None:
-    """Set up axes with logarithmic scales, ticks in plain numbers, a grid and a title.
+    """Set up axes with logarithmic scales, ticks labelled with plain numbers, a grid and a title.
 
     Args:
         axes: Axes to set up.
@@ -151,11 +151,11 @@ def scale(axes: Any, label: str, x_label: str) -> None:
 
 
 def _legend(result: CurveResult, best: Sequence[str]) -> list[Any]:
-    """Return the matplotlib handles of the legend: machines, service tiers and published speeds.
+    """Return the matplotlib legend handles: machines, service tiers and published speeds.
 
     Args:
-        result: The comparison that is drawn.
-        best: Descriptions of the machines that are drawn in colour.
+        result: The comparison to draw.
+        best: Descriptions of the machines to draw in colour.
     """
     from matplotlib.lines import Line2D
 

@@ -1,4 +1,4 @@
-"""Rows of a machine in a comparison of speed and cost: its operating points and service tiers."""
+"""Rows for a machine in a speed and cost comparison: operating points and service tiers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from wse.studies.results.operating_points import user_counts
 
 
 def curve_rows(machine: Machine, plain_tokens_per_s: float) -> tuple[CurveRow, ...]:
-    """Return the speed, cost and energy of a machine for several numbers of users, fewest first.
+    """Return the speed, cost and energy of a machine for various user counts, fewest first.
 
-    The numbers of users are powers of two up to the maximum that is useful: the number that
-    saturates the machine, or the number that fits if it is smaller. For two service tiers, two
-    numbers are added: the maximum number of users that get the plain speed, and the maximum number
-    that get `FAST_TIMES` the plain speed.
+    The user counts are powers of two up to the maximum useful count: the number of users that
+    saturates the machine, or the number that fits if it is smaller. Two counts are added for the
+    service tiers: the maximum number of users at the plain speed, and the maximum number at
+    `FAST_TIMES` the plain speed.
 
     Args:
-        machine: The machine, with room for at least one user.
+        machine: The machine, which must fit at least one user.
         plain_tokens_per_s: Plain speed in tokens/s per user.
     """
     users = machine.useful_users
@@ -32,12 +32,13 @@ def curve_rows(machine: Machine, plain_tokens_per_s: float) -> tuple[CurveRow, .
 
 
 def curve_row(machine: Machine, users: int, tier: str | None = None) -> CurveRow:
-    """Return a row with the speed, cost and energy of a machine that serves ``users`` users.
+    """Return a row with a machine's speed, cost and energy when it serves ``users`` users.
 
     Args:
-        machine: The machine, whose price and power are known.
+        machine: The machine. Its price and power must be known.
         users: Number of concurrent users.
-        tier: ``plain``, ``fast`` or both, if a service tier has this number of users; else None.
+        tier: ``plain``, ``fast`` or both if a service tier has this number of users; otherwise
+            None.
     """
     point = machine.point(users)
     cost, energy = point.usd_per_million_tokens, point.joules_per_token

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CurveResult(Result):
-    """Comparison of wafers and GPUs for a model: speed per user, and cost and energy of a token."""
+    """Comparison of wafers and GPUs for a model: speed per user, and cost and energy per token."""
 
     inputs: Annotated[Mapping[str, Any], Doc("the options with defaults filled in")]
     note: Annotated[
@@ -43,7 +43,7 @@ class CurveResult(Result):
 
     @property
     def title(self) -> str:
-        """One line with the model, its element types, and the lengths of prompts and answers."""
+        """One line with the model, its element types, and the prompt and answer lengths."""
         inputs = self.inputs
         tokens = f"{inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens"
         types = {kind: ", ".join(dict.fromkeys(r.dtype for r in self.rows if r.kind == kind)) for kind in (WAFER, GPU)}
@@ -56,8 +56,8 @@ class CurveResult(Result):
         """Return the tables of service tiers, operating points and published speeds.
 
         Args:
-            detail: Whether to show all operating points. By default, those are left out for which
-                another one is at least as fast and cheaper.
+            detail: Whether to show all operating points. By default, a point is left out if another
+                point is at least as fast and cheaper.
             width: Not used.
         """
         published = () if self.published is None else (published_table(self.published),)
@@ -67,7 +67,7 @@ class CurveResult(Result):
         return (*tables, *published)
 
     def plot(self) -> Figure:
-        """Return a figure of the cost and the energy of a token over the speed per user."""
+        """Plot the cost and energy per token over the speed per user."""
         from wse.studies.compare.curve.plot import curve_figure
 
         return curve_figure(self)

@@ -1,4 +1,4 @@
-"""CurveRow: the operating point of a number of users on one machine."""
+"""CurveRow: the operating point of one machine with a certain number of users."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from wse.reports.result import Doc, Result
 PLAIN, FAST = "plain", "fast"
 """Service tiers.
 
-A row of the plain tier has the most users that each get the plain service speed. A row of the fast
-tier has the most users that each get `FAST_TIMES` that speed.
+A row in the plain tier has the maximum number of users at the plain service speed. A row in the
+fast tier has the maximum number of users at `FAST_TIMES` that speed.
 """
 TIER_SEPARATOR: Final = ", "
 
 
 @dataclass(frozen=True, kw_only=True)
 class CurveRow(Result):
-    """Speed, cost and energy of one machine that serves a certain number of concurrent users."""
+    """Speed, cost and energy of one machine with a certain number of concurrent users."""
 
     machine: Annotated[str, Doc("description of the machine")]
     kind: Annotated[str, Doc("`wafer` or `gpu`")]

@@ -1,4 +1,4 @@
-"""The study of ``wse compare MODEL --gpu``: wafers and GPUs, by speed per user and cost."""
+"""The study behind ``wse compare MODEL --gpu``: wafers and GPUs by speed per user and cost."""
 
 from __future__ import annotations
 
@@ -36,16 +36,17 @@ def curve(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> CurveResult:
-    """Compare the speed and cost of wafers and GPUs for several numbers of users.
+    """Compare the speed and cost of wafers and GPUs for various user counts.
 
-    1. For each type of GPU, determine the smallest number of GPUs that can serve a user.
-    2. Compile the model on all combinations of wafers, mappings and links between wafers. By
-       default, the only link is the one that the wafers really have.
-    3. Compute the speed and cost of all machines for several numbers of users, and the verdict.
+    1. For each GPU type, determine the smallest number of GPUs that can serve a user.
+    2. Compile the model on all combinations of wafers, mappings and inter-wafer links. By default,
+       only the wafers' own link is used.
+    3. Compute the speed and cost of all machines for various user counts, and derive the verdict.
 
     Args:
         request: The model and the machines.
-        on_progress: Called with (number of combinations done, their number, the last combination).
+        on_progress: Called with (combinations done, total number of combinations, last
+            combination).
         jobs: Number of processes; None uses all cores.
         engine: Engine that runs the processes.
 
@@ -95,9 +96,9 @@ def curve(
 
 
 def _does_not_fit(reasons_by_machine: Mapping[str, str]) -> DoesNotFit:
-    """Return the error for a model that cannot be served on any wafers, or on any GPUs.
+    """Build the error for a model that cannot be served on any wafers, or on any GPUs.
 
-    The message contains only the first machine and its reason.
+    The message mentions only the first machine and its reason.
 
     Args:
         reasons_by_machine: Why each machine is impossible, keyed by its description.
@@ -107,11 +108,11 @@ def _does_not_fit(reasons_by_machine: Mapping[str, str]) -> DoesNotFit:
 
 
 def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ...] | None:
-    """Return published speeds of the model on the wafer and on each GPU, to compare with.
+    """Return published speeds of the model on the wafer and on each GPU, for comparison.
 
     Each published speed is compared with the fastest row of its wafer or GPU. The fastest row has
-    the fewest users, because more users do not make any user faster. Returns None if nothing was
-    published.
+    the fewest users, because adding users never makes any user faster. Returns None if there are no
+    published speeds.
     """
     fastest_rows: dict[str, CurveRow] = {}
     for row in sorted(rows, key=lambda row: (row.users, -row.tokens_per_s_per_user)):
@@ -132,9 +133,9 @@ def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ..
 
 
 def _four_bits_note(grid: Grid, prepared_estimate: PreparedGpuEstimate) -> str:
-    """Return a note if a 4-bit type applies to all layers on wafers but not on GPUs; else "".
+    """Return a note if a 4-bit type is used in all layers on wafers but not on GPUs, else "".
 
-    On GPUs, such a type is used only for the experts among which a router selects.
+    On GPUs, such a type is used only for routed experts.
     """
     spec, weights = grid.first.spec, prepared_estimate.server.weights
     if spec.experts is None or not weights.is_of_four_bits or weights.name == spec.packing.method:
@@ -143,16 +144,16 @@ def _four_bits_note(grid: Grid, prepared_estimate: PreparedGpuEstimate) -> str:
 
 
 def wafer_machines(results: Iterable[CombinationRows]) -> Iterator[Machine]:
-    """Yield the wafers of all combinations that can serve a user, each layout only once."""
+    """Yield the wafer machines of all combinations that can serve a user, each layout only once."""
     pairs = [pair for result in results for pair in zip(result.rows, result.machines, strict=False)]
     machines = (pairs[position][1] for position in distinct_rows([row for row, _ in pairs]))
     return (machine for machine in machines if isinstance(machine, Machine))
 
 
 def _impossible_combinations(results: Iterable[CombinationRows]) -> Iterator[tuple[str, str]]:
-    """Yield (combination, reason) for combinations that are impossible or cannot serve a user.
+    """Yield (combination, reason) for each combination that is impossible or cannot serve a user.
 
-    The combination is a text with the mapping and the number of wafers.
+    The combination is described by text with the mapping and the number of wafers.
     """
     for result in results:
         for row, machine in zip_longest(result.rows, result.machines):
@@ -162,7 +163,7 @@ def _impossible_combinations(results: Iterable[CombinationRows]) -> Iterator[tup
 
 
 def _inputs(request: CompareRequest, grid: Grid, gpus: Sequence[PreparedGpuEstimate]) -> Report:
-    """Return the options of the comparison with defaults filled in, keyed by the option's name."""
+    """Return the comparison's options with defaults filled in, keyed by option name."""
     return {
         **grid_inputs(request, grid),
         "gpu": [prepared_estimate.gpu for prepared_estimate in gpus],

@@ -16,17 +16,17 @@ from wse.studies.results.published import DRAFTS_TEXTS, PublicPoint
 
 
 def price(number: float) -> str:
-    """Return a price as text, with cents below 100 USD and three digits below 10 cents."""
+    """Format a price, with cents below 100 USD and three digits below 10 cents."""
     return dollars(number) if number >= 0.1 else f"{number:.3g}"
 
 
 def _joules(number: float) -> str:
-    """Return an energy as text."""
+    """Format an energy in joules."""
     return three_figures(number)
 
 
 def _speed(row: Any) -> str:
-    """Return the tokens/s per user of a row as text, with three significant digits."""
+    """Format a row's tokens/s per user with three significant digits."""
     return three_figures(row.tokens_per_s_per_user)
 
 
@@ -36,7 +36,7 @@ def _column(key: str, title: str, **settings: Any) -> Column:
     Args:
         key: Name of the field.
         title: Heading of the column.
-        settings: Other arguments of `Column`. Without ``doc``, the column is explained by the
+        settings: Other arguments of `Column`. If ``doc`` is missing, the column is explained by the
             documentation of the field.
     """
     return Column(**{"key": key, "title": title, "doc": docs_of(CurveRow)[key].text, **settings})
@@ -78,8 +78,8 @@ def curve_tables(
         rows: Rows of all machines, each with the speed and cost for a number of users.
         public: Published speeds of services.
         plain_speed: Speed of the plain tier in tokens/s per user.
-        detail: Whether to show all rows. By default, rows are left out for which another row is at
-            least as fast and cheaper.
+        detail: Whether to show all rows. By default, a row is left out if another row is at least
+            as fast and cheaper.
         footer: (label, text) pairs to show below the operating points, such as prices.
     """
     machines = {row.machine for row in rows if row.best or detail}
@@ -97,17 +97,17 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
     """Return the table of service tiers.
 
     Each row shows a machine in the plain tier, in the fast tier, or in both. In the plain tier, the
-    machine has the maximum number of users that get the plain speed. In the fast tier, it has the
-    maximum number that get `FAST_TIMES` that speed. A row of the fast tier alone also states how
+    machine has the maximum number of users at the plain speed. In the fast tier, it has the maximum
+    number of users at `FAST_TIMES` that speed. A row that is in the fast tier only also states how
     much faster and more expensive a token is than in the plain tier of the same machine.
     """
     plain = {row.machine: row for row in rows if PLAIN in row.tiers}
 
     def times(key: str) -> Column:
-        """Return the column with the ratio of a field to its value in the plain tier."""
+        """Return a column that shows the ratio of a field to its value in the plain tier."""
 
         def cell(row: CurveRow) -> str:
-            """Return the ratio for a row that is in the fast tier only; empty for other rows."""
+            """Return the ratio as text for a row in the fast tier only; empty for other rows."""
             if row.tier != FAST or row.machine not in plain:
                 return ""
             return f"{getattr(row, key) / getattr(plain[row.machine], key):.2g} x"
@@ -125,7 +125,7 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
 
 
 def public_table(public: Sequence[PublicPoint]) -> Table:
-    """Return the table of published speeds of services for the model."""
+    """Return the table of services' published speeds for the model."""
     columns = (
         Column(key="system", title="service", wraps=True),
         Column(key="model", title="model", priority=2),

@@ -1,4 +1,4 @@
-"""Verdict on wafers and GPUs: which is faster for one user, and which is cheaper at which speed."""
+"""Verdict on wafers and GPUs: which is faster for one user, and which is cheaper at what speed."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from wse.studies.compare.grid.verdict import rate
 from wse.studies.compare.machine import GPU, WAFER, Machine
 
 EQUAL: Final = 0.005
-"""Relative difference below which two numbers count as equal."""
+"""Relative difference below which two numbers are considered equal."""
 
 
 def curve_verdict(machines: Sequence[Machine]) -> tuple[str, ...]:
     """Return three sentences that compare wafers with GPUs.
 
     They state which machine is faster for a single user, which machine has the cheapest token, and
-    at which speeds per user a token is cheaper on wafers.
+    at which speeds per user tokens are cheaper on wafers.
 
     Args:
-        machines: Wafers and GPUs, at least one of each.
+        machines: Wafer and GPU machines, at least one of each.
     """
     wafers, gpus = ([machine for machine in machines if machine.kind == kind] for kind in (WAFER, GPU))
     return _speed(wafers, gpus), _cheapest(wafers, gpus), _crossover(wafers, gpus)
 
 
 def _speed(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
-    """Return a sentence that states which machine is faster for one user, and by which factor."""
+    """Return a sentence that states which machine is faster for one user, and by what factor."""
     fastest_machines = [max(group, key=fastest_speed) for group in (wafers, gpus)]
     winner, loser = sorted(fastest_machines, key=lambda machine: -fastest_speed(machine))
     times = fastest_speed(winner) / fastest_speed(loser)
@@ -41,7 +41,7 @@ def _speed(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
 
 
 def _cheapest(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
-    """Return a sentence with the cheapest token on wafers and on GPUs, at any speed."""
+    """Return a sentence about the cheapest token on wafers and on GPUs, at any speed."""
     pairs = [min(((m, _full(m)) for m in group), key=lambda pair: _usd(pair[1])) for group in (wafers, gpus)]
     (winner, winner_point), (loser, loser_point) = sorted(pairs, key=lambda pair: _usd(pair[1]))
     return (
@@ -52,10 +52,10 @@ def _cheapest(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
 
 
 def _crossover(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
-    """Return a sentence with the speeds per user at which a token is cheaper on wafers.
+    """Return a sentence about the speeds per user at which tokens are cheaper on wafers.
 
-    It states them for central prices, for the lowest price of wafers with the highest of GPUs, and
-    for the highest price of wafers with the lowest of GPUs.
+    Speeds are stated for central prices, for the lowest wafer price with the highest GPU price, and
+    for the highest wafer price with the lowest GPU price.
     """
     fastest_gpu_speed = max(fastest_speed(machine) for machine in gpus)
     wafers_are_faster = max(fastest_speed(machine) for machine in wafers) > fastest_gpu_speed
@@ -86,7 +86,7 @@ def _speeds(intervals: Sequence[Interval], fastest_gpu_speed: float) -> str:
     """Return a phrase for the speeds at which wafers are cheaper, such as "above 500 per user".
 
     Args:
-        intervals: Intervals of these speeds, slowest first.
+        intervals: Ranges of speed in which wafers are cheaper, slowest first.
         fastest_gpu_speed: Highest speed that GPUs reach, in tokens/s per user.
     """
     if not intervals:
@@ -115,7 +115,7 @@ def _full(machine: Machine) -> OperatingPoint:
 
 
 def _overlap(best: OperatingPoint, other_point: OperatingPoint) -> str:
-    """Return a remark if the cost ranges of two machines overlap, so that either may be cheaper."""
+    """Return a remark if two machines' cost ranges overlap, so that either could be cheaper."""
     if best.usd_per_million_tokens is None or other_point.usd_per_million_tokens is None:
         return ""
     overlaps = other_point.usd_per_million_tokens.low <= best.usd_per_million_tokens.high
@@ -123,16 +123,16 @@ def _overlap(best: OperatingPoint, other_point: OperatingPoint) -> str:
 
 
 def _usd(point: OperatingPoint) -> float:
-    """Return the cost of a million tokens in USD; infinite if the price is unknown."""
+    """Return the cost per million tokens in USD; infinite if the price is unknown."""
     return math.inf if point.usd_per_million_tokens is None else point.usd_per_million_tokens.value
 
 
 def _price(point: OperatingPoint) -> str:
-    """Return the cost of a million tokens with its range as text; empty if the price is unknown."""
+    """Format the cost per million tokens with its range; empty if the price is unknown."""
     cost = point.usd_per_million_tokens
     return "" if cost is None else f"{ranged(cost.value, cost.low, cost.high, price, ' USD')} per million"
 
 
 def _times(times: float) -> str:
-    """Return a factor as text."""
+    """Format a factor."""
     return f"{times:,.0f} times" if times >= 10 else f"{times:.1f} times"

@@ -1,8 +1,8 @@
-"""Combination: a mapping on a number of wafers, for an objective, timed with every link.
+"""Combination of a mapping, a number of wafers and an objective, timed with every link.
 
-A link determines the time of crossings between wafers, and so which of several layouts is the
-fastest. If a mapping has several layouts, each link has its own search. Layouts for throughput are
-timed with other links only if links were requested.
+A link determines how long crossings between wafers take, and therefore which of several layouts is
+fastest. If a mapping has several layouts, there is a separate search for each link. Layouts for
+throughput are timed with other links only if links were requested.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 
 class Combination(NamedTuple):
-    """A mapping, a number of wafers and an objective: one of the cases that a comparison compiles.
+    """One of the cases that a comparison compiles: a mapping, a number of wafers and an objective.
 
     Attributes:
-        mapping: Name of the mapping: the rule by which layers are distributed over PEs.
+        mapping: Name of the mapping, which is the rule for distributing layers over PEs.
         wafers: Number of wafers.
-        objective: What the layout of the PEs is chosen for: ``latency``, ``throughput`` or
-            ``cost``.
+        objective: What the layout is optimised for: ``latency``, ``throughput`` or ``cost``.
     """
 
     mapping: str
@@ -54,11 +53,11 @@ class CombinationRows:
     """Results of one combination of mapping, number of wafers and objective.
 
     Attributes:
-        rows: A row for each link between wafers and each layout.
+        rows: One row per inter-wafer link and layout.
         machines: For each row, the machine that serves the model, or the reason why it cannot serve
-            a single user.
+            even a single user.
         model: The model; None if the combination cannot be compiled.
-        bug: Traceback if the combination ended in a bug in wse; empty otherwise.
+        bug: Traceback if the combination ran into a bug in wse; otherwise empty.
     """
 
     rows: tuple[ComparisonRow, ...] = ()
@@ -68,9 +67,9 @@ class CombinationRows:
 
 
 def combination_rows(request: CompareRequest, combination: Combination) -> CombinationRows:
-    """Compile a model for a combination, and time it with every requested link between wafers.
+    """Compile a model for a combination, and time it with every requested inter-wafer link.
 
-    The function runs in worker processes, so errors are returned and not raised. An impossible
+    The function runs in worker processes, so errors are returned instead of raised. An impossible
     combination has a single row with the reason.
     """
     base = replace_options(
@@ -85,16 +84,16 @@ def combination_rows(request: CompareRequest, combination: Combination) -> Combi
 
 
 def impossible_row(combination: Combination, reason: str) -> ComparisonRow:
-    """Return the row of a combination that cannot be compiled, with the reason."""
+    """Create the row for a combination that cannot be compiled, with the reason."""
     return ComparisonRow(mapping=combination.mapping, wafers=combination.wafers, reason=reason)
 
 
 def _combination_rows(request: CompareRequest, base: EstimateRequest) -> CombinationRows:
-    """Compile a model for a combination, and time it with every requested link between wafers.
+    """Compile a model for a combination, and time it with every requested inter-wafer link.
 
     Args:
         request: Options of the comparison.
-        base: The request for the mapping, number of wafers and objective of the combination.
+        base: The request with the combination's mapping, number of wafers and objective.
 
     Raises:
         BadInput: The combination is not possible for the model.
@@ -122,15 +121,15 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
 
 
 def _layouts_by_users(request: CompareRequest, prepared_estimate: PreparedEstimate) -> dict[int | None, ChosenLayout]:
-    """Return the layouts that are compared for one mapping on one number of wafers.
+    """Return the layouts to compare for one mapping and one number of wafers.
 
     Usually this is only the best layout for the objective. A comparison with GPUs varies the number
-    of users, so if its objective is throughput, the fastest layouts for 2, 4, 8 ... users are
-    added.
+    of users. If its objective is throughput, the fastest layouts for 2, 4, 8 ... users are
+    therefore added.
 
     Returns:
-        The layouts, keyed by the number of users for which they are the fastest. The best layout
-        for the objective has the key None.
+        The layouts, keyed by the number of users for which they are fastest. The best layout for
+        the objective has the key None.
     """
     if request.gpu and prepared_estimate.goal.objective == THROUGHPUT:
         return layouts_by_users(prepared_estimate, compile_fastest)
@@ -138,12 +137,12 @@ def _layouts_by_users(request: CompareRequest, prepared_estimate: PreparedEstima
 
 
 def _machine(timed_layout: TimedEstimate, row: ComparisonRow, link: str) -> Machine | str:
-    """Return the wafers of an estimate as a machine, or the reason why they cannot serve a user.
+    """Create a machine from a wafer estimate, or return the reason why it cannot serve a user.
 
     Args:
         timed_layout: The estimate.
-        row: Row of the estimate, for the name of the mapping.
-        link: Description of the link between wafers; empty if only one link is compared.
+        row: Row of the estimate, which contains the name of the mapping.
+        link: Description of the inter-wafer link; empty if only one link is compared.
     """
     deployment, shape = timed_layout.deployment, timed_layout.deployment.shape
     if not deployment.max_concurrency:
@@ -159,7 +158,7 @@ def _machine(timed_layout: TimedEstimate, row: ComparisonRow, link: str) -> Mach
 
 
 def with_link(prepared_estimate: PreparedEstimate, link: WaferLink | None) -> PreparedEstimate:
-    """Return a copy of a request in which wafers are connected by another link.
+    """Return a copy of a request with another inter-wafer link.
 
     The request is returned unchanged if ``link`` is None.
     """
@@ -173,5 +172,5 @@ def with_link(prepared_estimate: PreparedEstimate, link: WaferLink | None) -> Pr
 
 
 def _with_link(wafer: WaferSpec, link: WaferLink) -> WaferSpec:
-    """Return a wafer with another link."""
+    """Return a copy of a wafer with another link."""
     return replace(wafer, wafer_link_bytes_per_s=link.bytes_per_s, wafer_link_latency_s=link.latency_s)

@@ -1,7 +1,7 @@
 """Questions about wafers: one or many; pipeline or tensor split; weights in SRAM or streamed.
 
-The answer to a question is a comparison of the wafers and mappings that decide it, and a verdict
-derived from the rows.
+The answer to a question consists of a comparison of the relevant wafers and mappings, and a verdict
+derived from its rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SPLITS: Final = ("region", "pipeline", "tensor")
 RESIDENT: Final = ("region",)
 
 Study = Callable[[CompareRequest, OnProgress], CompareResult]
-"""The function `compare`, with its processes already given."""
+"""The function `compare` with its processes already bound."""
 
 
 def answer(
@@ -45,9 +45,10 @@ def answer(
     """Answer a question about wafers with a comparison and a verdict.
 
     Args:
-        question: One of the names in `QUESTIONS`, such as ``one-wafer-or-many``.
+        question: A name from `QUESTIONS`, such as ``one-wafer-or-many``.
         request: The model, and the wafers, mappings and links to compare.
-        on_progress: Called with (number of combinations done, their number, the last combination).
+        on_progress: Called with (combinations done, total number of combinations, last
+            combination).
         jobs: Number of processes; None uses all cores.
         engine: Engine that runs the processes.
 
@@ -63,10 +64,10 @@ def answer(
 
 
 def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
-    """Compare the smallest number of wafers on which the model fits with other numbers of wafers.
+    """Compare the smallest number of wafers on which the model fits with other wafer counts.
 
-    The other numbers are those of ``--wafers``, or multiples of the smallest number by default. The
-    verdict is derived as for a comparison without a question.
+    The other counts come from ``--wafers``. By default, they are multiples of the smallest number.
+    The verdict is derived in the same way as for a comparison without a question.
     """
     first = prepared_on_fewest_wafers(replace(request, wafers=None))
     default_counts = wafer_counts(first.options.wafers, first.spec.layer_count)
@@ -80,7 +81,7 @@ def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study)
 
 
 def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
-    """Compare a pipeline with a tensor split, on each number of wafers above one.
+    """Compare a pipeline with a tensor split, for each wafer count above one.
 
     In the pipeline, consecutive wafers store consecutive layers. In the tensor split, every op runs
     on all wafers.
@@ -103,15 +104,15 @@ def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study:
 
 
 def _rank(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[[ComparisonRow], float]) -> str:
-    """Return a sentence about the mappings that are best by some number, such as the speed.
+    """Return a sentence about the mappings that are best by some metric, such as speed.
 
-    The sentence states on which machines (number and link of the wafers) each mapping is the best,
-    and by which factors it beats the other mappings.
+    The sentence states on which machines (wafer count and link) each mapping is the best, and by
+    what factors it beats the other mappings.
 
     Args:
         praise: Start of the sentence, such as "One user is fastest".
         groups: Rows of each machine.
-        key: Function that returns the number of a row; the highest is the best.
+        key: Function that returns a row's metric; higher is better.
     """
     parts = []
     groups = [_best_of_mappings(group, key) for group in groups]
@@ -130,22 +131,22 @@ def _rank(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[
 
 
 def _best_of_mappings(rows: Sequence[ComparisonRow], key: Callable[[ComparisonRow], float]) -> list[ComparisonRow]:
-    """Return the row of each mapping with the highest value of ``key``.
+    """Return, for each mapping, the row with the highest value of ``key``.
 
-    A mapping can have several rows, because layouts are chosen for several objectives.
+    A mapping can have several rows because layouts are chosen for several objectives.
     """
     names = dict.fromkeys(row.mapping for row in rows)
     return [max((row for row in rows if row.mapping == name), key=key) for name in names]
 
 
 def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[ComparisonRow]]) -> str:
-    """Return a phrase with the machines of some rows, such as "2, 4 wafers".
+    """Return a phrase that lists the machines of some rows, such as "2, 4 wafers".
 
-    The links of a number of wafers are named only if ``rows`` does not contain all of them.
+    Links are named only for wafer counts for which ``rows`` does not contain all links.
 
     Args:
-        rows: Rows to describe, at most one for each machine (number of wafers and link).
-        groups: Rows of each machine that was compared.
+        rows: Rows to describe, at most one per machine (wafer count and link).
+        groups: Rows of each machine in the comparison.
     """
     texts = []
     for wafers in dict.fromkeys(row.wafers for row in rows):
@@ -158,7 +159,7 @@ def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[Compariso
 
 
 def _crossings(rows: Sequence[ComparisonRow]) -> str:
-    """Return a sentence with the percentage of a token's time that transfers between wafers take.
+    """Return a sentence with the percentage of a token's time spent on transfers between wafers.
 
     The percentage is stated for each mapping.
     """
@@ -173,11 +174,11 @@ def _crossings(rows: Sequence[ComparisonRow]) -> str:
 def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
     """Compare weights that stay in SRAM with weights that are streamed to the wafers in every pass.
 
-    1. Compile the model with its weights in SRAM on the requested numbers of wafers. The default is
-       the smallest number on which the model fits.
-    2. Compute upper bounds of the speed with streamed weights, for each rate of streaming and
-       several batch sizes, on one wafer and on the best number of wafers of step 1. Also compute
-       the batch size at which streaming gives the same total tokens/s as SRAM.
+    1. Compile the model with its weights in SRAM for the requested wafer counts. The default is the
+       smallest number of wafers on which the model fits.
+    2. Compute upper bounds on the speed with streamed weights, for each streaming rate and several
+       batch sizes, on one wafer and on the best wafer count from step 1. Also compute the batch
+       size at which streaming gives the same total tokens/s as SRAM.
     3. Derive the verdict.
     """
     # 1. Weights in SRAM.
@@ -219,11 +220,11 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: 
 
 
 def _resident_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
-    """Return a sentence that compares one user's speed with weights in SRAM and streamed weights.
+    """Return a sentence that compares one user's speed with resident and with streamed weights.
 
     Args:
-        user: Row of the fastest single user with weights in SRAM.
-        rates: Streaming at each rate.
+        user: Row with the fastest single user when weights stay in SRAM.
+        rates: The comparison at each streaming rate.
     """
     streamed = ", ".join(f"{rate(speed(streams.one_user))} {streams}" for streams in rates)
     times = _range([speed(user) / speed(streams.one_user) for streams in rates], "{:,.3g}")
@@ -236,12 +237,12 @@ def _resident_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) ->
 def _break_even(best_for_all: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
     """Return a sentence with the batch sizes at which streaming gives the same tokens/s as SRAM.
 
-    Where the numbers of wafers differ, it also states the batch size for the same tokens/s per
-    wafer. It ends with the number of users whose KV caches would fill all SRAM.
+    If the wafer counts differ, it also states the batch size for the same tokens/s per wafer. It
+    ends with the number of users whose KV caches would fill all SRAM.
 
     Args:
-        best_for_all: Row with the highest throughput with weights in SRAM.
-        rates: Streaming at each rate.
+        best_for_all: Row with the highest throughput when weights stay in SRAM.
+        rates: The comparison at each streaming rate.
     """
     parts = []
     for streams in rates:
@@ -265,14 +266,14 @@ def _break_even(best_for_all: ComparisonRow, rates: Sequence[StreamedRate]) -> s
 def _rates(request: CompareRequest, host_bytes_per_s: float) -> tuple[float, ...]:
     """Return the rates at which weights are streamed to each wafer, in bytes/s.
 
-    They are the values of ``--link-bandwidth``. The default is ``host_bytes_per_s``, the rate at
-    which a wafer receives data from its host.
+    The rates come from ``--link-bandwidth``. The default is ``host_bytes_per_s``, the rate at which
+    a wafer receives data from its host.
     """
     return (host_bytes_per_s,) if request.link_gb_per_s is None else tuple(rate * 1e9 for rate in request.link_gb_per_s)
 
 
 def _by_machine(rows: Sequence[ComparisonRow]) -> list[list[ComparisonRow]]:
-    """Return the rows in groups with the same number of wafers and the same link."""
+    """Group the rows by wafer count and link."""
     groups: dict[object, list[ComparisonRow]] = {}
     for row in rows:
         groups.setdefault((row.wafers, row.link), []).append(row)
@@ -285,9 +286,9 @@ def _link(row: ComparisonRow) -> str:
 
 
 def _range(values: Sequence[float], form: str) -> str:
-    """Return a text such as "1.2 to 1.9" with the minimum and maximum of some numbers.
+    """Return text such as "1.2 to 1.9" with the minimum and maximum of some numbers.
 
-    Only one number is shown if both have the same text.
+    Only one number is shown if both look the same as text.
 
     Args:
         values: The numbers.

@@ -1,4 +1,4 @@
-"""Rows of a comparison of wafers: from estimates, without repetitions, best rows marked."""
+"""Rows of a wafer comparison: created from estimates, without duplicates, best rows marked."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from wse.tracing.query.two_traces.limits import StreamLimits, fraction, limits_o
 def row_of(
     timed_layout: TimedEstimate, request: EstimateRequest, link: WaferLink | None, economics: Economics
 ) -> ComparisonRow:
-    """Return the comparison row of an estimate on wafers.
+    """Create the comparison row for an estimate on wafers.
 
-    The row has numbers for one user and for the maximum useful number of users, which saturates the
-    machine or is all that fit.
+    The row has values for one user and for the maximum useful number of users, which either
+    saturates the machine or is the most that fit.
 
     Args:
         timed_layout: The estimate, which must include decoded tokens, and its deployment.
         request: The requested mapping, and the objective for which the layout was chosen.
-        link: Link between wafers; None for one wafer.
+        link: Inter-wafer link; None for a single wafer.
         economics: Power and price of a wafer.
     """
     result, deployment = timed_layout.result, timed_layout.deployment
@@ -83,11 +83,11 @@ def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
     """Return the fields of a comparison row that depend on the number of users.
 
     They describe the machine with one user and with the maximum useful number of users, which
-    saturates the machine or is all that fit.
+    either saturates the machine or is the most that fit.
 
     Returns:
-        Values, keyed by the names of `ComparisonRow` fields. If not even one user fits, the only
-        field is ``users``, which is 0.
+        Values, keyed by `ComparisonRow` field name. If not even one user fits, the only field is
+        ``users``, which is 0.
     """
     if not deployment.max_concurrency:
         return {"users": 0}
@@ -115,7 +115,7 @@ def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
 def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
     """Return what limits the number of streams (batches of users) in the pipeline of wafers.
 
-    It is used for the sentence that describes what limits a row.
+    The result is used for the sentence that describes what limits a row.
     """
     return StreamLimits(
         limited_by=pipelining.limited_by,
@@ -128,11 +128,11 @@ def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
 
 
 def distinct_rows(rows: Sequence[ComparisonRow]) -> list[int]:
-    """Return the indices of the rows that are left when repetitions are removed, ascending.
+    """Return the indices of the rows that remain after removing duplicates, ascending.
 
-    Rows repeat each other if the mapping ``auto`` chose a mapping that has a row itself, or if the
-    same layout was chosen for two objectives. Rows of impossible combinations repeat each other if
-    mapping, wafers and reason are the same.
+    Rows are duplicates if the mapping ``auto`` chose a mapping that has its own row, or if the same
+    layout was chosen for two objectives. Rows of impossible combinations are duplicates if mapping,
+    wafers and reason are the same.
     """
     positions: dict[tuple[object, ...], int] = {}
     # Mappings by name come first, so that `auto` is left out if it chose one of them.
@@ -144,9 +144,9 @@ def distinct_rows(rows: Sequence[ComparisonRow]) -> list[int]:
 
 
 def with_best(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:
-    """Return the rows, with ``best`` set for the fastest for one user and for all users.
+    """Return the rows, with ``best`` set for the fastest row for one user and for all users.
 
-    There is a best row for each number of wafers and each link between wafers.
+    The best rows are selected separately for each wafer count and each inter-wafer link.
     """
     groups: dict[object, list[int]] = {}
     for index, row in enumerate(rows):
@@ -164,18 +164,18 @@ _BEST: Final[dict[str, Callable[[ComparisonRow], float]]] = {
     ONE_USER: lambda row: row.tokens_per_s_per_user or 0.0,
     ALL_USERS: lambda row: row.tokens_per_s or 0.0,
 }
-"""Numbers by which the best row is determined, for one user and for all users."""
+"""Numbers that determine the best row, for one user and for all users."""
 
 
 def assumptions_of(economics: Economics | None, machine: str = "") -> dict[str, AssumptionResult]:
     """Return the assumed power and price of a machine, with their sources.
 
     Args:
-        economics: Power and price; None if they are unknown, which gives an empty result.
+        economics: Power and price. If None (unknown), the result is empty.
         machine: Name to append to the keys, to distinguish several machines in one result.
 
     Returns:
-        The assumptions. The keys are those of a file for ``--economics``, such as
+        The assumptions. The keys are the same as in a file for ``--economics``, for example
         ``wafer_usd_per_hour``, or ``gpu_usd_per_hour.h100`` with a machine.
     """
     if economics is None:
@@ -186,7 +186,7 @@ def assumptions_of(economics: Economics | None, machine: str = "") -> dict[str, 
 
 
 def _assumption(number: SourcedNumber) -> AssumptionResult:
-    """Return the record of an assumed number: its value, unit, source, range and grade."""
+    """Create the record of an assumed number, with value, unit, source, range and grade."""
     return AssumptionResult(
         value=number.value, unit=number.unit, grade=number.grade, source=number.source, range=number.range
     )

@@ -1,4 +1,4 @@
-"""Bounds for a model whose weights are streamed to the wafers for every pass."""
+"""Bounds for a model whose weights are streamed to the wafers in every pass."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 STREAMED: Final = "streamed"
 BATCHES: Final = (1, 8, 64, 512)
-"""Numbers of users of a pass, in addition to the number at which streaming breaks even."""
+"""Numbers of users per pass, in addition to the number at which streaming breaks even."""
 _BY_ROW: Final = ("embedding", "positions")
-"""Tables of which a token reads a single row."""
+"""Tables from which each token reads a single row."""
 
 
 def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
-    """Return the bytes of weights that a pass must read, with expert weights counted separately.
+    """Return how many bytes of weights a pass must read, counting expert weights separately.
 
-    Embedding tables are not counted, because a pass reads only one row of them per token. The
-    exception is a table that is also the matrix of the output head.
+    Embedding tables are not counted, because a pass reads only one of their rows per token. The
+    exception is a table that also serves as the output-head matrix.
 
     Args:
         spec: The model.
@@ -52,8 +52,8 @@ def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
 def users_with_room(prepared_estimate: PreparedEstimate, wafers: int) -> int:
     """Return the number of users whose KV caches would fit if SRAM contained nothing else.
 
-    This is an upper bound on the users of a machine that streams its weights. Layers with windowed
-    or chunked attention store only the tokens of a window or chunk.
+    This is an upper bound on the number of users on a machine that streams its weights. Layers with
+    windowed or chunked attention store only the tokens of one window or chunk.
     """
     spec, wafer, options = prepared_estimate.spec, prepared_estimate.wafer, prepared_estimate.options
     cached = cache_bytes(spec, options.context, ELEMENT_BYTES[options.activation_type])
@@ -62,10 +62,10 @@ def users_with_room(prepared_estimate: PreparedEstimate, wafers: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedRate:
-    """Comparison of weights that are streamed at a certain rate with weights that stay in SRAM.
+    """Comparison of streaming the weights at a certain rate with keeping them in SRAM.
 
     Attributes:
-        one_user: Row of a single user with streamed weights.
+        one_user: Row for a single user with streamed weights.
         break_even_users: Batch size at which streaming gives the same tokens/s as SRAM; None if no
             batch is large enough.
         break_even_users_per_wafer: Batch size at which streaming gives the same tokens/s per wafer;
@@ -79,7 +79,7 @@ class StreamedRate:
     users_with_room: int
 
     def __str__(self) -> str:
-        """Return a phrase such as "at 150 GB/s to 4 wafers", to be used in a sentence."""
+        """Return a phrase for use in a sentence, such as "at 150 GB/s to 4 wafers"."""
         rate = rate_and_latency(self.one_user.link_bytes_per_s or 0.0)
         return f"at {rate} to {plural(self.one_user.wafers, 'wafer')}"
 
@@ -89,12 +89,12 @@ def streamed_row(
 ) -> ComparisonRow:
     """Return a comparison row for weights that are streamed to the wafers in every pass.
 
-    The speeds of the row are upper bounds. The weights are divided over the wafers, which receive
-    them in parallel.
+    The speeds are upper bounds. The weights are divided over the wafers, which receive them in
+    parallel.
 
     Args:
-        prepared_estimate: The request, for the cache size of a user and the costs of a wafer.
-        streaming: Rate of streaming to all wafers together, and minimum time of a pass.
+        prepared_estimate: The request, which determines the cache size per user and wafer costs.
+        streaming: Total streaming rate to all wafers, and minimum time per pass.
         wafers: Number of wafers.
         batch: Number of users whose tokens are decoded in one pass.
     """
@@ -125,7 +125,7 @@ def streamed_row(
 
 
 def _sentence(streaming: StreamingBound, wafers: int, batch: int) -> str:
-    """Return a sentence that says whether streaming the weights or the pass itself is slower."""
+    """Return a sentence stating whether streaming the weights or the pass itself is slower."""
     weights = streaming.weights
     host_bytes = bytes_per_pass(weights, batch)
     load = f"{in_bytes(host_bytes)} of weights"

@@ -1,8 +1,8 @@
-"""Verdict of a comparison of wafers: two or three sentences derived from its rows.
+"""Verdict on a comparison of wafers: two or three sentences derived from its rows.
 
-1. The number of wafers on which one user is fastest, and the number with the most tokens per wafer
+1. The wafer count at which one user is fastest, and the wafer count with the most tokens per wafer
    and per dollar.
-2. The effect of more wafers on one user, and its main cause.
+2. The effect of additional wafers on one user, and its main cause.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ CAUSE_WORDS: Final = {
     "crossing": "crossings between wafers",
     "host": "waiting for the host",
 }
-"""Descriptions of the causes of a token's time in a verdict."""
+"""Descriptions of the causes of a token's time, for verdicts."""
 NO_CHANGE: Final = 0.0005
-"""Relative change below which two rates count as equal."""
+"""Relative change below which two rates are considered equal."""
 WORTH_TELLING: Final = 0.005
-"""Minimum fraction of a token's time for which a cause that opposes a change is mentioned."""
+"""Minimum fraction of a token's time for an opposing cause to be mentioned."""
 
 
 def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
-    """Return two sentences about the best numbers of wafers in a comparison.
+    """Return two sentences about the best wafer counts in a comparison.
 
-    The first states where one user is fastest and where tokens are cheapest. The second states what
-    more wafers change for one user, or what limits the user if only one number was compared.
+    The first sentence states where one user is fastest and where tokens are cheapest. The second
+    states how additional wafers affect one user, or what limits the user if only one wafer count
+    was compared.
 
     Args:
-        rows: Rows of the comparison, of which at least one must be possible. Except for the effect
-            of other links, only rows with the wafers' own link are considered.
+        rows: Rows of the comparison. At least one must be possible. Only rows with the wafers' own
+            link are considered, except for the effect of other links.
     """
     fastest_by_wafers = _fastest_by_wafers(own_link(rows))
     counts = sorted(fastest_by_wafers)
@@ -52,10 +53,10 @@ def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
 
 
 def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
-    """Return a sentence that compares the speed for one user in two runs.
+    """Return a sentence that compares one user's speed in two runs.
 
-    The sentence states how much faster or slower the second run is, and why: a different number of
-    cycles per token, a different clock, or both.
+    The sentence states how much faster or slower the second run is, and whether this is due to a
+    different number of cycles per token, a different clock, or both.
 
     Args:
         first: Row of the first run.
@@ -77,17 +78,17 @@ def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
 
 
 def _cycles(row: ComparisonRow) -> float:
-    """Return the cycles of a token of a run."""
+    """Return the cycles per token of a run."""
     return sum((row.cycles_by or {}).values())
 
 
 def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[int]) -> str:
-    """Return a sentence with the machines that are fastest for one user and cheapest per token.
+    """Return a sentence about the machines that are fastest for one user and cheapest per token.
 
     Args:
         user: The row with the fastest single user.
         cheapest: The row with the lowest cost per token.
-        counts: The numbers of wafers that were compared.
+        counts: The wafer counts that were compared.
     """
     first = f"{_counts_text(counts)} user is fastest on {place(user)} with {rate(speed(user))}"
     cost, low, high = (
@@ -111,7 +112,7 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
 def _counts_text(counts: Sequence[int]) -> str:
     """Return the start of a sentence, such as "Of 1, 2 and 4 wafers compared, one".
 
-    For a single number of wafers, it is only "One".
+    For a single wafer count, it is only "One".
     """
     if len(counts) == 1:
         return "One"
@@ -120,14 +121,14 @@ def _counts_text(counts: Sequence[int]) -> str:
 
 
 def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]) -> str:
-    """Return a sentence on how more wafers change the speed of one user.
+    """Return a sentence on how additional wafers change one user's speed.
 
-    It states the change from the smallest to the second smallest number of wafers, with its cause,
-    and the change from the smallest to the largest number.
+    It states the change from the smallest to the second smallest wafer count, with its cause, and
+    the change from the smallest to the largest wafer count.
 
     Args:
-        fastest_rows: Row with the fastest single user for each number of wafers, ascending.
-        rows: All rows, from which the change with other links between wafers is taken.
+        fastest_rows: Row with the fastest single user for each wafer count, ascending.
+        rows: All rows, used for the change with other inter-wafer links.
     """
     base, next_row, *larger_rows = fastest_rows
     change = speed(next_row) / speed(base) - 1
@@ -148,14 +149,14 @@ def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[Compariso
 def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> str:
     """Return a clause that explains why a token became slower or faster.
 
-    It names the cause of cycles that changed most in the direction of the change. If another cause
-    changed noticeably in the opposite direction, it is named too. Both are stated in percent of a
+    It names the cause whose cycles contributed most to the change. If another cause changed
+    noticeably in the opposite direction, it is named too. Both are stated as percentages of a
     token's time before the change.
 
     Args:
         base: The row before the change.
         next_row: The row after the change.
-        slower: Whether a token became slower.
+        slower: Whether tokens became slower.
     """
     if base.cycles_by is None or next_row.cycles_by is None:
         return ""
@@ -174,10 +175,10 @@ def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> st
 
 
 def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
-    """Return the change in one user's speed with the other links that were compared, as text.
+    """Return text that states how one user's speed changes with the other compared links.
 
-    The text is a range, such as "; over other links −12.5 % to +3.1 %". Without other links, it is
-    empty.
+    The text is a range, such as "; over other links −12.5 % to +3.1 %". It is empty if there are no
+    other links.
 
     Args:
         base: Row with fewer wafers.
@@ -200,7 +201,7 @@ def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[Co
 
 
 def _fastest_over(rows: Sequence[ComparisonRow], wafers: int, link: object) -> ComparisonRow | None:
-    """Return the row with the fastest single user on a number of wafers with a certain link.
+    """Return the row with the fastest single user for a certain wafer count and link.
 
     Returns None if no such row is possible.
     """
@@ -209,7 +210,7 @@ def _fastest_over(rows: Sequence[ComparisonRow], wafers: int, link: object) -> C
 
 
 def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow]:
-    """Return the row with the fastest single user for each number of wafers, which is the key."""
+    """Return the row with the fastest single user for each wafer count, keyed by wafer count."""
     row_by_wafers: dict[int, ComparisonRow] = {}
     for row in rows:
         if row.wafers not in row_by_wafers or speed(row) > speed(row_by_wafers[row.wafers]):
@@ -218,36 +219,36 @@ def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow
 
 
 def own_link(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
-    """Return the possible rows that use the wafers' own link, or only one wafer and so no link.
+    """Return the possible rows that use the wafers' own link, or a single wafer without any link.
 
-    The wafers' own link is that of the first possible row with several wafers.
+    The wafers' own link is taken from the first possible row with several wafers.
     """
     first = next((row.link for row in rows if row.possible and row.wafers > 1), None)
     return [row for row in rows if row.possible and (row.wafers == 1 or row.link == first)]
 
 
 def speed(row: ComparisonRow) -> float:
-    """Return the tokens/s of a single user."""
+    """Return a single user's speed in tokens/s."""
     return row.tokens_per_s_per_user or 0.0
 
 
 def place(row: ComparisonRow) -> str:
-    """Return a text such as "4 wafers (pipeline)": wafers, mapping, and objective if it matters."""
+    """Return text such as "4 wafers (pipeline)": wafers, mapping, and objective if it matters."""
     return f"{plural(row.wafers, 'wafer')} ({row.chosen or row.mapping}{row.purpose})"
 
 
 def rate(tokens_per_s: float) -> str:
-    """Return a speed as text such as "1,234 tokens/s", with three significant digits below 100."""
+    """Format a speed, such as "1,234 tokens/s", with three significant digits below 100."""
     return f"{tokens_per_s:,.0f} tokens/s" if tokens_per_s >= 100 else f"{tokens_per_s:.3g} tokens/s"
 
 
 def _change_text(change: float) -> str:
-    """Return a relative change as text, such as "12 % slower" or "3 times as fast"."""
+    """Format a relative change, such as "12 % slower" or "3 times as fast"."""
     if change >= 1:
         return f"{count(1 + change)} times as fast"
     return f"{percent(abs(change))} {'slower' if change < 0 else 'faster'}"
 
 
 def _capital(text: str) -> str:
-    """Return a text with a capital first letter."""
+    """Return a text with its first letter capitalised."""
     return text[:1].upper() + text[1:]

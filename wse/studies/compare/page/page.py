@@ -1,4 +1,4 @@
-"""HTML page of a comparison as one file: verdict, sortable tables, and drawings with tooltips."""
+"""HTML page of a comparison as one file: verdict, sortable tables, and charts with tooltips."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wse_traces.schema import CAUSES
 
 
 def as_html(result: CompareResult) -> bytes:
-    """Return the HTML page of a comparison of wafers, mappings and wafer links, in UTF-8."""
+    """Return the UTF-8 HTML page for a comparison of wafers, mappings and wafer links."""
     rows = result.possible
     return comparison_page(
         title=result.title,
@@ -39,7 +39,7 @@ def as_html(result: CompareResult) -> bytes:
 
 
 def traces_as_html(result: TracesResult) -> bytes:
-    """Return the HTML page of a comparison of two recorded runs, in UTF-8."""
+    """Return the UTF-8 HTML page for a comparison of two recorded runs."""
     change_tables = [
         changes_table(changes, {kind: ""}, title=f"{CHANGED[phase]}, {text}")
         for phase, changes in result.changes.items()
@@ -60,14 +60,14 @@ def traces_as_html(result: TracesResult) -> bytes:
 
 
 class CurveSection(NamedTuple):
-    """A section of the page with line charts, such as the cost of a token by the speed per user.
+    """A page section with line charts, such as the cost per token over the speed per user.
 
     Attributes:
         title: Heading of the section.
         note: Text below the charts.
-        series: Names of the lines that get a colour of their own.
-        charts: Data of each chart for ``compare.js``: title, label of the horizontal axis, lines
-            and published points.
+        series: Names of the lines that have their own colour.
+        charts: Data of each chart for ``compare.js``: title, horizontal axis label, lines and
+            published points.
     """
 
     title: str
@@ -77,7 +77,7 @@ class CurveSection(NamedTuple):
 
 
 NO_CURVES: Final = CurveSection("", "", (), ())
-"""The section of a page without such charts."""
+"""Placeholder section for a page without line charts."""
 
 
 def comparison_page(
@@ -91,15 +91,16 @@ def comparison_page(
     curves: CurveSection = NO_CURVES,
     command: str = "wse compare --detail",
 ) -> bytes:
-    """Return the HTML page of a comparison, encoded in UTF-8.
+    """Return the HTML page for a comparison, encoded in UTF-8.
 
     Args:
         title: Heading of the page.
         verdict: Sentences of the verdict.
-        tables: Sortable tables. Drawings are placed after the first table.
-        lists: (heading, entries) of each list; an entry is a (name, text) pair.
-        rows: Rows to plot against their number of wafers.
-        stacks: (label, row) of each stacked bar, which shows the cycles of the row by cause.
+        tables: Sortable tables. Charts are placed after the first table.
+        lists: (heading, entries) for each list; an entry is a (name, text) pair.
+        rows: Rows to plot against their wafer counts.
+        stacks: (label, row) for each stacked bar, which shows the row's cycles broken down by
+            cause.
         curves: Section with line charts.
         command: Command that prints the same numbers.
     """
@@ -129,11 +130,11 @@ def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
 
     Args:
         rows: Rows to draw.
-        key: Field of a row that is drawn on the vertical axis.
+        key: Row field to plot on the vertical axis.
 
     Returns:
         A dict for each row with ``wafers``, ``value``, ``series`` (the layout), ``link`` and
-        ``lines`` (the tooltip).
+        ``lines`` (tooltip text).
     """
     speed, *_ = detail_tables(rows, ())
     points = []
@@ -149,5 +150,5 @@ def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
 
 
 def _assumptions(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, str]]:
-    """Return assumptions as (name, text) pairs, with spaces instead of underscores in the names."""
+    """Return assumptions as (name, text) pairs, with underscores in names replaced by spaces."""
     return [(name.replace("_", " "), assumed.text) for name, assumed in economics.items()]

@@ -18,9 +18,10 @@ from wse.studies.results.operating_points import DEFINITIONS
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRow(Result):
-    """Wafers or GPUs with the number of replicas and users that best meets the requested limits.
+    """A machine with the replica and user counts that best meet the requested limits.
 
-    A replica is one of several equal machines that share the users.
+    A machine consists of wafers or GPUs. A replica is one of several identical machines that share
+    the users.
     """
 
     kind: Annotated[str, Doc("`wafer` or `gpu`")]
@@ -59,9 +60,9 @@ class PlannedRow(Result):
 
     @property
     def machine(self) -> str:
-        """Description such as "2 x 8 h100, vllm": replicas, chips of a replica, and software.
+        """Description such as "2 x 8 h100, vllm": replicas, chips per replica, and software.
 
-        The link between wafers is appended if links were requested.
+        The inter-wafer link is appended if links were requested.
         """
         chips = f"{self.chips:,} {printable(self.name)}, {printable(self.software)}"
         if self.link_bytes_per_s is not None:
@@ -75,7 +76,7 @@ COLUMNS: Final = tuple(field.name for field in fields(PlannedRow))
 
 @dataclass(frozen=True, kw_only=True)
 class PlanResult(Result):
-    """Machines and their numbers of replicas, ranked by an objective within latency limits.
+    """Ranking of machines and their replica counts by an objective, subject to latency limits.
 
     Machines that meet the limits come first, ordered by the objective. All other machines follow,
     ordered by how far they exceed the limits.
@@ -93,7 +94,7 @@ class PlanResult(Result):
 
     @property
     def title(self) -> str:
-        """One line with the number of users, the model, and the lengths of prompts and answers.
+        """One line with the number of users, the model, and the prompt and answer lengths.
 
         The element type of the weights is included if all machines use the same type.
         """
@@ -105,15 +106,14 @@ class PlanResult(Result):
 
     @property
     def _has_one_type(self) -> bool:
-        """True if the weights have the same element type on all machines."""
+        """Whether the weights have the same element type on all machines."""
         return len({row.dtype for row in self.rows}) == 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return tables of the verdict, the ranked machines, and the impossible machines if any.
+        """Return tables of the verdict, the ranked machines and, if any, the impossible machines.
 
         Args:
-            detail: Whether to add a table of the users that fit, the speeds, and the energy of a
-                token.
+            detail: Whether to add a table of the users that fit, speeds, and energy per token.
             width: Not used.
         """
         verdict = pair_table([("", sentence) for sentence in self.verdict], self.title)
@@ -125,7 +125,8 @@ class PlanResult(Result):
     def _machine_columns(self) -> tuple[Column, ...]:
         """Return the columns that identify a row: its machine and, if necessary, its lengths.
 
-        A column of lengths (prompt tokens / new tokens) comes first if several pairs are compared.
+        If several length pairs are compared, a column of lengths (prompt tokens / new tokens) comes
+        first.
         """
         lengths = Column(key="lengths", title="lengths", cell=lambda row: f"{row.prompt_len}/{row.new_tokens}")
         machine = Column(key="machine", title="machine", cell=lambda row: row.machine, wraps=True, min_width=20)
@@ -143,7 +144,7 @@ class PlanResult(Result):
         )
 
     def _columns(self) -> tuple[Column, ...]:
-        """Return the columns of the main table, which has one row for each machine."""
+        """Return the columns of the main table, which has one row per machine."""
         limited = self.targets or self.users is not None
         title = "meets" if self.targets else "room"
         keeps = Column(key="keeps", title=title, formatter=lambda keeps: "yes" if keeps else "no")

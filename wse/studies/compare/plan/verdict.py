@@ -1,4 +1,4 @@
-"""Verdict of a ranking: the best machine within the limits, and wafers compared with GPUs."""
+"""Verdict on a ranking: the best machine within the limits, and wafers compared with GPUs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BEST: Final = {LATENCY: "fastest", THROUGHPUT: "one with the most throughput", C
 
 
 def plan_verdict(rows: Sequence[PlannedRow], goal: Goal, lengths: Sequence[tuple[int, int]]) -> tuple[str, ...]:
-    """Return the verdict of a ranking: sentences that name the best machines.
+    """Return the verdict on a ranking: sentences that name the best machines.
 
-    There are separate sentences for each pair of prompt tokens and new tokens.
+    There are separate sentences for each pair of prompt and answer lengths.
 
     Args:
         rows: All machines that were tried, best first.
         goal: Users, latency limits and objective.
-        lengths: Pairs of prompt tokens and new tokens.
+        lengths: (prompt tokens, new tokens) pairs.
     """
     rows_by_lengths = ([row for row in rows if (row.prompt_len, row.new_tokens) == pair] for pair in lengths)
     pairs = zip(lengths, rows_by_lengths, strict=True)
@@ -32,10 +32,10 @@ def plan_verdict(rows: Sequence[PlannedRow], goal: Goal, lengths: Sequence[tuple
 
 
 def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal) -> Iterator[str]:
-    """Yield the sentences of the verdict for one pair of prompt tokens and new tokens.
+    """Yield the sentences of the verdict for one pair of prompt and answer lengths.
 
     They state how many machines meet the limits and which one is best. If there are both wafers and
-    GPUs, the best of each are compared.
+    GPUs, the best machine of each kind is compared.
     """
     lengths_text = f"{lengths[0]:,} + {lengths[1]:,} tokens"
     if not rows:
@@ -71,7 +71,7 @@ def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal)
 def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal) -> Iterator[str]:
     """Yield sentences that compare the best wafers with the best GPUs.
 
-    If the wafers or the GPUs do not meet the limits, a sentence states by how much they miss them.
+    If the wafers or GPUs do not meet the limits, a sentence states by how much they miss them.
     """
     names: dict[str, str] = {WAFER: "wafers", GPU: "GPUs"}
     for row in (wafers, gpus):
@@ -103,16 +103,16 @@ def _cheapest_per_hour(rows: Sequence[PlannedRow]) -> PlannedRow | None:
         rows: Rows that meet the limits, cheapest per token first.
 
     Returns:
-        The row; None if no row costs less per hour than the first one.
+        The row, or None if no row costs less per hour than the first one.
     """
     lowest = min(rows, key=_usd_per_hour, default=None)
     return lowest if lowest is not None and _usd_per_hour(lowest) < _usd_per_hour(rows[0]) else None
 
 
 def _near(row: PlannedRow, goal: Goal) -> str:
-    """Return the description of a machine that misses the goal, and by how much it does.
+    """Describe a machine that misses the goal, and state by how much it does.
 
-    It states the latencies that exceed their limits. If none does, it states how many users fit.
+    The text states the latencies that exceed their limits or, if none does, how many users fit.
     """
     latencies = (("TTFT", row.ttft_s, goal.ttft_s), ("TPOT", row.tpot_s, goal.tpot_s))
     misses = [
@@ -127,12 +127,12 @@ def _near(row: PlannedRow, goal: Goal) -> str:
 
 
 def _ratio(times: float) -> str:
-    """Return a ratio as text, with two decimals below 100."""
+    """Format a ratio, with two decimals below 100."""
     return f"{times:,.0f}" if times >= 100 else f"{times:.2f}"
 
 
 def _limits(goal: Goal) -> str:
-    """Return the latency limits as text, such as " within TTFT 200 ms and TPOT 20 ms".
+    """Format the latency limits, for example " within TTFT 200 ms and TPOT 20 ms".
 
     The text starts with a space. It is empty if there are no limits.
     """
@@ -142,14 +142,14 @@ def _limits(goal: Goal) -> str:
 
 
 def _users(goal: Goal) -> str:
-    """Return the users of a goal as text."""
+    """Format the number of users of a goal."""
     if goal.users is not None:
         return plural(goal.users, "user")
     return "one user" if goal.objective == LATENCY else "users"
 
 
 def _text(row: PlannedRow) -> str:
-    """Return the description of a machine with its speed, latency and costs."""
+    """Describe a machine with its speed, latency and costs."""
     speed = "" if row.tokens_per_s_per_user is None else f"{count(row.tokens_per_s_per_user)} tokens/s per user, "
     low, high = row.usd_per_million_tokens_low or 0.0, row.usd_per_million_tokens_high or 0.0
     cost = f"{ranged(_usd(row), low, high, price, ' USD')} per million tokens, {price(row.usd_per_hour or 0.0)} USD/h"
@@ -157,10 +157,10 @@ def _text(row: PlannedRow) -> str:
 
 
 def _usd_per_hour(row: PlannedRow) -> float:
-    """Return the price per hour of all replicas in USD; infinity if no price is known."""
+    """Return the hourly price of all replicas in USD; infinity if no price is known."""
     return math.inf if row.usd_per_hour is None else row.usd_per_hour
 
 
 def _usd(row: PlannedRow) -> float:
-    """Return the cost of a million tokens in USD; 0 if the price is unknown."""
+    """Return the cost per million tokens in USD; 0 if the price is unknown."""
     return row.usd_per_million_tokens or 0.0

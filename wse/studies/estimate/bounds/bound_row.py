@@ -1,4 +1,4 @@
-"""BoundRow: cycles of a generated token, or of some of its steps, with their lower bounds."""
+"""BoundRow: cycles of a generated token, or of a group of its steps, with lower bounds."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ They are computed by `wse.backends.fabric.bounds`.
 
 @dataclass(frozen=True, kw_only=True)
 class BoundRow(Result):
-    """Cycles of some steps of a decoded token and their lower bounds, averaged over all tokens.
+    """Cycles and lower bounds for a group of steps of a decoded token, averaged over all tokens.
 
-    The bounds are minimum numbers of cycles for any software with the same placement. Ops that
-    neither multiply nor send have no bound. Their row has no ``limit``, ``ratio``, ``bound_grade``
-    or ``bound_source``.
+    The bounds are the minimum cycles that any software with the same placement needs. Ops that
+    neither multiply nor send have no bound. Their rows have no ``limit``, ``ratio``,
+    ``bound_grade`` or ``bound_source``.
     """
 
     op: Annotated[str | None, Doc("kind of op; of the rows of `ops`")] = None

@@ -1,4 +1,4 @@
-"""``bounds`` of an estimate: cycles of a token and their lower bounds, by op, layer and stage."""
+"""``bounds`` of an estimate: a token's cycles and lower bounds, by op, layer and stage."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ OUTSIDE = "outside the layers"
 LIMITS: Final[dict[BoundName, str]] = {"sram": "SRAM", "arithmetic": "MACs", "hops": "hops", "crossing": "crossing"}
 """Column headings of the bounds."""
 MOST_ROWS: Final = 16
-"""Maximum number of stages that are shown."""
+"""Maximum number of stages to show."""
 Name = TypeVar("Name", str, int)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundsResult(Result):
-    """Cycles of decoding a token and lower bounds for any software, averaged over all tokens.
+    """Cycles to decode a token and lower bounds for any software, averaged over all tokens.
 
-    ``token`` is the row of the whole token. ``ops``, ``layers`` and ``stages`` divide its cycles by
-    kind of op, kind of layer, and stage, in the order in which they run.
+    ``token`` is the row for the whole token. ``ops``, ``layers`` and ``stages`` break its cycles
+    down by op kind, layer kind and stage, in execution order.
     """
 
     token: Annotated[BoundRow, Doc("the whole token")]
@@ -53,14 +53,14 @@ class BoundsResult(Result):
 def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[TokenClass], grades: Grades) -> BoundsResult:
     """Compute the cycles of decoded tokens and their lower bounds.
 
-    1. Sum the cycles and the bounds of each step over all tokens.
-    2. Group the steps by kind of op, by kind of layer and by stage.
+    1. Sum the cycles and bounds of each step over all tokens.
+    2. Group the steps by op kind, by layer kind and by stage.
 
     Args:
         fabric: Timing model of the compiled Program.
         spec: Model.
-        token_classes: Groups of decoded tokens with the same cost, each with its number of tokens.
-        grades: Evidence grades of the constants of the timing model.
+        token_classes: Groups of decoded tokens with equal cost, each with its token count.
+        grades: Evidence grades of the timing model's constants.
     """
     program, phase = fabric.program, fabric.program.decode
     bounds_of = PhaseBounds(program, fabric.wafer, fabric.software)
@@ -79,7 +79,7 @@ def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[Token
         """Yield a row for each group of steps.
 
         Args:
-            names: For each step, the name of the group to which it belongs.
+            names: For each step, the name of its group.
         """
         steps_of: dict[Name, list[int]] = {}
         for step, name in enumerate(names):
@@ -101,13 +101,13 @@ def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[Token
 
 
 def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
-    """Return the row of a group of steps, with cycles and bounds per token.
+    """Create the row for a group of steps, with cycles and bounds per token.
 
     Args:
         cycles: Cycles of each step by cause, summed over all tokens: [steps, causes].
         bounds: Lower bounds of each step, summed over all tokens: [steps, bounds].
         tokens: Number of tokens.
-        grades: Evidence grades of the constants, which say how well each is known.
+        grades: Evidence grades, which state how reliable each constant is.
     """
     cycles_by: CyclesBy = dict(zip(CAUSES, (cycles.sum(axis=0) / tokens).tolist(), strict=True))
     bound_cycles: dict[BoundName, float] = dict(zip(BOUNDS, (bounds.sum(axis=0) / tokens).tolist(), strict=True))
@@ -127,16 +127,16 @@ def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
 
 
 def _kind(layer: Layer) -> str:
-    """Return the kind of a layer in words, such as "full attention, dense"."""
+    """Describe the kind of a layer in words, such as "full attention, dense"."""
     reach = f"window of {layer.window}" if layer.window else f"chunks of {layer.chunk}" if layer.chunk else "full"
     rotation = "" if layer.rotary else ", not rotated"
     return f"{reach} attention{rotation}, {'experts' if layer.experts else 'dense'}"
 
 
 def token_table(bounds: BoundsResult, width: int) -> Table:
-    """Return a table that compares a token's cycles with their lower bounds, by kind of op.
+    """Return a table that compares a token's cycles with their lower bounds by op kind.
 
-    The last row is the whole token.
+    The last row is for the whole token.
 
     Args:
         bounds: Bounds to show.
@@ -153,7 +153,7 @@ def token_table(bounds: BoundsResult, width: int) -> Table:
 
 
 def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
-    """Return two tables of cycles and lower bounds: one by kind of layer, and one by stage.
+    """Return two tables of cycles and lower bounds, one by layer kind and one by stage.
 
     Args:
         bounds: Bounds to show. The second table has at most ``MOST_ROWS`` stages.
@@ -169,10 +169,10 @@ def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
 
 
 def _numbers(bounds: BoundsResult, width: int) -> list[Column]:
-    """Return the columns of cycles and bounds, which follow the name of a row.
+    """Return the columns of cycles and bounds, which follow the row name.
 
-    On wide terminals, there are also bars, and the fraction of the cycles that depends on measured
-    constants only.
+    Wide terminals also show bars, and the fraction of cycles that depends only on measured
+    constants.
     """
     token_cycles, is_wide = bounds.token.cycles, width >= NARROW
     share = Column(key="share", cell=lambda row: bar(row.cycles / token_cycles, 8, "hops"), priority=9)
@@ -188,17 +188,17 @@ def _numbers(bounds: BoundsResult, width: int) -> list[Column]:
 
 
 def _times(count: int | None) -> str:
-    """Return the number of ops or layers of a kind as text, such as `` ×32``; empty for one."""
+    """Format the number of ops or layers of a kind, such as `` ×32``; empty for one."""
     return f" ×{count}" if count is not None and count > 1 else ""
 
 
 def _op(row: BoundRow) -> str:
-    """Return the label of a row: "whole token", or the kind of op and the number of such ops."""
+    """Return the label of a row: "whole token", or the op kind and the number of such ops."""
     return "whole token" if row.op is None else f"{row.op.replace('_', ' ')}{_times(row.count)}"
 
 
 def _bound(bound: BoundName, row: BoundRow) -> Text:
-    """Return the cycles of a bound as text, highlighted if it is the largest bound of the row."""
+    """Format the cycles of a bound, highlighted if it is the row's largest bound."""
     return Text(short_number(row.bounds[bound]), style=COLOURS["hops"] if bound == row.limit else "bright_black")
 
 

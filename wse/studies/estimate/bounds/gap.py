@@ -31,16 +31,16 @@ REASONS: Final[Mapping[Cause, str]] = {
 """Explanations of the cycles above the bound, by cause."""
 
 OPS: Final = 3
-"""Maximum number of kinds of op that are named for a cause."""
+"""Maximum number of op kinds to list for a cause."""
 LEAST: Final = 0.05
-"""Minimum fraction of a cause's cycles for which a kind of op is named."""
+"""Minimum fraction of a cause's cycles for an op kind to be listed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GapRow(Result):
-    """Cycles of one cause, such as hops, in the gap between a decoded token and its lower bound.
+    """Cycles that one cause, such as hops, adds to the gap between a token and its lower bound.
 
-    The rows of all causes add up to the whole gap of a mean token.
+    The rows of all causes add up to the whole gap, averaged over all decoded tokens.
     """
 
     cause: Annotated[Cause, Doc("the cause of the cycles")]
@@ -59,8 +59,8 @@ def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
     to ``token.cycles`` minus the bound.
 
     Args:
-        token: Row of the whole token.
-        ops: One row for each kind of op.
+        token: Row for the whole token.
+        ops: One row for each op kind.
 
     Returns:
         The rows, most cycles first; empty if the token has no bound.
@@ -88,11 +88,11 @@ def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
 
 
 def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict[str, float]:
-    """Return the kinds of op that have most of the cycles above the bound, for one cause.
+    """Return the op kinds that account for most of a cause's cycles above the bound.
 
     Returns:
-        The fraction of these cycles in each kind of op, which is the key. There are at most `OPS`
-        kinds, largest first, each with a fraction of at least `LEAST`.
+        The fraction of these cycles for each op kind, keyed by op kind. There are at most `OPS`
+        entries, largest first, each with a fraction of at least `LEAST`.
     """
     excess_cycles = {row.op or "": _excess_cycles(token, row, cause) for row in ops}
     total_cycles = sum(excess_cycles.values())
@@ -105,13 +105,13 @@ def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict
 
 
 def _excess_cycles(token: BoundRow, row: BoundRow, cause: Cause) -> float:
-    """Return the cycles of a cause in a kind of op, minus those that the bound explains.
+    """Return an op kind's cycles for one cause, minus the cycles that the bound explains.
 
     Only the largest bound of the whole token is considered. It explains cycles of one cause only.
 
     Args:
-        token: Row of the whole token.
-        row: Row of the kind of op.
+        token: Row for the whole token.
+        row: Row for the op kind.
         cause: The cause.
     """
     assert token.limit is not None
@@ -120,7 +120,7 @@ def _excess_cycles(token: BoundRow, row: BoundRow, cause: Cause) -> float:
 
 
 def gap_table(token: BoundRow, gap: Sequence[GapRow]) -> Table:
-    """Return a table of the cycles by which a token exceeds its bound, with a row per cause."""
+    """Return a table of the cycles by which a token exceeds its bound, with one row per cause."""
     columns = (
         Column(key="cause", title="cause"),
         number("cycles", "cycles", short_number),
@@ -134,5 +134,5 @@ def gap_table(token: BoundRow, gap: Sequence[GapRow]) -> Table:
 
 
 def _ops(row: GapRow) -> str:
-    """Return the kinds of op with most of a row's cycles as text, with their percentages."""
+    """Format the op kinds that account for most of a row's cycles, with percentages."""
     return ", ".join(f"{op.replace('_', ' ')} {percent(share)}" for op, share in row.ops.items())

@@ -14,17 +14,17 @@ from wse.serving.operating_point import Deployment, OperatingPoint, operating_po
 from wse.studies.options.drafts.acceptance import DraftAcceptance
 
 TREE_NODES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Numbers of nodes of the draft trees that are tried."""
+"""Node counts of the draft trees to try."""
 
 Choose = Callable[[DraftMachine], DraftSteps]
-"""Function that returns the drafts to use on a machine, given the times of its passes."""
+"""Function that chooses the drafts to use on a machine, based on the times of its passes."""
 
 
 class Drafter(Protocol):
     """Wafers or GPUs that serve a model with drafts, for which the best drafts are searched.
 
-    Drafts are tokens of speculative decoding: a cheap source proposes them and the model verifies
-    them in one pass.
+    In speculative decoding, drafts are tokens that a cheap source proposes and the model verifies
+    in one pass.
     """
 
     @property
@@ -32,24 +32,24 @@ class Drafter(Protocol):
         """The deployment without drafts."""
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the times of drafting and verification with ``users`` concurrent users."""
+        """Return the drafting and verification times with ``users`` concurrent users."""
 
     def deployment(self, choose: Choose) -> Deployment:
-        """Return the deployment of the model with certain drafts.
+        """Return the model's deployment with certain drafts.
 
         Args:
-            choose: Function that chooses the drafts, given the times of drafting and verification.
+            choose: Function that chooses drafts based on the drafting and verification times.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsersOfDrafts:
-    """Users who are served with drafts of speculative decoding, on one or several replicas.
+    """Users served with speculative decoding on one or more replicas.
 
     Attributes:
         drafter: Wafers or GPUs of each replica, with the model and its draft.
-        users: Requests in flight on all replicas.
-        replicas: Number of equal machines that share the users.
+        users: Number of requests in flight on all replicas.
+        replicas: Number of identical machines that share the users.
     """
 
     drafter: Drafter
@@ -63,15 +63,15 @@ class UsersOfDrafts:
 
     @cached_property
     def machine(self) -> DraftMachine:
-        """Times of drafting and of verification passes on the replica with the most users."""
+        """Drafting and verification times on the replica with the most users."""
         return self.drafter.machine(-(-self.users // self.replicas))
 
     def point(self, choose: Choose) -> OperatingPoint:
-        """Return the speed and cost of tokens with the drafts that ``choose`` returns."""
+        """Return the speed and cost per token with the drafts that ``choose`` returns."""
         return operating_point(self.drafter.deployment(choose), self.users, self.replicas)
 
     def speed_up(self, choose: Choose) -> float:
-        """Return the tokens/s of a user with drafts, divided by those without drafts."""
+        """Return the speed-up from drafts: tokens/s per user with drafts, relative to no drafts."""
         tpot_without_drafts_s, tpot_with_drafts_s = self.plain.tpot_s, self.point(choose).tpot_s
         assert tpot_without_drafts_s is not None  # tokens are decoded
         assert tpot_with_drafts_s is not None
@@ -84,30 +84,30 @@ class UsersOfDrafts:
             curve: Mean tokens that a verification pass yields, for each number of draft tokens.
 
         Returns:
-            The number of draft tokens and the speed-up; (0, 1.0) if drafts never gain speed.
+            The number of draft tokens and the speed-up; (0, 1.0) if drafts never increase speed.
         """
         has_one_peak = self.machine.has_one_peak
         return best_draft(curve, lambda tokens: self.speed_up(in_a_row(curve, tokens)), has_one_peak=has_one_peak)
 
     def best_tree(self, acceptance: DraftAcceptance) -> tuple[DraftTree | None, float]:
-        """Find the tree of draft tokens (alternatives at each position) with the highest speed-up.
+        """Find the draft tree (alternative tokens at each position) with the highest speed-up.
 
         Returns:
-            The tree and the speed-up; (None, 1.0) if no tree gains speed.
+            The tree and the speed-up; (None, 1.0) if no tree increases speed.
         """
         return fastest_tree(acceptance.shares, lambda tree: self.speed_up(as_tree(tree)), TREE_NODES)
 
 
 def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
-    """Return a function that chooses drafts of ``draft_tokens`` tokens in sequence.
+    """Return a function that chooses drafts with ``draft_tokens`` sequential tokens.
 
     Args:
         curve: Mean tokens that a verification pass yields, for each number of draft tokens.
-        draft_tokens: Number of draft tokens, which are drafted one after another.
+        draft_tokens: Number of sequential draft tokens.
     """
     return partial(DraftMachine.row, curve=curve, draft_tokens=draft_tokens)
 
 
 def as_tree(tree: DraftTree) -> Choose:
-    """Return a function that chooses a tree of draft tokens, with alternatives at each position."""
+    """Return a function that chooses a draft tree, with alternative tokens at each position."""
     return partial(DraftMachine.tree, tree=tree)

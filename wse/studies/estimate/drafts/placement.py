@@ -1,9 +1,9 @@
-"""Placement of the draft of an estimate: compiles the draft, or refuses it with a remedy.
+"""Placement of the draft in an estimate: compiles the draft, or rejects it with a remedy.
 
-A draft head is one more layer of the model: model and head are compiled together, on the same
+A draft head is an extra layer of the model: model and head are compiled as one model, on the same
 wafers. A draft model has its own PEs: a rectangle that the model leaves free on one of its wafers
-(``same``), or the fewest additional wafers on which it fits (``wafer``). On the ``host``, it needs
-no PEs.
+(``same``), or the smallest number of additional wafers on which it fits (``wafer``). On the
+``host``, it needs no PEs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_COMPILED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeRegion:
-    """A rectangle of PEs that the model does not use, on one of the model's wafers.
+    """A rectangle of unused PEs on one of the model's wafers.
 
     Attributes:
         wafer: Index of the wafer.
@@ -45,7 +45,7 @@ class FreeRegion:
 
     @property
     def pes(self) -> int:
-        """Number of PEs of the rectangle."""
+        """Number of PEs in the rectangle."""
         return self.rect.rows * self.rect.cols
 
 
@@ -54,13 +54,12 @@ class PlacedDraft:
     """The source of draft tokens (a draft model or head), compiled for the place where it runs.
 
     Attributes:
-        name: Name of the draft model, or `HEAD` for a draft head, which is one more layer of the
+        name: Name of the draft model, or `HEAD` for a draft head, which is an extra layer of the
             model.
         place: ``same`` wafers as the model, other wafers (``wafer``), or ``host``.
-        prepared: Request for the draft model. With a head, it is the request for the model with the
-            head as its last layer.
+        prepared: Request for the draft model or, for a head, for the model with the head added.
         compilation: The compiled model of ``prepared``; None on the host.
-        wafers: Number of wafers that only the draft model uses.
+        wafers: Number of wafers used by the draft model alone.
         region: PEs of a draft model on the same wafers; None for other places and for a head.
     """
 
@@ -82,7 +81,7 @@ def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -
     Raises:
         BadInput: The draft model cannot be used.
         DoesNotFit: The draft does not fit in its place. The message suggests options with which it
-            was found to compile.
+            is known to compile.
     """
     request = prepared_estimate.request
     if request.drafts.draft_model is None:
@@ -108,15 +107,15 @@ def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -
 def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None) -> PlacedDraft:
     """Compile a model with a draft head, which is a copy of its last layer added at the end.
 
-    The layout is chosen for the users and the objective of the request, as for the model alone.
+    As for the model alone, the layout is chosen for the users and the objective of the request.
 
     Args:
         prepared_estimate: The request.
-        capacity: ``refuse`` to raise an error if SRAM is missing, or ``report`` to compile anyway;
-            None for the value in the request.
+        capacity: ``refuse`` to raise an error if there is not enough SRAM, or ``report`` to compile
+            anyway; None for the value in the request.
 
     Raises:
-        DoesNotFit: The wafers of the request have no room for the head and the caches of the users.
+        DoesNotFit: The requested wafers cannot hold the head and the users' KV caches.
     """
     spec, options, request = prepared_estimate.spec, prepared_estimate.options, prepared_estimate.request
     listed_regions = options.listed
@@ -137,13 +136,13 @@ def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None)
 
 
 def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation, name: str) -> PlacedDraft:
-    """Compile a draft model for PEs that the model leaves free on its own wafers.
+    """Compile a draft model for the free PEs on the model's own wafers.
 
-    Free rectangles of PEs are tried in the order of `free_regions`, but at most `MOST_COMPILED` of
-    those in which the weights would fit.
+    Free PE rectangles in which the weights would fit are tried in the order of `free_regions`. At
+    most `MOST_COMPILED` of them are compiled.
 
     Raises:
-        BadInput: The request has defects, with which the free PEs are not known.
+        BadInput: The request has defects, so the free PEs are not known.
         DoesNotFit: The draft model fits on none of the tried rectangles.
     """
     if prepared_estimate.defects is not None:
@@ -168,13 +167,13 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
 
 
 def free_regions(prepared_estimate: PreparedEstimate, program: Program) -> list[FreeRegion]:
-    """Return rectangles of PEs that a model leaves free, in the order in which to try them.
+    """Return the rectangles of PEs that a model leaves free, in the order in which to try them.
 
     1. List all free rectangles, including PEs outside a mesh that was requested with ``--mesh``.
-    2. Cut each of them to at most the size of the model's mesh, because ``wse run`` gives a draft
-       the same number of PEs as the model. These come first, followed by the whole rectangles. Both
-       are sorted by size, largest first.
-    3. Of several rectangles of the same shape, keep the one nearest to the embedding of the model.
+    2. Clip each rectangle to at most the size of the model's mesh, because ``wse run`` gives a
+       draft the same number of PEs as the model. The clipped rectangles come first, followed by the
+       whole rectangles. Both groups are sorted by size, largest first.
+    3. Of several rectangles with the same shape, keep the one nearest to the model's embedding.
 
     Args:
         prepared_estimate: The request.
@@ -199,7 +198,7 @@ def free_regions(prepared_estimate: PreparedEstimate, program: Program) -> list[
 
 
 def _clip_to_mesh(regions: list[FreeRegion], prepared_estimate: PreparedEstimate) -> Iterator[FreeRegion]:
-    """Yield each region cut to at most the rows and columns of the model's mesh, largest first."""
+    """Yield each region, clipped to at most the size of the model's mesh, largest first."""
     rows, cols = prepared_estimate.fabric_shape
     clipped = [
         replace(region, rect=region.rect._replace(rows=min(region.rect.rows, rows), cols=min(region.rect.cols, cols)))
@@ -211,9 +210,9 @@ def _clip_to_mesh(regions: list[FreeRegion], prepared_estimate: PreparedEstimate
 def _draft_request(
     target: PreparedEstimate, name: str, *, mesh: Rect | None = None, wafers: int | None = None
 ) -> PreparedEstimate:
-    """Prepare an estimate of a draft model.
+    """Prepare an estimate for a draft model.
 
-    It has the same lengths and users as the target model, which verifies the draft tokens.
+    It uses the same lengths and users as the target model, which verifies the draft tokens.
 
     Args:
         target: Request for the target model.
@@ -244,14 +243,14 @@ def _draft_request(
 
 
 def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeRegion], fault: str) -> str:
-    """Return the message for a draft model that fits on no free PEs of the model's wafers.
+    """Return the error message for a draft model that fits on no free PEs of the model's wafers.
 
     Args:
         prepared_estimate: Request for the model that verifies the draft tokens.
         name: Name of the draft model.
         regions: Free rectangles of PEs.
-        fault: Error of the first compilation, after a separator such as "; "; empty if nothing was
-            compiled.
+        fault: Error from the first compilation, preceded by a separator such as "; "; empty if
+            nothing was compiled.
     """
     draft = _draft_request(prepared_estimate, name)
     largest_region = max(regions, key=lambda region: region.pes, default=None)
@@ -268,9 +267,9 @@ def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeR
 
 
 def _wafers_remedy(draft: PreparedEstimate) -> str:
-    """Return a suggestion for a draft model that does not fit on the wafers of the model.
+    """Return a suggestion for a draft model that does not fit on the model's wafers.
 
-    It states how many additional wafers the draft model needs, which is determined by compiling.
+    It states how many additional wafers the draft model needs, as determined by compiling it.
     """
     try:
         wafers = compile_fastest(draft).program.wafers

@@ -36,7 +36,7 @@ def draft_plan(
     plain: WaferDeployment | None,
     serving: ServingResult | None,
 ) -> DraftPlanResult | None:
-    """Find the drafts of speculative decoding with which the users of a request are fastest.
+    """Find the speculative-decoding drafts that give a request's users the highest speed.
 
     Args:
         prepared_estimate: The request.
@@ -45,12 +45,11 @@ def draft_plan(
         serving: Speed and cost without drafts; None if nothing is decoded.
 
     Returns:
-        The best drafts. None if the request has no option ``--draft``, or decodes nothing.
+        The best drafts. None if the request has no ``--draft`` option or decodes nothing.
 
     Raises:
-        BadInput: The draft model cannot be used, or has another vocabulary.
-        DoesNotFit: The draft does not fit in its place, or leaves no room for the caches of the
-            users.
+        BadInput: The draft model cannot be used, or has a different vocabulary.
+        DoesNotFit: The draft does not fit in its place, or leaves no room for the users' KV caches.
     """
     if prepared_estimate.acceptance is None or serving is None or plain is None or serving.tpot_s is None:
         return None
@@ -65,7 +64,7 @@ def draft_plan(
 
 
 def _check_room(drafter: WaferDrafter, serving: ServingResult) -> None:
-    """Raise DoesNotFit if the KV caches of the users do not fit along with the draft."""
+    """Raise DoesNotFit if the users' KV caches do not fit alongside the draft."""
     room = serving.replicas * drafter.max_concurrency
     if serving.users > room:
         tokens = serving.prompt_tokens + serving.new_tokens
@@ -77,7 +76,7 @@ def _check_room(drafter: WaferDrafter, serving: ServingResult) -> None:
 
 
 def place_result(draft: PlacedDraft) -> DraftPlaceResult:
-    """Return a record of the draft model or head, and of the place where it runs."""
+    """Create the record of the draft model or head and the place where it runs."""
     region, memory = draft.region, host_memory_rate()
     return DraftPlaceResult(
         draft=draft.name,
@@ -91,7 +90,7 @@ def place_result(draft: PlacedDraft) -> DraftPlaceResult:
 
 
 def acceptance_result(acceptance: DraftAcceptance, draft: str, model: str) -> AcceptanceResult:
-    """Return a record of how often draft tokens are accepted, with its source and evidence grade.
+    """Create the record of how often draft tokens are accepted, with source and evidence grade.
 
     Args:
         acceptance: Probabilities that draft tokens are accepted.
@@ -111,7 +110,7 @@ def acceptance_result(acceptance: DraftAcceptance, draft: str, model: str) -> Ac
 
 
 def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlaceResult, model: str) -> DraftPlanResult:
-    """Find the number of draft tokens, and the draft tree, with the highest speed-up for users.
+    """Find the number of draft tokens and the draft tree that speed users up the most.
 
     Args:
         acceptance: Probabilities that draft tokens are accepted.
@@ -121,7 +120,7 @@ def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlace
 
     Returns:
         The best number of sequential draft tokens, the speed-up for each number from 1 to one more
-        than the best, and the best tree of draft tokens.
+        than the best, and the best draft tree.
     """
     curve, machine = acceptance.curve, users.machine
     draft_tokens, gain = users.best_row(curve)
@@ -160,11 +159,11 @@ def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlace
 
 
 def _tree_result(tree: DraftTree, gain: float) -> DraftTreeResult:
-    """Return a record of a tree of draft tokens.
+    """Create the record of a draft tree.
 
     Args:
         tree: The tree.
-        gain: Tokens/s of a user with this tree, divided by those without drafts.
+        gain: Speed-up: tokens/s per user with this tree, divided by tokens/s without drafts.
     """
     return DraftTreeResult(
         nodes=len(tree.parents),

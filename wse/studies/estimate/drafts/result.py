@@ -26,7 +26,7 @@ class DraftLengthResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DraftTreeResult(Result):
-    """The tree of draft tokens (alternative tokens at each position) with the highest speed-up."""
+    """The draft tree (alternative tokens at each position) with the highest speed-up."""
 
     nodes: Annotated[int, Doc("draft tokens of the tree")]
     depth: Annotated[int, Doc("length of its longest path, in passes of the draft")]
@@ -60,7 +60,7 @@ class AcceptanceResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DraftRegionResult(Result):
-    """Rectangle of PEs for a draft model, on a wafer of the model that verifies its tokens."""
+    """A rectangle of PEs for a draft model, on a wafer of the model that verifies its tokens."""
 
     wafer: Annotated[int, Doc("index of the wafer")]
     row: Annotated[int, Doc("first row")]
@@ -84,7 +84,7 @@ class DraftPlaceResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
-    """The drafts with which users are fastest on a machine, and the speed and cost with them.
+    """The drafts that give users of a machine the highest speed, with the resulting speed and cost.
 
     Drafts are tokens that a cheap source proposes and the model verifies in one pass.
     """
@@ -123,13 +123,13 @@ class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
 _PLACES: Final = {SAME: "beside the model", WAFER: "on wafers of its own", HOST: "on the host"}
 
 NOTABLE: Final = 1.02
-"""Minimum slowdown, by the room for a draft head, of a token without drafts that is reported."""
+"""Minimum slowdown to report for tokens without drafts when SRAM is reserved for a draft head."""
 
 
 def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
-    """Return a table of the speed-up with each number of draft tokens that was tried.
+    """Return a table of the speed-up for each number of draft tokens that was tried.
 
-    Below it are the acceptance of drafts with its source, and the cost of tokens.
+    The footer states the acceptance rate of drafts with its source, and the cost per token.
 
     Args:
         plan: The drafts.
@@ -170,7 +170,7 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
 
 
 def _cost_text(plan: DraftPlanResult) -> str:
-    """Return a phrase with the cost of tokens with drafts, its range, and the number of users."""
+    """Return a phrase with the cost per token with drafts, its range, and the number of users."""
     assert plan.usd_per_million_tokens is not None
     value, low, high = plan.usd_per_million_tokens, plan.usd_per_million_tokens_low, plan.usd_per_million_tokens_high
     cost = three_figures(value) if low is None or high is None else ranged(value, low, high, three_figures)
@@ -180,12 +180,12 @@ def _cost_text(plan: DraftPlanResult) -> str:
 
 
 def draft_text(place: DraftPlaceResult) -> str:
-    """Return a description of the draft: "a head of one layer", or the name of a draft model."""
+    """Describe the draft: "a head of one layer", or the name of a draft model."""
     return "a head of one layer" if place.draft == HEAD else printable(place.draft)
 
 
 def place_text(place: DraftPlaceResult) -> str:
-    """Return a phrase such as "on the model's PEs", for the place where a draft runs."""
+    """Return a phrase for the place where a draft runs, such as "on the model's PEs"."""
     if place.draft == HEAD:
         return "on the model's PEs"
     if place.region is not None:
@@ -197,7 +197,7 @@ def place_text(place: DraftPlaceResult) -> str:
 def acceptance_rows(accepted: AcceptanceResult) -> tuple[tuple[str, str], ...]:
     """Return (label, text) pairs that describe how often draft tokens are accepted.
 
-    They state the probability at each position, the draft that was measured, and the source.
+    They state the acceptance probability at each position, the measured draft, and the source.
     """
     shares = " ".join(f"{share:.0%}" for share in accepted.acceptance_by_position)
     measurement = accepted.acceptance_note or f"measured with {accepted.acceptance_measured_with}"

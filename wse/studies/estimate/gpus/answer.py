@@ -1,4 +1,4 @@
-"""The answer of ``wse estimate`` on GPUs: headline, sentences and rows of numbers."""
+"""The answer of ``wse estimate`` on GPUs: headline, sentences and number rows."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ TERMS: Final = {
 
 
 def gpu_answer_tables(result: GpuEstimateResult, *, detail: bool) -> list[Table]:
-    """Return the first tables of an estimate: its headline and conclusions, and its main numbers.
+    """Return the first tables of an estimate: headline, conclusions and main numbers.
 
     Args:
         result: The estimate.
-        detail: Whether to add the grade of each number, which says how well it is known.
+        detail: Whether to add a grade for the reliability of each number.
     """
     system, replicas = result.system, result.serving.replicas
     gpus = f"{system.gpus:,} {printable(result.gpu.name)} ({printable(system.software)})"
@@ -60,7 +60,7 @@ def _sentences(result: GpuEstimateResult) -> Iterator[str]:
 
 
 def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:
-    """Yield the rows of numbers of the answer."""
+    """Yield the answer's rows of numbers."""
     bound = f"at least {seconds(result.latency.bound_s)} with perfect software at the stated rates"
     sequences = result.serving.max_users
     by_stack = result.memory.kv_capacity_users == result.system.max_sequences

@@ -1,10 +1,10 @@
 """GPUs that decode with verification passes over drafts.
 
-A pass verifies the drafts of all its users, and their drafts are made together. A draft is launched
-in one step with the pass that verifies it. Without a draft model, the draft is a head: a copy of
-the model's last layer with its output table. A draft model is split over all GPUs or stored on one
-of them, whichever makes a token faster. Weights and caches of the draft need memory in addition to
-those of the model.
+A pass verifies the drafts of all its users, which are also generated in one batch. A draft is
+launched in one step with the pass that verifies it. Without a draft model, the draft is a head: a
+copy of the model's last layer with its output table. A draft model is either split over all GPUs or
+stored on a single GPU, whichever makes a token faster. The draft's weights and caches need memory
+in addition to the model's weights and caches.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from wse.studies.options.drafts.draft import HEAD, SAME
 
 @dataclass(frozen=True, kw_only=True)
 class DraftedGpus(GpuDeployment):
-    """A model on GPUs that serves users with drafts (tokens that are proposed and then verified).
+    """Deployment of a model on GPUs with drafts (tokens that are proposed and then verified).
 
     A decode round is the time per output token: the duration of a verification pass and its draft
-    passes, divided by the tokens that the pass yields.
+    passes, divided by the number of tokens that the pass yields.
 
     Attributes:
-        steps_of: Function that returns the times of a verification pass and its draft passes, given
-            the mean number of users, which may be a fraction.
+        steps_of: Function that returns the times of a verification pass and its draft passes for a
+            mean number of users, which may be fractional.
     """
 
     steps_of: Callable[[float], DraftSteps]
 
     def wait_s(self, other_requests: float) -> float:
-        """Return the mean seconds for which a new request waits until the running pass ends.
+        """Return how long a new request waits on average until the running pass ends, in seconds.
 
         If a pass is running, this is half the duration of a verification pass with its draft
         passes.
@@ -50,23 +50,23 @@ class DraftedGpus(GpuDeployment):
         return min(1.0, other_requests) * steps.busy_s / 2
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the seconds per output token of each request while no prompts are read.
+        """Return the time per output token of each request in seconds while no prompts are read.
 
         Args:
-            decoding: Mean number of requests that decode at the same time.
+            decoding: Mean number of requests that decode concurrently.
         """
         return self.steps_of(decoding).token_s
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the number and the duration of the rounds in which prompts are read.
+        """Return the number and duration of the rounds in which prompts are read.
 
         A round is the time in which each decoding request gets one token. A verification pass
-        yields several tokens, so it counts as several rounds. Reading a prompt makes a pass longer
-        by the same time as without drafts.
+        yields several tokens, so it counts as several rounds. Reading a prompt lengthens a pass by
+        the same time as without drafts.
 
         Args:
-            decoding: Mean number of requests that decode at the same time.
-            prompts: Number of prompts that are read together.
+            decoding: Mean number of requests that decode concurrently.
+            prompts: Number of prompts that are read in the same rounds.
         """
         plain, steps = self.without_drafts.prompt_rounds(decoding, prompts), self.steps_of(max(1.0, decoding))
         pass_s = plain.round_s
@@ -86,7 +86,7 @@ class DraftedGpus(GpuDeployment):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuDrafter:
-    """GPUs that serve a model with drafts (tokens that are proposed cheaply and then verified).
+    """GPUs that serve a model with drafts (cheaply proposed tokens that the model verifies).
 
     This class implements `wse.studies.estimate.drafts.best_drafts.Drafter`.
     """
@@ -95,18 +95,18 @@ class GpuDrafter:
 
     @property
     def plain(self) -> GpuDeployment:
-        """GPUs without drafts, but with memory reserved for the weights and caches of the draft."""
+        """Deployment without drafts, with memory reserved for the draft's weights and caches."""
         return self.prepared.deployment
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the times of drafting and of verification, halfway through the generation.
+        """Return the drafting and verification times halfway through the generation.
 
-        The speed-up as a function of the number of draft tokens may have two peaks. Above a certain
-        number, vectors are too long for a one-shot all-reduce, and further draft tokens cost less
-        than the first ones.
+        As a function of the number of draft tokens, the speed-up may have two peaks. Above a
+        certain number, vectors are too long for a one-shot all-reduce, and additional draft tokens
+        cost less than the first ones.
 
         Args:
-            users: Number of users whose drafts a pass verifies.
+            users: Number of users whose drafts are verified in one pass.
         """
         server, context = self.prepared.server, self.prepared.middle_context
         draft = server.draft
@@ -118,7 +118,7 @@ class GpuDrafter:
         )
 
     def deployment(self, choose: Choose) -> DraftedGpus:
-        """Return the deployment with the drafts that ``choose`` returns for any number of users."""
+        """Return the deployment that uses the drafts chosen by ``choose`` for each user count."""
         plain = self.plain
         return DraftedGpus(
             server=plain.server,
@@ -129,7 +129,7 @@ class GpuDrafter:
 
 
 def gpu_draft_place(prepared_estimate: PreparedGpuEstimate) -> DraftPlaceResult:
-    """Return a record of the draft of a request: a draft head or model, on the model's GPUs."""
+    """Create the record of a request's draft: a draft head or model on the model's GPUs."""
     return DraftPlaceResult(
         draft=HEAD if prepared_estimate.draft_model is None else prepared_estimate.draft_model, place=SAME
     )

@@ -54,7 +54,7 @@ class GpuSystemResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuMemoryResult(Result):
-    """The memory of all GPUs together."""
+    """The total memory of all GPUs."""
 
     weight_bytes: Annotated[int, Doc("weights", "B")]
     draft_bytes: Annotated[
@@ -68,7 +68,7 @@ class GpuMemoryResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuPrefillResult(Result):
-    """Time and speed of reading a user's prompt."""
+    """Time and speed at which a user's prompt is read."""
 
     s: Annotated[float, Doc("time to read a prompt without other users", "s")]
     tokens_per_s: Annotated[float, Doc("tokens of a prompt, divided by TTFT", "tokens/s")]
@@ -76,7 +76,7 @@ class GpuPrefillResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuTpotParts(Result):
-    """Parts of the mean time between two tokens of a user, such as reading the weights."""
+    """Parts of the mean time between two tokens of a user, such as the time to read the weights."""
 
     weights_s: Annotated[float, Doc("reading weights", "s")]
     cache_s: Annotated[float, Doc("reading the KV cache", "s")]
@@ -90,7 +90,7 @@ class GpuTpotParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuLatencyResult(Result):
-    """Latencies of a user while other users come and go, whose prompts are read meanwhile."""
+    """Latencies of a user while other users come and go and their prompts are read."""
 
     ttft_s: Annotated[
         float, Doc("expected time to first token: the rest of the running pass, then reading the prompt", "s")
@@ -105,7 +105,7 @@ class GpuLatencyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDecodeResult(Result):
-    """Tokens per second of each user and of all users, while users come and go."""
+    """Tokens per second, per user and for all users, while users come and go."""
 
     tokens_per_s_per_user: Annotated[float, Doc("tokens that each user gets", "tokens/s")]
     tokens_per_s: Annotated[float, Doc("tokens that all users get", "tokens/s")]
@@ -113,7 +113,7 @@ class GpuDecodeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuVerifyResult(Result):
-    """Time of a verification pass, which checks several draft tokens of each user at once."""
+    """Duration of a verification pass, which checks several draft tokens per user at once."""
 
     tokens: Annotated[int, Doc("new tokens of each user")]
     s: Annotated[float, Doc("time of the pass", "s")]
@@ -122,7 +122,7 @@ class GpuVerifyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuEnergyResult(Result):
-    """Energy of a generated token, computed from the power of GPUs while they serve."""
+    """Energy per generated token, computed from the power of GPUs while serving."""
 
     joules_per_token: Annotated[float, Doc("energy of a generated token", "J")]
     range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "J")] = None
@@ -133,7 +133,7 @@ class GpuEnergyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuCostResult(Result):
-    """Cost of a million generated tokens, computed from the price of a GPU per hour."""
+    """Cost per million generated tokens, computed from the hourly price of a GPU."""
 
     usd_per_million_tokens: Annotated[float, Doc("price of a million tokens", "USD")]
     usd_per_million_tokens_low: Annotated[
@@ -151,13 +151,13 @@ class GpuCostResult(Result):
 
     @property
     def price_ends(self) -> PriceEnds:
-        """Price of a GPU per hour in USD: low end, value and high end."""
+        """Hourly price of a GPU in USD: low end, value and high end."""
         return self.gpu_usd_per_hour_low, self.gpu_usd_per_hour, self.gpu_usd_per_hour_high
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDraftGain(Result):
-    """The best number of draft tokens for a certain number of users, and the speed-up with it."""
+    """The best number of draft tokens for a certain number of users, and the resulting speed-up."""
 
     users: Annotated[int, Doc("concurrent users")]
     draft_tokens: Annotated[int, Doc("the best number of draft tokens; 0 if drafts are not faster")]
@@ -168,7 +168,7 @@ class GpuDraftGain(Result):
 class GpuEstimateResult(Result):
     """Estimate of a model on GPUs: speeds, times, memory, energy and cost.
 
-    ``serving`` also has the speed and cost for other numbers of users.
+    ``serving`` also contains the speed and cost for other user counts.
     """
 
     inputs: Annotated[Mapping[str, str | int], Doc("the options with defaults filled in")]
@@ -198,11 +198,11 @@ class GpuEstimateResult(Result):
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return the tables of the estimate.
 
-        They show the main numbers, published speeds, the parts of a token's time, speed and cost
-        for several numbers of users, drafts, and the settings.
+        They show the main numbers, published speeds, the parts of a token's time, the speed and
+        cost for various user counts, drafts, and the settings.
 
         Args:
-            detail: Whether to add the grade of each main number, which says how well it is known.
+            detail: Whether to add a grade for the reliability of each main number.
             width: Not used.
         """
         published = () if self.published is None else (published_table(self.published),)
@@ -227,7 +227,7 @@ def _inputs_table(result: GpuEstimateResult) -> Table:
 
 
 def _terms_table(latency: GpuLatencyResult) -> Table:
-    """Return a table that divides the time per output token by cause, largest part first."""
+    """Return a table that breaks the time per output token down by cause, largest part first."""
     seconds_by_part = latency.tpot_by.to_dict()
     rows = [
         {"term": text, "s": seconds_by_part[key], "share": seconds_by_part[key] / latency.tpot_s}
@@ -243,7 +243,7 @@ def _terms_table(latency: GpuLatencyResult) -> Table:
 
 
 def _gains_table(gains: Sequence[GpuDraftGain]) -> Table:
-    """Return a table of the best number of draft tokens for each number of users."""
+    """Return a table of the best number of draft tokens for each user count."""
     columns = (
         number("users", "users"),
         number("draft_tokens", "drafted"),

@@ -1,4 +1,4 @@
-"""Estimate of a model that GPUs serve, from its config: the study of ``wse estimate --gpu``."""
+"""The study behind ``wse estimate --gpu``: estimates a model served on GPUs from its config."""
 
 from __future__ import annotations
 
@@ -38,17 +38,16 @@ from wse.studies.results.operating_points import ServingResult, serving_result
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds
 
 ARRIVALS_GRADE: Final[Grade] = "I"
-"""Evidence grade of the assumption that prompts of other users arrive at equal intervals."""
+"""Evidence grade of the assumption that other users' prompts arrive at equal intervals."""
 
 
 def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
-    """Estimate speed and cost of a model on GPUs, for the requested and for other numbers of users.
+    """Estimate the speed and cost of a model on GPUs for the requested and for other user counts.
 
     Raises:
-        BadInput: A name is unknown, a file is missing or cannot be used, or the KV caches of the
-            users do not fit.
-        DoesNotFit: The weights do not fit. The message says how many GPUs have enough memory for
-            them.
+        BadInput: A name is unknown, a file is missing or cannot be used, or the users' KV caches do
+            not fit.
+        DoesNotFit: The weights do not fit. The message states how many GPUs have enough memory.
     """
     prepared_estimate = prepare_gpu_estimate(request)
     server, economics = prepared_estimate.server, prepared_estimate.economics
@@ -114,15 +113,15 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
 def _grades(
     prepared_estimate: PreparedGpuEstimate, energy: SourcedNumber | None, cost: SourcedNumber | None
 ) -> dict[str, GradeResult]:
-    """Return the evidence grades of an estimate, which say how well its numbers are known.
+    """Return the evidence grades of an estimate, which state how reliable its numbers are.
 
     Args:
         prepared_estimate: The request.
-        energy: Energy of a token; None if no power is known.
-        cost: Cost of a million tokens; None if no price is known.
+        energy: Energy per token; None if the power is unknown.
+        cost: Cost per million tokens; None if the price is unknown.
 
     Returns:
-        Grades, keyed by the path of the number in the JSON output, such as ``latency.tpot_s``.
+        Grades, keyed by the number's path in the JSON output, such as ``latency.tpot_s``.
     """
     decode_grade = gpu_grade(prepared_estimate)
     first_token_grade = _first_token_grade(prepared_estimate, decode_grade)
@@ -137,7 +136,7 @@ def _grades(
 
 
 def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult) -> tuple[GpuDraftGain, ...] | None:
-    """Return the best number of draft tokens for each number of users in the estimate.
+    """Return the best number of draft tokens for each user count in the estimate.
 
     Returns:
         One record per number of users; None if the request has no drafts or decodes nothing.
@@ -153,9 +152,9 @@ def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult)
 
 
 def _drafts(prepared_estimate: PreparedGpuEstimate) -> DraftPlanResult | None:
-    """Return the drafts with which users are fastest.
+    """Find the drafts that give users the highest speed.
 
-    The result is None if no drafts are requested, or if nothing is decoded.
+    The result is None if no drafts are requested or nothing is decoded.
     """
     if prepared_estimate.acceptance is None or prepared_estimate.new_tokens < 2:
         return None
@@ -176,7 +175,7 @@ def _published(
 
     Args:
         prepared_estimate: The request.
-        tokens_per_s_per_user: Estimated speed without drafts, which is compared with them.
+        tokens_per_s_per_user: Estimated speed without drafts, to compare with published speeds.
         drafts: Estimated speed with drafts; None without drafts.
 
     Returns:
@@ -213,10 +212,9 @@ def _verify(prepared_estimate: PreparedGpuEstimate) -> GpuVerifyResult | None:
 
 
 def gpu_grade(prepared_estimate: PreparedGpuEstimate) -> GradeResult:
-    """Return the evidence grade of an estimate on GPUs: how well its constants are known.
+    """Return the evidence grade of a GPU estimate, which states how reliable its constants are.
 
-    It is the weakest grade of the constants of the GPU and the serving stack that affect this
-    model.
+    It is the weakest grade among the constants of the GPU and serving stack that affect this model.
     """
     generation = prepared_estimate.server.gpu.generation
     stack = {
@@ -234,8 +232,8 @@ def gpu_grade(prepared_estimate: PreparedGpuEstimate) -> GradeResult:
 def _first_token_grade(prepared_estimate: PreparedGpuEstimate, decode_grade: GradeResult) -> GradeResult:
     """Return the evidence grade of the time to first token.
 
-    With several users, this time also depends on an assumption, which is that the prompts of other
-    users arrive at equal intervals. The grade is then at most that of the assumption.
+    With several users, this time also depends on the assumption that other users' prompts arrive at
+    equal intervals. In that case, the grade cannot exceed the grade of this assumption.
     """
     if prepared_estimate.users_of_one == 1 or weakest((decode_grade.grade, ARRIVALS_GRADE)) == decode_grade.grade:
         return decode_grade
@@ -243,7 +241,7 @@ def _first_token_grade(prepared_estimate: PreparedGpuEstimate, decode_grade: Gra
 
 
 def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
-    """Return the names of constants of a GPU or serving stack that do not affect an estimate.
+    """Return the names of GPU and serving-stack constants that do not affect an estimate.
 
     For example, constants of all-reduces are irrelevant on a single GPU.
     """
@@ -258,12 +256,12 @@ def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
 
 
 def _combined_grade(decode_grade: GradeResult, number: SourcedNumber, name: str) -> GradeResult:
-    """Return the grade of an energy or cost per token, which cannot exceed that of the speed.
+    """Return the grade of an energy or cost per token, which cannot exceed the speed's grade.
 
     Args:
         decode_grade: Grade of the decoded tokens per second.
-        number: The energy or cost of a token, with a grade of its own.
-        name: Name of the constant, such as a power or price, on which that grade is based.
+        number: The energy or cost per token, with its own grade.
+        name: Name of the constant (such as a power or price) that the number's grade is based on.
     """
     grade = weakest((decode_grade.grade, number.grade))
     return (
@@ -272,7 +270,7 @@ def _combined_grade(decode_grade: GradeResult, number: SourcedNumber, name: str)
 
 
 def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
-    """Return the record of the energy of a token, with its range and assumptions."""
+    """Create the record of the energy per token, with its range and assumptions."""
     return GpuEnergyResult(
         joules_per_token=energy.value,
         range=energy.range,
@@ -283,7 +281,7 @@ def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
 
 
 def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
-    """Return the record of the cost of a million tokens, with its range and assumptions."""
+    """Create the record of the cost per million tokens, with its range and assumptions."""
     return GpuCostResult(
         usd_per_million_tokens=cost.value,
         usd_per_million_tokens_low=cost.low,
@@ -298,7 +296,7 @@ def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
 
 
 def _inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
-    """Return the options of the request with defaults filled in, keyed by the option's name."""
+    """Return the request's options with defaults filled in, keyed by option name."""
     inputs: dict[str, str | int | None] = {
         "model": prepared_estimate.model,
         "gpu": prepared_estimate.gpu,

@@ -1,8 +1,8 @@
-"""Choice of the layout: the fastest for one user at a time, or the best for another goal.
+"""Layout choice: the fastest layout for one user at a time, or the best one for another goal.
 
-A layout with the fewest cycles per token may leave room for few KV caches. If one user at a time is
-served, the layout with the most room is chosen from those within `MARGIN` of the fastest.
-Otherwise, layouts are ranked by their operating points with all users.
+The layout with the fewest cycles per token may leave little room for KV caches. If one user is
+served at a time, the layout with the most room is chosen from the layouts within `MARGIN` of the
+fastest. Otherwise, layouts are ranked by their operating points with all users.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from wse.studies.results.users import users_at
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChosenLayout:
-    """The layout (division of the wafers into regions of layers) that was chosen for a request.
+    """The layout chosen for a request: a division of the wafers into regions of layers.
 
     Attributes:
-        prepared: The request, with the number of users per pass that was chosen.
+        prepared: The request, with the chosen number of users per pass.
         compilation: The compiled layout, with a record of all layouts that were tried.
-        variants: The same layout compiled so that it leaves more room for KV caches. Empty unless
-            it was chosen for the latency of one user at a time.
+        variants: Variants of the layout that leave more room for KV caches. Empty unless the layout
+            was chosen for the latency of one user at a time.
     """
 
     prepared: PreparedEstimate
@@ -52,7 +52,7 @@ class ChosenLayout:
 def choose_layout(
     prepared_estimate: PreparedEstimate, search: Search = compile_with_remedies, goal: Goal | None = None
 ) -> ChosenLayout:
-    """Choose and compile the layout that serves the users of a request best.
+    """Choose and compile the layout that serves a request's users best.
 
     A layout is one way to divide the wafers into regions of layers. If the objective is latency and
     each machine serves one user at a time, the layout with the fewest cycles is chosen, or one that
@@ -62,11 +62,11 @@ def choose_layout(
     Args:
         prepared_estimate: The request.
         search: `compile_with_remedies`, or `compile_fastest`, whose error suggests no remedies.
-        goal: Users and objective; None for those of the request.
+        goal: Users and objective; None to use the request's own.
 
     Raises:
         DoesNotFit: The model does not fit.
-        BadInput: No layout has room for the KV caches of the users.
+        BadInput: No layout has enough room for the users' KV caches.
     """
     goal = goal or prepared_estimate.goal
     if goal.objective == LATENCY:
@@ -84,17 +84,17 @@ def choose_layout(
 def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dict[int | None, ChosenLayout]:
     """Return the fastest layouts for 2, 4, 8 ... users, and the one with the highest throughput.
 
-    The numbers of users are powers of two below the number that saturates the layout with the
-    highest throughput.
+    The user counts are powers of two below the number that saturates the layout with the highest
+    throughput.
 
     Args:
-        prepared_estimate: The request. Its objective is throughput, and it has no number of users.
+        prepared_estimate: The request. It has throughput as its objective and no number of users.
         search: Search function, as for `choose_layout`.
 
     Returns:
-        Layouts, keyed by the number of users, ascending. The layout with the highest throughput is
-        the last one and has the key None. A layout that is the fastest for several numbers of users
-        is listed once, with the smallest number.
+        Layouts, keyed by user count, ascending. The layout with the highest throughput comes last
+        and has the key None. A layout that is fastest for several user counts is listed once, with
+        the smallest count.
 
     Raises:
         DoesNotFit: The model does not fit.
@@ -110,10 +110,10 @@ def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dic
 
 
 def fastest_layout(prepared_estimate: PreparedEstimate, compilation: Compilation) -> ChosenLayout:
-    """Return the layout with the most room for KV caches among those close to the fastest.
+    """Return the layout with the most room for KV caches among the nearly fastest layouts.
 
-    A layout is close to the fastest if a request needs at most the fraction `MARGIN` more cycles on
-    it.
+    A layout is nearly fastest if a request takes at most 1 + `MARGIN` times as many cycles on it as
+    on the fastest layout.
 
     Args:
         prepared_estimate: The request.
@@ -149,7 +149,7 @@ def _to_chosen_layout(
     Args:
         prepared_estimate: The request.
         best: The best layout.
-        layouts: Layouts from all searches whose trials are recorded.
+        layouts: Layouts from all searches whose trials are to be recorded.
     """
     compilation = _compilation(best.prepared, best.candidate, best.finalist, best.search_result)
     searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
@@ -157,7 +157,7 @@ def _to_chosen_layout(
 
 
 def _check_room(layout: CompiledLayout) -> None:
-    """Raise BadInput if a layout has no room for the KV caches of all requested users."""
+    """Raise BadInput if a layout cannot hold the KV caches of all requested users."""
     users, room = layout.prepared.request.serving.users, layout.deployment.max_concurrency
     replicas = layout.prepared.goal.replicas_for(room)
     if users is not None and users > replicas * room:
@@ -166,10 +166,10 @@ def _check_room(layout: CompiledLayout) -> None:
 
 
 def _check_bytes(prepared_estimate: PreparedEstimate) -> None:
-    """Raise BadInput if no layout can have room for the KV caches of all requested users.
+    """Raise BadInput if no layout can hold the KV caches of all requested users.
 
-    This is a quick check before many layouts are compiled. It uses an upper limit of the room: the
-    SRAM of all wafers that is not occupied by code and weights.
+    This is a quick check before many layouts are compiled. It uses an upper bound on the available
+    space: the SRAM of all wafers that is not occupied by code and weights.
     """
     p, users, replicas = prepared_estimate, prepared_estimate.request.serving.users, prepared_estimate.goal.replicas
     if users is None or replicas is None:
@@ -185,14 +185,14 @@ def _check_bytes(prepared_estimate: PreparedEstimate) -> None:
 def _no_room(
     prepared_estimate: PreparedEstimate, users: int, replicas: int, sequences: str, users_remedy: str
 ) -> BadInput:
-    """Return the error for users whose KV caches do not fit.
+    """Build the error raised when the users' KV caches do not fit.
 
     Args:
         prepared_estimate: The request.
         users: Requested number of users.
-        replicas: Number of equal machines that share the users.
+        replicas: Number of identical machines that share the users.
         sequences: How many sequences fit on a machine, as text.
-        users_remedy: Suggestion for the user, such as ``--users 8``; empty if not even one fits.
+        users_remedy: Suggested option, such as ``--users 8``; empty if not even one user fits.
     """
     tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
     wafers = plural(prepared_estimate.options.wafers, "wafer")
@@ -209,14 +209,14 @@ def _no_room(
 def _compilation(
     prepared_estimate: PreparedEstimate, candidate: Candidate, finalist: int, search_result: Compilation
 ) -> Compilation:
-    """Return the result of a search in which another layout is the chosen one.
+    """Return a copy of a search result in which another layout is the chosen one.
 
     The record of this layout is moved to the front of the fully compiled layouts.
 
     Args:
         prepared_estimate: The request.
-        candidate: The layout to choose, compiled. It may be a variant of a layout of the search.
-        finalist: Index of that layout among the fully compiled layouts of the search.
+        candidate: The compiled layout to choose. It may be a variant of a layout from the search.
+        finalist: Index of that layout among the search's fully compiled layouts.
         search_result: Result of the search.
     """
     p, (program, options, choice) = prepared_estimate, candidate

@@ -1,13 +1,13 @@
 """Compiled layouts with their serving performance, ranked by how well they meet a goal.
 
-1. The fastest layouts for one user, and those that serve many users at once, are compiled fully
-   (`wse.studies.estimate.layouts.searches`).
-2. Each is also compiled with attention on all columns, and with the fewest codes of quantised
-   weights unpacked at once. Both leave more room for caches.
-3. The best version of each is compiled with prompt chunks of half the length, repeatedly, as long
-   as this makes it better. Shorter chunks leave more room for caches.
+1. The fastest layouts for one user, and the layouts that serve many users at once, are fully
+   compiled (`wse.studies.estimate.layouts.searches`).
+2. Each layout is also compiled with attention on all columns, and with as few codes of quantised
+   weights unpacked at a time as possible. Both changes leave more room for caches.
+3. The best version of each layout is recompiled with prompt chunks of half the length, repeatedly,
+   as long as it improves. Shorter chunks leave more room for caches.
 4. The `WIDENED` best layouts of each search are compiled for passes over 2, 4, 8 ... users, as long
-   as this makes them better.
+   as they improve.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from wse.studies.options.option import replace_options
 from wse_mappings.cuts.split import ceil_div
 
 WIDENED: Final = 2
-"""Number of layouts of each search that are compiled for passes over several users."""
+"""Number of layouts per search to compile for passes over several users."""
 MOST_SLOTS: Final = 256
 
 ALL_COLUMNS: Final = "attention on all columns"
@@ -44,7 +44,7 @@ Rank = tuple[bool, float, float]
 
 
 class Variant(NamedTuple):
-    """A layout that was compiled again, with less SRAM for speed and more room for KV caches.
+    """A layout recompiled with less SRAM spent on speed and more room for KV caches.
 
     Attributes:
         name: Description of what the compiler did differently.
@@ -62,10 +62,10 @@ class CompiledLayout:
     Attributes:
         prepared: The request, with the number of users per pass.
         candidate: The compiled layout.
-        deployment: The model as deployed on this layout, from which speed and cost follow.
+        deployment: The model as deployed on this layout, from which speed and cost are computed.
         search_result: Result of the search that found the layout.
-        finalist: Index, among the layouts that the search compiled fully, of the layout from which
-            this one was derived.
+        finalist: Index of the layout from which this one was derived, among the search's fully
+            compiled layouts.
     """
 
     prepared: PreparedEstimate
@@ -75,30 +75,30 @@ class CompiledLayout:
     finalist: int
 
     def rank(self, goal: Goal) -> Rank:
-        """Return the sort key of the layout for a goal: the best layout has the smallest key."""
+        """Return the layout's sort key for a goal. The best layout has the smallest key."""
         found = plan(self.deployment, goal)
         return (True, math.inf, 0.0) if found is None else found.rank(self.deployment, goal)
 
 
 class LayoutRanking:
-    """Ranking of the layouts that searches found for a request, and of modified versions of them.
+    """Ranking of the layouts that searches found for a request, including modified versions.
 
     Each version is compiled only once, even if the layouts are ranked for several goals.
     """
 
     def __init__(self, prepared_estimate: PreparedEstimate, searches: Sequence[Compilation]) -> None:
-        """Create a ranking of the layouts that the given searches found."""
+        """Create a ranking of the layouts found by the given searches."""
         self._prepared = prepared_estimate
         self._searches = searches
         self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
 
     def layouts_for(self, goal: Goal) -> list[CompiledLayout]:
-        """Return the layouts, and improved versions of them, ranked by a goal, best first.
+        """Return the layouts and their improved versions, ranked by a goal, best first.
 
-        If the number of replicas (equal machines that share the users) is not fixed, layouts for
-        one replica fewer are tried as well, as long as this gives a better layout. Without this
+        If the number of replicas (identical machines that share the users) is not fixed, layouts
+        with one replica fewer are also tried as long as this gives a better layout. Without this
         step, changes that make room for more users per replica would never be accepted, because
-        each of them alone makes requests slower.
+        each such change alone makes requests slower.
         """
         layouts = self._layouts_for(goal)
         while goal.users is not None and goal.replicas is None:
@@ -113,19 +113,19 @@ class LayoutRanking:
         return layouts
 
     def _layouts_for(self, goal: Goal) -> list[CompiledLayout]:
-        """Return the layouts that searches found, and versions that improve them, best first.
+        """Return the layouts found by the searches, and improved versions, best first.
 
         For each search:
 
         1. Compile variants of each layout that leave more room for KV caches. Halve the prompt
-           chunks of the best of them as long as this makes it better.
+           chunks of the best variant as long as it improves.
         2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
-           versions for passes over 2, 4, 8 ... users, as long as this makes them better.
+           versions for passes over 2, 4, 8 ... users as long as they improve.
         """
 
         @cache
         def rank(layout: CompiledLayout) -> Rank:
-            """Return the rank of a layout for the goal, cached."""
+            """Return the (cached) rank of a layout for the goal."""
             return layout.rank(goal)
 
         layout_by_key: dict[tuple[Options, Choice], CompiledLayout] = {}
@@ -147,7 +147,7 @@ class LayoutRanking:
         return sorted([*layout_by_key.values(), *wider_layouts], key=rank)
 
     def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
-        """Return a layout, followed by those variants with more room for KV caches that fit."""
+        """Return a layout, followed by its variants that fit and leave more room for KV caches."""
         key = candidate.options, candidate.choice
         layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, search_result, finalist)
         self._layouts[key] = layout
@@ -156,13 +156,13 @@ class LayoutRanking:
         return [layout, *(variant for variant in variants if variant is not None)]
 
     def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
-        """Compile a layout again, with prompt chunks of about half as many tokens.
+        """Recompile a layout with prompt chunks of about half as many tokens.
 
-        The number of tokens of a chunk must be a multiple of the rows of a region, unless prefill
+        The number of tokens per chunk must be a multiple of a region's row count, unless prefill
         uses the matrix product THIN_GEMM.
 
         Returns:
-            The layout, or None if the chunks cannot be shorter or the layout does not fit.
+            The layout, or None if the chunks cannot be any shorter or the layout does not fit.
         """
         candidate, choice = layout.candidate, layout.candidate.choice
         step = 1 if choice.prefill == THIN_GEMM else candidate.program.stages[0].rect.rows
@@ -173,7 +173,7 @@ class LayoutRanking:
         return self._recompiled(layout, layout.prepared, smaller)
 
     def _with_more_slots(self, layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
-        """Compile a layout again, for passes that decode a token for twice as many users.
+        """Recompile a layout for passes that decode a token for twice as many users.
 
         Returns:
             The layout, or None if there are not enough users or the layout does not fit.
@@ -198,12 +198,12 @@ class LayoutRanking:
     def _recompiled(
         self, layout: CompiledLayout, prepared_estimate: PreparedEstimate, candidate: Candidate
     ) -> CompiledLayout | None:
-        """Compile a version of a layout with other options or choices; cached.
+        """Compile a version of a layout with other options or choices; results are cached.
 
         Args:
             layout: The layout from which the version is derived.
             prepared_estimate: The request for the version.
-            candidate: Options and choices of the version.
+            candidate: Options and choices for the version.
 
         Returns:
             The version, or None if it does not fit.
@@ -222,7 +222,7 @@ def _while_better(
     change: Callable[[CompiledLayout], CompiledLayout | None],
     rank: Callable[[CompiledLayout], Rank],
 ) -> Iterator[CompiledLayout]:
-    """Apply a change to a layout repeatedly, as long as this makes the layout better.
+    """Apply a change to a layout repeatedly as long as the layout improves.
 
     Args:
         layout: Layout to start with.
@@ -230,7 +230,7 @@ def _while_better(
         rank: Function that returns the rank of a layout.
 
     Yields:
-        Each layout that is better than the one before it.
+        Each layout that is better than the previous one.
     """
     changed_layout = change(layout)
     while changed_layout is not None and rank(changed_layout) < rank(layout):
@@ -254,11 +254,11 @@ def variant_choices(choice: Choice) -> dict[str, Choice]:
     """Return changed compiler choices that need more cycles but leave more room for KV caches.
 
     1. Distribute attention over all columns of PEs, so that each column stores fewer cache entries.
-    2. Unpack as few codes of quantised weights at once as possible, which needs less scratch
+    2. Unpack as few codes of quantised weights at a time as possible, which needs less scratch
        memory.
     3. Do both.
 
-    Choices that are the same as the given ones are left out.
+    Choices that equal the given ones are left out.
 
     Returns:
         The choices, keyed by a description of the change.
@@ -282,7 +282,7 @@ def _without_unpacking(choice: Choice) -> Choice:
 
 
 def _compiled(prepared_estimate: PreparedEstimate, candidate: Candidate) -> Candidate | None:
-    """Compile a layout again with the options and choices of ``candidate``.
+    """Recompile a layout with the options and choices of ``candidate``.
 
     Returns None if the layout does not fit.
     """
@@ -303,7 +303,7 @@ def _with_deployment(
         prepared_estimate: The request.
         candidate: The compiled layout.
         search_result: Result of the search that found the layout.
-        finalist: Index among the fully compiled layouts of the search.
+        finalist: Index of the layout among the search's fully compiled layouts.
     """
     deployment = middle_deployment(prepared_estimate, candidate.program)
     return CompiledLayout(

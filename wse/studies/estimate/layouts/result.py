@@ -13,7 +13,7 @@ from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, short_number
 
 MOST_ROWS: Final = 8
-"""Maximum number of layouts that are shown."""
+"""Maximum number of layouts to show."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +56,9 @@ class SearchResult(Result):
 
 
 def search_result(choice: Compilation) -> SearchResult | None:
-    """Return a record of the layouts that a search tried.
+    """Create the record of the layouts that a search tried.
 
-    The chosen layout comes first. The other layouts follow, fastest first.
+    The chosen layout comes first, followed by the other layouts, fastest first.
 
     Returns:
         The record, or None if only one layout was tried.
@@ -81,7 +81,7 @@ def search_result(choice: Compilation) -> SearchResult | None:
 
 
 def search_table(search: SearchResult, clock_hz: float) -> Table:
-    """Return a table of the layouts that a search tried, the chosen one first, then by speed.
+    """Return a table of the layouts that a search tried: the chosen one, then the others by speed.
 
     Args:
         search: The layouts. At most `MOST_ROWS` are shown.
@@ -119,11 +119,11 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
 
 
 def _layout(trial: Trial, cycles: float | None, *, is_chosen: bool) -> LayoutResult:
-    """Return the record of a layout that was tried.
+    """Create the record of a layout that was tried.
 
     Args:
         trial: The layout and its results on a reduced model.
-        cycles: Cycles of the request; None if the layout was not fully compiled.
+        cycles: Cycles for the request; None if the layout was not fully compiled.
         is_chosen: Whether this layout was chosen.
     """
     layout = trial.layout

@@ -1,8 +1,8 @@
 """``sram.room`` of an estimate: choices that save cycles but leave less room for KV caches.
 
-Attention on few columns stores more on each of these columns. Unpacking many codes of quantised
-weights at once needs scratch memory. Both save cycles of the request, but the SRAM that they need
-is not available for further KV caches.
+Attention on few columns stores more data on each of these columns. Unpacking many codes of
+quantised weights at once needs scratch memory. Both save cycles, but the SRAM that they need is not
+available for additional KV caches.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.users import users_at
 
 CHOSEN: Final = "as chosen"
-"""Name of the row with the choices of the compiler."""
+"""Name of the row with the compiler's own choices."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoomResult(Result):
-    """Number of users that fit, and cycles per token, if the compiler uses less SRAM for speed."""
+    """Number of users that fit, and cycles per token, if less SRAM is spent on speed."""
 
     choice: Annotated[str, Doc("the choice that differs from that of the compiler")]
     users: Annotated[int, Doc("users whose KV caches fit, with the context of the request")]
@@ -33,11 +33,11 @@ class RoomResult(Result):
 
 
 def cache_room(layout: ChosenLayout) -> tuple[RoomResult, ...] | None:
-    """Compare a chosen layout with variants that leave room for the KV caches of more users.
+    """Compare a chosen layout with variants that can hold the KV caches of more users.
 
     Returns:
-        A record for the layout as chosen and for each variant with room for more users. None if
-        there is no such variant.
+        One record for the layout as chosen and one for each variant with room for more users. None
+        if there is no such variant.
     """
     chosen_row = _row(layout.prepared, CHOSEN, layout.compilation.program)
     rows = [_row(layout.prepared, name, candidate.program) for name, candidate in layout.variants]
@@ -46,7 +46,7 @@ def cache_room(layout: ChosenLayout) -> tuple[RoomResult, ...] | None:
 
 
 def _row(prepared_estimate: PreparedEstimate, name: str, program: Program) -> RoomResult:
-    """Return a record of the number of users that fit and the cycles of a token.
+    """Create a record with the number of users that fit and the cycles per token.
 
     Args:
         prepared_estimate: The request.
@@ -59,11 +59,11 @@ def _row(prepared_estimate: PreparedEstimate, name: str, program: Program) -> Ro
 
 
 def room_table(room: tuple[RoomResult, ...], context: int) -> Table:
-    """Return a table of the users that fit and the cycles of a token, for each variant.
+    """Return a table with the users that fit and the cycles per token for each variant.
 
     Args:
         room: The layout as chosen, and its variants.
-        context: Context length of a user in tokens, for the note.
+        context: Context length per user in tokens, for the note.
     """
     columns = (
         Column(key="choice", title="choice", wraps=True),

@@ -1,8 +1,8 @@
 """Searches for layouts that serve a number of users, and the table of all layouts they tried.
 
-The layout with the shortest request often uses only a part of each wafer. Layouts on whole wafers
-may be slower for one user, but have room for more caches, read prompts faster, and work on more
-users at once.
+The layout with the shortest request time often uses only part of each wafer. Layouts on whole
+wafers may be slower for one user, but they can hold more caches, read prompts faster, and serve
+more users concurrently.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from wse.studies.estimate.prepare import PreparedEstimate
 from wse_mappings.strategies.strategy import Layout
 
 FASTEST: Final = Breadth(finalists=2, margin=1.0, whole_wafer_finalists=2)
-"""Search for the two fastest layouts for one user, and the two fastest others on whole wafers."""
+"""Search for the two fastest layouts for one user, and the next two fastest on whole wafers."""
 MANY_USERS: Final = Breadth(finalists=4, margin=math.inf, many_users=True)
 """Search for the four fastest layouts on whole wafers, with as many passes as they allow."""
 
 Search = Callable[[PreparedEstimate, Breadth], Compilation]
-"""Function that searches for the layouts of a request with a given `Breadth`."""
+"""Function that searches for a request's layouts with a given `Breadth`."""
 
 
 def searches_for(prepared_estimate: PreparedEstimate, search: Search, goal: Goal) -> list[Compilation]:
     """Search for the fastest layouts for one user, and for layouts that serve many users at once.
 
-    The second search tries only layouts on all PEs of each wafer. It is left out if one user is
-    served at a time, or if no such layout fits.
+    The second search tries only layouts that use all PEs of each wafer. It is skipped if one user
+    is served at a time, or if no such layout fits.
 
     Args:
         prepared_estimate: The request.
         search: Function for the first search. Its error is raised if no layout fits.
-        goal: Users and objective for which layouts are searched.
+        goal: Users and objective to search layouts for.
 
     Raises:
         DoesNotFit: The model does not fit.
@@ -56,10 +56,10 @@ def searches_for(prepared_estimate: PreparedEstimate, search: Search, goal: Goal
 def with_trials(
     prepared_estimate: PreparedEstimate, compilation: Compilation, searches: Iterable[Compilation]
 ) -> Compilation:
-    """Return the result of a search, with the layouts that all searches of a request tried.
+    """Return a search result extended with the layouts that all searches of a request tried.
 
-    The chosen layout comes first among the fully compiled layouts. A layout that several searches
-    tried is listed once, with the numbers of the first of these searches.
+    The chosen layout comes first among the fully compiled layouts. A layout tried by several
+    searches is listed once, with the numbers from the first of these searches.
 
     Args:
         prepared_estimate: The request.

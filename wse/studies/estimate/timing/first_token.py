@@ -1,4 +1,4 @@
-"""Time to first token: the chunks of the prompts, pipelined through the stages.
+"""Time to first token: the prompt chunks, pipelined through the stages.
 
 A chunk enters a stage as soon as the stage and the chunk are ready.
 """
@@ -21,16 +21,16 @@ from wse.serving.route import PassRoute, alone_cycles
 from wse.studies.estimate.timing.stage_times import REGION, RouteReader, Server
 
 MOST_VISITS: Final = 40_000
-"""Maximum number of visits in a discrete-event run for a report; such a run takes about 0.1 s."""
+"""Maximum number of visits in a discrete-event run for a report, which takes about 0.1 s."""
 CLOSED_FORM, EVENTS, BOUND = "closed form", "discrete-event run", "lower bound"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChunksResult(Result):
-    """Times of reading the prompts of a batch of users, chunk by chunk.
+    """Times to read the prompts of a batch of users, chunk by chunk.
 
-    The chunks of tokens are pipelined: while a stage reads a chunk, the stage before it reads the
-    next one.
+    The chunks of tokens are pipelined: while a stage reads a chunk, the previous stage reads the
+    next chunk.
     """
 
     chunks: Annotated[int, Doc("number of chunks")]
@@ -50,10 +50,10 @@ class ChunksResult(Result):
 
 
 class PromptRoutes:
-    """Collector of the work of prompt chunks, from which the time of all chunks is computed."""
+    """Accumulator for the work of prompt chunks, used to compute the time of all chunks."""
 
     def __init__(self, fabric: Fabric) -> None:
-        """Create a collector that contains no chunks.
+        """Create an accumulator without any chunks.
 
         Args:
             fabric: Timing model of the compiled Program.
@@ -71,12 +71,12 @@ class PromptRoutes:
         self._routes.append(self._reader.route(phase, cost))
 
     def result(self) -> ChunksResult:
-        """Return the times of all chunks that were added. There must be at least one."""
+        """Return the times of all added chunks. At least one chunk must have been added."""
         return chunks_result(self._routes, self._reader.servers, self._wafer)
 
 
 def prompts_result(fabric: Fabric, costs: Sequence[PhaseCost]) -> ChunksResult:
-    """Return the times of reading all prompts, chunk by chunk.
+    """Return how long it takes to read all prompts, chunk by chunk.
 
     Args:
         fabric: Timing model of the compiled Program.
@@ -89,12 +89,12 @@ def prompts_result(fabric: Fabric, costs: Sequence[PhaseCost]) -> ChunksResult:
 
 
 def chunks_result(routes: Sequence[PassRoute], servers: Sequence[Server], wafer: WaferSpec) -> ChunksResult:
-    """Return the times of reading prompt chunks, both one at a time and pipelined.
+    """Return how long it takes to read prompt chunks, both one at a time and pipelined.
 
     Args:
-        routes: For each chunk, the servers on which it works, with the cycles of each.
-        servers: Regions of PEs, links and host connections, which work on one chunk at a time.
-        wafer: The wafer, for its clock.
+        routes: For each chunk, the servers that it visits, with the cycles of each visit.
+        servers: PE regions, links and host connections, each of which handles one chunk at a time.
+        wafer: The wafer, which determines the clock rate.
     """
     regions = [number for number, server in enumerate(servers) if server.kind == REGION]
     sequential = sum(times * alone_cycles(route) for route, times in Counter(routes).items())
@@ -109,11 +109,11 @@ def chunks_result(routes: Sequence[PassRoute], servers: Sequence[Server], wafer:
 
 
 def _pipelined_cycles(routes: Sequence[PassRoute]) -> tuple[float, str]:
-    """Return the cycles of pipelined chunks, and the method by which they were determined.
+    """Return the cycles of pipelined chunks, and the method used to determine them.
 
     There are three methods:
 
-    1. If a closed form is exact, it is used.
+    1. If the closed form is exact, it is used.
     2. Otherwise, if there are at most `MOST_VISITS` visits to servers, the chunks are simulated.
     3. Otherwise, the closed form is used as a lower bound.
     """

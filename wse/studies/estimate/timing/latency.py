@@ -18,7 +18,7 @@ from wse.studies.estimate.timing.user_latency import UserLatencyResult, user_lat
 
 @dataclass(frozen=True, kw_only=True)
 class TtftParts(Result):
-    """Parts of the time from the moment a prompt leaves the host until the first token arrives."""
+    """Parts of the time from when a prompt leaves the host until the first token arrives."""
 
     handshake_in_s: Annotated[float, Doc("handshake of the prompt", "s")]
     prompt_in_s: Annotated[float, Doc("waiting for the bytes of a chunk of the prompt from the host", "s")]
@@ -29,7 +29,7 @@ class TtftParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TpotParts(Result):
-    """Parts of the time per output token: the host, links between wafers, and the mesh of PEs."""
+    """Parts of the time per output token: host, inter-wafer links, and mesh of PEs."""
 
     host_s: Annotated[float, Doc("waiting for the host", "s")]
     crossing_s: Annotated[float, Doc("waiting for streams between wafers", "s")]
@@ -38,7 +38,7 @@ class TpotParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyResult(Result):
-    """Latencies that a user sees. Times of later tokens are None if nothing is decoded."""
+    """Latencies that a user observes. Times of later tokens are None if nothing is decoded."""
 
     ttft_s: Annotated[float, Doc("time to first token (TTFT) of the last user of the batch, from host to host", "s")]
     ttft_by: Annotated[TtftParts, Doc("the parts of `ttft_s`")]
@@ -56,11 +56,11 @@ def latency_result(
 ) -> LatencyResult:
     """Return time to first token (TTFT), time per output token (TPOT) and latency of a request.
 
-    The prompts of a batch are read one after another, so the last user waits longest. ``ttft_s`` is
-    the TTFT of this user. It starts when the first prompt leaves the host, and ends when the first
-    token of the user has arrived at the host.
+    The prompts of a batch are read sequentially, so the last user waits longest. ``ttft_s`` is this
+    user's TTFT. It starts when the first prompt leaves the host, and ends when the user's first
+    token arrives at the host.
 
-    A round trip to the host consists of two halves: the handshake of the prompt, and the transfer
+    A round trip to the host consists of two halves: the handshake for the prompt, and the transfer
     of the first token to the host, for which the wafer does not wait.
 
     Only the waiting time of one chunk for the host and for transfers between wafers is counted,
@@ -71,7 +71,7 @@ def latency_result(
         program: The compiled model.
         wafer: The wafer.
         network: Network and service between a remote user and the host.
-        prompts: Times of the chunks of the prompts.
+        prompts: Times of the prompt chunks.
     """
     prefill, decode = clock.prefill, clock.decode
     half_trip_s = wafer.host_round_trip_s / 2
@@ -108,5 +108,5 @@ def latency_result(
 
 
 def _seconds(totals: PhaseTotals, cause: str, wafer: WaferSpec) -> float:
-    """Return the seconds that a phase spends on one cause, such as ``crossing``."""
+    """Return how long a phase spends on one cause, such as ``crossing``, in seconds."""
     return float(totals.by_cause[CAUSES.index(cause)]) / wafer.clock_hz

@@ -1,4 +1,4 @@
-"""``schedule`` of an estimate: several streams of tokens, or chunks of prompts, pipelined.
+"""``schedule`` of an estimate: pipelining of several token streams or of prompt chunks.
 
 A stream is a batch of users whose tokens go through the stages together.
 """
@@ -26,12 +26,12 @@ from wse.studies.estimate.timing.first_token import MOST_VISITS, ChunksResult, c
 from wse.studies.estimate.timing.stage_times import HOST_LINK, LINK, REGION, WAFER_LINK, stage_times, streams_in_cache
 
 PASSES: Final = 4
-"""Passes of each stream in a simulation: two to reach the steady state, two that are measured."""
+"""Passes per stream in a simulation: two to reach the steady state and two to measure."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamsResult(Result):
-    """Speed of a pipeline with a certain number of streams in flight, in the steady state.
+    """Steady-state speed of a pipeline with a certain number of streams in flight.
 
     A stream is a batch of users whose tokens go through the pipeline stages together.
     """
@@ -50,10 +50,10 @@ class StreamsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EventsResult(Result):
-    """Speed of a pipeline in a discrete-event simulation, as a check of the closed form.
+    """Speed of a pipeline in a discrete-event simulation, as a check on the closed form.
 
-    All other speeds of the estimate follow from the closed form. A stream is a batch of users whose
-    tokens go through the pipeline stages together.
+    All other speeds in the estimate are computed with the closed form. A stream is a batch of users
+    whose tokens go through the pipeline stages together.
     """
 
     streams: Annotated[int, Doc("streams in flight")]
@@ -63,9 +63,9 @@ class EventsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerResult(Result):
-    """Time for which a batch of users occupies a server: a region of PEs, a link or a host link.
+    """Time that a batch of users occupies a server: a PE region, a link or a host link.
 
-    A server works for one batch at a time. Stages that share PEs form one server.
+    A server handles one batch at a time. Stages that share PEs form one server.
     """
 
     name: Annotated[str, Doc("name of the server")]
@@ -79,10 +79,10 @@ class ServerResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PipeliningResult(Result):
-    """Speed of a pipeline of stages with one or several streams in flight.
+    """Speed of a pipeline of stages with one or more streams in flight.
 
-    A stream is a batch of users whose tokens go through the stages together. Speeds are given for
-    one stream, for the number of streams that keep the slowest stage or link busy, and for the
+    A stream is a batch of users whose tokens go through the stages together. Speeds are reported
+    for one stream, for the number of streams that keeps the slowest stage or link busy, and for the
     number of streams whose KV caches fit.
     """
 
@@ -111,30 +111,30 @@ class PipeliningResult(Result):
 def pipelining_result(
     fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, *, with_rows: bool = True
 ) -> PipeliningResult:
-    """Return the speed of a pipeline of stages with one or several batches in flight.
+    """Return the speed of a pipeline of stages with one or more batches in flight.
 
     All batches are assumed to have the same number of tokens in their KV caches.
 
     Args:
         fabric: Timing model of the compiled Program.
-        prefill: Cycles of each chunk of the prompts.
-        decode: Cycles to decode one token of each user of a batch.
-        with_rows: Whether to also compute the speed for several numbers of batches, and to simulate
-            one of them. This takes time.
+        prefill: Cycles of each prompt chunk.
+        decode: Cycles to decode one token per user of a batch.
+        with_rows: Whether to also compute the speed for various batch counts and to simulate one of
+            them. This takes time.
     """
     return _Pipelining(fabric, prefill, decode).result(with_rows=with_rows)
 
 
 class _Pipelining:
-    """Computation of the speed of a pipeline with several streams (batches of users) in flight."""
+    """Speed computation for a pipeline with several streams (batches of users) in flight."""
 
     def __init__(self, fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> None:
-        """Determine how many streams keep the slowest stage busy, and how many of them fit.
+        """Determine how many streams keep the slowest stage busy, and how many streams fit.
 
         Args:
             fabric: Timing model of the compiled Program.
-            prefill: Cycles of each chunk of the prompts.
-            decode: Cycles to decode one token of each user of a stream.
+            prefill: Cycles of each prompt chunk.
+            decode: Cycles to decode one token per user of a stream.
         """
         self._wafer, self._users, self._context = fabric.wafer, fabric.program.batch, fabric.program.context
         self._times = stage_times(fabric, prefill, decode)
@@ -147,7 +147,7 @@ class _Pipelining:
         """Return the limits and speeds of the pipeline.
 
         Args:
-            with_rows: Whether to add a row with the speed for each of several numbers of streams.
+            with_rows: Whether to add rows with the speed for various stream counts.
         """
         server, work = busiest_server(self._route)
         kv_binds = self._in_cache < self._enough
@@ -181,16 +181,16 @@ class _Pipelining:
         return cycles / self._wafer.clock_hz
 
     def _tokens_per_s(self, cycles_between_passes: float) -> float:
-        """Return the tokens/s of all users, if the passes of streams end at this interval."""
+        """Return the tokens/s of all users if stream passes end at this interval."""
         return self._users * self._wafer.clock_hz / cycles_between_passes
 
     def _slowest_s(self, *kinds: str) -> float | None:
-        """Return the seconds for which a pass occupies the slowest server of the given kinds.
+        """Return how long a pass occupies the slowest server of the given kinds, in seconds.
 
-        The result is None if none of these servers has work.
+        The result is None if none of these servers has any work.
 
         Args:
-            kinds: Kinds of servers: regions of PEs, links, wafer links or host links.
+            kinds: Kinds of servers: PE regions, links, wafer links or host links.
         """
         work = busy_cycles([self._route])
         cycles = max(
@@ -199,16 +199,16 @@ class _Pipelining:
         return self._seconds(cycles) if cycles else None
 
     def _counts(self) -> list[int]:
-        """Return the numbers of streams to report, ascending.
+        """Return the stream counts to report, ascending.
 
-        They are powers of two up to the number that saturates the stages, the number that saturates
-        the stages, and the number whose KV caches fit. Numbers that do not fit are left out.
+        They are the number that saturates the stages, all powers of two below it, and the number
+        whose KV caches fit. Counts that do not fit are left out.
         """
         powers = {2**power for power in range(self._enough.bit_length())}
         return sorted(streams for streams in {*powers, self._enough, self._in_cache} if 1 <= streams <= self._in_cache)
 
     def _row(self, streams: int) -> StreamsResult:
-        """Return the speed in the steady state with ``streams`` batches of users in flight."""
+        """Return the steady-state speed with ``streams`` batches of users in flight."""
         pass_interval = cycles_between_passes(self._route, streams)
         server, work = busiest_server(self._route)
         fill_and_drain_cycles = run_cycles(self._route, streams, 1).cycles
@@ -226,9 +226,9 @@ class _Pipelining:
     def _by_events(self) -> EventsResult:
         """Simulate the steady state of the pipeline event by event.
 
-        The number of streams is the one that saturates the stages, or smaller if fewer fit or the
-        simulation would take too long. Each stream makes `PASSES` passes, of which the last two are
-        measured.
+        The simulation uses the number of streams that saturates the stages, or fewer if not all of
+        them fit or the simulation would take too long. Each stream makes `PASSES` passes, and the
+        last two are measured.
         """
         streams = max(1, min(self._enough, self._in_cache, MOST_VISITS // (PASSES * len(self._route))))
         end_times = events.run(events.passes(self._route, streams, PASSES))
@@ -242,7 +242,7 @@ class _Pipelining:
         )
 
     def _servers(self) -> tuple[ServerResult, ...]:
-        """Return the work of each region and link for one token and for the prompts of a stream."""
+        """Return the work of each region and link for one token and for a stream's prompts."""
         decode, prefill = busy_cycles([self._times.decode]), busy_cycles(self._times.prefill)
         latency = dict.fromkeys(range(len(self._times.servers)), 0.0)
         for visit in self._times.decode:
@@ -262,7 +262,7 @@ class _Pipelining:
 
 
 def pipelining_tables(pipelining: PipeliningResult) -> list[Table]:
-    """Return a table of the limits of a pipeline, and a table of speeds by number of streams.
+    """Return a table of pipeline limits, and a table of speeds by number of streams.
 
     A stream is a batch of users in the pipeline. The second table is left out if its speeds were
     not computed.
@@ -271,7 +271,7 @@ def pipelining_tables(pipelining: PipeliningResult) -> list[Table]:
 
 
 def _pipelining_table(pipelining: PipeliningResult) -> Table:
-    """Return a table of a token's time, the slowest stage, and the number of streams that fit."""
+    """Return a table of the time per token, the slowest stage, and the stream count that fits."""
     users = pipelining.users_per_stream
     stream = "each a user" if users == 1 else f"each of {plural(users, 'user')}"
     slowest_text = f"{seconds(pipelining.slowest_stage_s)} a token"

@@ -1,16 +1,15 @@
 """Routes of phases: the steps of a Program as visits to regions, links and the host.
 
-A server (`Server`) works for one token at a time. Stages that share PEs share their time and form
-one server.
+A server (`Server`) handles one token at a time. Stages that share PEs share their time and form one
+server.
 
-A stream of words from one stage to another is launched by the PEs of the sender and is then in
-transit: microthreads send it from a buffer while the PEs work on the next token. Its links are busy
-for the number of words on the busiest link, or for its bytes on the link between wafers if that
-takes longer. The rest of its time is latency.
+A stream of words from one stage to another is launched by the sender's PEs and is then in transit:
+microthreads send it from a buffer while the PEs work on the next token. How long it keeps its links
+busy is determined by the words on the busiest link or by the bytes on the inter-wafer link,
+whichever takes longer. The rest of its time is latency.
 
-It is assumed that streams between different pairs of regions do not share links on the mesh.
-Streams that leave the same wafer share its link. The cycles of all visits add up to the cycles of
-the phase.
+Streams between different pairs of regions are assumed not to share links on the mesh. Streams that
+leave the same wafer share its link. The cycles of all visits add up to the cycles of the phase.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ KINDS: Final = (REGION, LINK, WAFER_LINK, HOST_LINK)
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A region of PEs, a link or a host connection, which works for one batch of tokens at a time.
+    """A PE region, a link or a host connection, which handles one batch of tokens at a time.
 
     Attributes:
         kind: One of ``KINDS``.
-        wafer: Index of the wafer of a region or link. For a link to other wafers or to the host,
-            the wafer whose data it carries.
+        wafer: Index of the wafer that contains a region or link. For a link to another wafer or the
+            host, the wafer whose data it carries.
         stages: Stages of a region, or the two stages that a link connects.
     """
 
@@ -77,13 +76,13 @@ class Server:
 class StageTimes:
     """The servers of a compiled Program, and the time that prompts and tokens spend on them.
 
-    A server is a region of PEs, a link or a host connection. A route is a sequence of visits to
+    A server is a PE region, a link or a host connection. A route is a sequence of visits to
     servers, with the cycles of each visit.
 
     Attributes:
         servers: The servers. A visit in a route refers to a server by its index in this tuple.
-        prefill: Route of each chunk of the prompts, in order.
-        decode: Route of a pass that decodes one token of each user.
+        prefill: Route of each prompt chunk, in order.
+        decode: Route of a pass that decodes one token per user.
     """
 
     servers: tuple[Server, ...]
@@ -100,11 +99,11 @@ class StageTimes:
 
 
 class _Stream(NamedTuple):
-    """A step that sends words from one region of PEs to another, or between a region and the host.
+    """A step that sends words from one PE region to another, or between a region and the host.
 
     Attributes:
-        link: Index of the link over which the words go, among the servers.
-        link_cycles: Cycles for which the link is busy.
+        link: Index, among the servers, of the link that carries the words.
+        link_cycles: Number of cycles for which the link is busy.
         from_host: Whether the host sends the words.
         receiver: Index of the region that receives the words; -1 if the host sends or receives
             them.
@@ -117,12 +116,12 @@ class _Stream(NamedTuple):
 
 
 def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> StageTimes:
-    """Divide the cycles of prompt chunks and of a decode pass by region of PEs and link.
+    """Break the cycles of prompt chunks and of a decode pass down by PE region and link.
 
     Args:
         fabric: Timing model of the compiled Program.
         prefill: Cycles of each chunk, from ``Fabric.prefill_cost``.
-        decode: Cycles to decode one token of each user, for any length of the KV caches.
+        decode: Cycles to decode one token per user, for any KV-cache length.
     """
     reader = RouteReader(fabric)
     program = fabric.program
@@ -146,7 +145,7 @@ def streams_in_cache(program: Program) -> int:
 class RouteReader:
     """Converter from the cycles of a phase to a route: a sequence of visits to servers.
 
-    A server is a region of PEs, a link or a host connection. Regions have the first indices. Other
+    A server is a PE region, a link or a host connection. Regions have the lowest indices. Other
     servers get an index when they first occur in a route.
     """
 
@@ -175,11 +174,11 @@ class RouteReader:
         self._server_of_stage = server_of_stage
 
     def route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
-        """Return the servers that a run of a phase visits, in order, with the cycles of each visit.
+        """Return the servers that a phase visits, in order, with the cycles of each visit.
 
-        Consecutive visits to the same server without latency between them are merged. Work of a
-        stage right before it receives words from another server is counted as if it were done
-        after their arrival.
+        Consecutive visits to the same server without latency between them are merged. If a stage
+        does work right before it receives words from another server, this work is counted as if it
+        were done after they arrive.
 
         Args:
             phase: Phase of the Program.
@@ -192,8 +191,8 @@ class RouteReader:
     def _route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
         """Compute the route of a phase.
 
-        1. Divide the steps into segments. A step that sends words to another server is a segment of
-           its own. All other steps form a segment as long as they run on the same server.
+        1. Divide the steps into segments. A step that sends words to another server forms its own
+           segment. Other consecutive steps form a segment as long as they run on the same server.
         2. Convert each segment to a visit. A step that sends words becomes two visits: one to the
            sender, which starts the transfer, and one to a link.
         """
@@ -228,18 +227,19 @@ class RouteReader:
     def _streams_of(self, phase: Phase) -> dict[int, _Stream]:
         """Return the steps of a phase that send words from one server to another.
 
-        Two transfers to the host are not included. Sending logits keeps the stage waiting, because
-        the next logits need the same buffer. Sending the token id takes no time.
+        Two transfers to the host are not included: sending logits, because the stage must wait for
+        this transfer (the next logits need the same buffer), and sending the token id, because it
+        takes no time.
 
         Returns:
-            The transfers, keyed by the index of the step.
+            The transfers, keyed by step index.
         """
         places = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
         streams = ((step, self._stream(phase, step)) for step in places)
         return {step: stream for step, stream in streams if stream is not None}
 
     def _stream(self, phase: Phase, step: int) -> _Stream | None:
-        """Return the transfer of a step to another server; None if the step is no such transfer."""
+        """Return a step's transfer to another server; None if the step has no such transfer."""
         source, transfer = int(phase.steps.stage[step]), transfer_of(self._program, phase, step, self._empty)
         wafer, messages = self._program.stages[source].wafer, transfer.messages
         from_host = any(sender == HOST for sender, _ in transfer.crossings)
@@ -254,10 +254,10 @@ class RouteReader:
         return _Stream(number, cycles, from_host, regions[-1] if regions else -1)
 
     def _link_cycles(self, phase: Phase, step: int, transfer: Transfer, *, from_host: bool) -> int:
-        """Return the cycles for which a transfer keeps its link busy.
+        """Return how long a transfer keeps its link busy, in cycles.
 
-        They follow from the words on the busiest link of the mesh, or from the bytes on the link to
-        another wafer or the host if these need longer.
+        The time is determined by the words on the busiest link of the mesh or by the bytes on the
+        link to another wafer or the host, whichever takes longer.
 
         Args:
             phase: Phase of the Program.
@@ -274,7 +274,7 @@ class RouteReader:
         return math.ceil(cycles)
 
     def _number(self, key: tuple[object, ...], server: Server) -> int:
-        """Return the index of a server. The server is added if its key is new."""
+        """Return the index of a server, adding the server if its key is new."""
         if key not in self._numbers:
             self._numbers[key] = len(self.servers)
             self.servers.append(server)
@@ -282,15 +282,14 @@ class RouteReader:
 
 
 def pass_time(reader: RouteReader, wafer: WaferSpec, route: PassRoute) -> PassTime:
-    """Return the duration of a pass, and the time for which it occupies the busiest server.
+    """Return the duration of a pass, and how long it occupies the busiest server.
 
-    The round trip to the host is not part of the duration, because it does not delay other
-    requests.
+    The duration excludes the round trip to the host, because it does not delay other requests.
 
     Args:
         reader: Reader that returned the route.
-        wafer: The wafer, for its clock.
-        route: Visits of the pass to regions of PEs, links and the host.
+        wafer: The wafer, which determines the clock rate.
+        route: The pass's visits to PE regions, links and the host.
     """
     trips = sum(visit.latency_cycles for visit in route if reader.servers[visit.server].kind == HOST_LINK)
     return PassTime((alone_cycles(route) - trips) / wafer.clock_hz, busiest_server(route)[1] / wafer.clock_hz)
@@ -299,8 +298,8 @@ def pass_time(reader: RouteReader, wafer: WaferSpec, route: PassRoute) -> PassTi
 def _add(visits: list[Visit], *new_visits: Visit) -> None:
     """Append visits to a route. Visits without any cycles are left out.
 
-    A visit is merged with the visit before it if both are to the same server, and there is no
-    latency between them.
+    A visit is merged with the previous visit if both are to the same server and there is no latency
+    between them.
     """
     for visit in new_visits:
         last = visits[-1] if visits else None

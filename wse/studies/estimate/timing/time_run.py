@@ -1,4 +1,4 @@
-"""Cycles of a compiled request: of its prompts and of its decoded tokens."""
+"""Cycles of a compiled request for its prompts and its decoded tokens."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from wse.studies.estimate.prepare import PreparedEstimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """Experts that were selected in a run, for each prompt chunk and each decoded token."""
+    """Experts selected in a run, for each prompt chunk and each decoded token."""
 
     prefill: Sequence[Pairs]
     decode: Sequence[Pairs]
 
 
 def time_run(prepared_estimate: PreparedEstimate, program: Program, routing: Routing | None) -> TimedRun:
-    """Count the cycles of reading the prompts and of decoding all new tokens of a request.
+    """Count the cycles needed to read the prompts and decode all new tokens of a request.
 
     The first new token of each user is not decoded, because it follows from the prompt.
 

@@ -24,9 +24,9 @@ class UserTtftParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UserLatencyResult(Result):
-    """Latencies that a remote user observes, with assumed delays of network and service.
+    """Latencies that a remote user observes, with assumed network and service delays.
 
-    The assumptions are those of `wse/data/network.toml`, or of the file given with `--network`.
+    The assumptions come from `wse/data/network.toml`, or from the file specified with `--network`.
     """
 
     ttft_s: Annotated[float, Doc("from a user's request, on a new connection, to the first token", "s")]
@@ -42,14 +42,14 @@ class UserLatencyResult(Result):
 
 
 def user_latency_result(network: Network, ttft_s: float, request_s: float | None) -> UserLatencyResult:
-    """Return the latencies that a remote user observes, including network and service.
+    """Return the latencies that a remote user observes, including network and service delays.
 
     Tokens are streamed, and the network delays all of them by the same time. The delay is therefore
     added only once to the latency of a request.
 
     Args:
-        network: Delays of the network and of the service between user and machine.
-        ttft_s: Time to first token of the machine, in seconds.
+        network: Network and service delays between user and machine.
+        ttft_s: Time to first token on the machine, in seconds.
         request_s: Latency of a request on the machine, in seconds; None if nothing is decoded.
     """
     low, high = network.range

@@ -1,6 +1,6 @@
 """``verify`` of an estimate: a verification pass over several new tokens of one user.
 
-It is compared with a decode pass, which has one token of each user.
+It is compared with a decode pass, which processes one token per user.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wse.studies.results.rewrites import RewriteResult, rewrites_result
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyResult(Result):
-    """Time of a verification pass: the model runs over several new tokens of one user at once.
+    """Duration of a verification pass, in which the model processes several new tokens of a user.
 
     The pass yields the next token after each of these tokens, so it can verify draft tokens. It is
     timed halfway through the generation.
@@ -58,10 +58,10 @@ def verify_result(placeable: Placeable, fabric: Fabric) -> VerifyResult | None:
 
 
 def verify_rewrites(placeable: Placeable, compilation: Compilation) -> tuple[RewriteResult, ...] | None:
-    """Return the rewrites (changes of a layer's steps that save cycles) of verification passes.
+    """Return the rewrites (cycle-saving changes to a layer's steps) for verification passes.
 
-    The result is None if no rewrites were chosen for these passes. They then use the rewrites of
-    decode passes.
+    The result is None if no rewrites were chosen for these passes. In that case, they use the same
+    rewrites as decode passes.
     """
     if compilation.verify_rewrites is None:
         return None

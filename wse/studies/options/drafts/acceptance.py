@@ -22,9 +22,9 @@ from wse.serving.drafts.speculation import (
 from wse.serving.drafts.tree import Shares, check_shares, shares_of, with_choices
 
 CONSTANT_POSITIONS: Final = 8
-"""Number of positions to which a single probability applies, as in the longest measured drafts.
+"""Number of positions to which a single probability applies, equal to the longest measured drafts.
 
-The assumption of one probability at all positions becomes less accurate with each position.
+The assumption of the same probability at all positions becomes less accurate with each position.
 """
 
 REMEDY: Final = "give shares from 0 to 1 by position, such as 0.8,0.7,0.6"
@@ -35,8 +35,8 @@ class DraftAcceptance:
     """Probabilities that a model accepts the draft tokens that it verifies.
 
     Attributes:
-        curve: Mean tokens that a verification pass yields, for each number of draft tokens in
-            sequence.
+        curve: Mean tokens that a verification pass yields, for each number of sequential draft
+            tokens.
         shares: For trees of draft tokens: the probability that each candidate at each position is
             accepted, [positions][candidates].
     """
@@ -46,7 +46,7 @@ class DraftAcceptance:
 
     @property
     def by_position(self) -> tuple[float, ...]:
-        """Probability of acceptance at each position, if all draft tokens before it were accepted.
+        """Acceptance probability at each position, if all previous draft tokens were accepted.
 
         The tuple ends before the first number of draft tokens that was not measured, because the
         curve is interpolated from there on.
@@ -59,8 +59,8 @@ class DraftAcceptance:
 def known_acceptances() -> tuple[str, ...]:
     """Return the names of the bundled measurements of how often draft tokens are accepted.
 
-    They are the values of the option ``--draft`` of ``wse estimate``: ``typical``, and the names of
-    the models that were measured.
+    They are valid values for the ``--draft`` option of ``wse estimate``: ``typical``, and the names
+    of the measured models.
     """
     return (TYPICAL, *(curve.model for curve in measured_curves()))
 
@@ -70,13 +70,13 @@ def read_acceptance(text: str) -> DraftAcceptance:
 
     The text is one of:
 
-    - a name of `known_acceptances`, in upper or lower case
-    - probabilities by position, separated by commas; a single one applies to all positions
+    - a name from `known_acceptances`, in upper or lower case
+    - probabilities by position, separated by commas; a single probability applies to all positions
     - a TOML file with ``acceptance``, a list of probabilities by position. An item may itself be a
       list with the probability of each candidate at that position.
 
     Raises:
-        UnknownName: There is no such measured acceptance.
+        UnknownName: There is no measurement of this name.
         BadInput: A probability is not a number from 0 to 1, or the file cannot be used.
     """
     names = {name.casefold(): name for name in known_acceptances()}
@@ -95,10 +95,10 @@ def read_acceptance(text: str) -> DraftAcceptance:
 
 
 def _from_file(path: Path) -> DraftAcceptance:
-    """Read probabilities of acceptance from a TOML file.
+    """Read acceptance probabilities from a TOML file.
 
     Raises:
-        UnknownName: The file has another key than ``acceptance``.
+        UnknownName: The file has a key other than ``acceptance``.
         BadInput: The file cannot be read, or a probability is not a number from 0 to 1.
     """
     place = f"--draft {path}"
@@ -118,12 +118,12 @@ def _from_file(path: Path) -> DraftAcceptance:
 
 
 def _user_acceptance(shares: list[tuple[float, ...]], place: str, name: str) -> DraftAcceptance:
-    """Return how often draft tokens are accepted, from probabilities that the user gave.
+    """Return how often draft tokens are accepted, based on probabilities from the user.
 
     Args:
         shares: Probability that each candidate at each position is accepted,
             [positions][candidates].
-        place: Option with its value, for messages.
+        place: Option and its value, for messages.
         name: Name of the result in reports.
     """
     try:
@@ -136,7 +136,7 @@ def _user_acceptance(shares: list[tuple[float, ...]], place: str, name: str) -> 
 
 
 def _share(value: Any, place: str) -> float:
-    """Convert a value to a probability from 0 to 1; raise BadInput if it is not one."""
+    """Convert a value to a probability from 0 to 1; raise BadInput if this is not possible."""
     try:
         share = float(value)
     except (TypeError, ValueError):

@@ -8,26 +8,26 @@ from wse.errors import BadInput, UnknownName
 from wse.studies.run.request import RunRequest
 
 NGRAM: Final = "ngram"
-"""Name of the draft that proposes what followed the last tokens earlier in the text."""
+"""Name of the draft that proposes what followed the last tokens earlier in the text so far."""
 
 HEAD: Final = "head"
-"""Name of the default draft of an estimate: a draft head of one layer on the PEs of the model."""
+"""Name of an estimate's default draft: a one-layer draft head on the model's PEs."""
 
 SAME, WAFER, HOST = "same", "wafer", "host"
 PLACES: Final = (SAME, WAFER, HOST)
 """Places for a draft model: free PEs of the model's wafers, additional wafers, or the host."""
 
 DRAFT_TOKENS: Final = 4
-"""Default number of draft tokens per pass; fewer if the context has no room for them."""
+"""Default number of draft tokens per pass; fewer if they do not fit in the context."""
 
 
 def check_draft(request: RunRequest) -> None:
-    """Check that the options of speculative decoding do not contradict each other.
+    """Check that the speculative-decoding options do not contradict each other.
 
     Raises:
-        BadInput: Draft options are given without a draft. Or both ``--draft`` and
-            ``--verify-tokens`` are given, or ``--draft-tokens`` is below 1. Or ``--draft-mesh`` is
-            given for a draft that has no PEs of its own.
+        BadInput: Draft options are specified without a draft, ``--draft`` and ``--verify-tokens``
+            are both specified, ``--draft-tokens`` is below 1, or ``--draft-mesh`` is specified for
+            a draft without its own PEs.
         UnknownName: The place where the draft runs is unknown.
     """
     drafts = request.drafts
@@ -60,14 +60,14 @@ def check_draft(request: RunRequest) -> None:
 def has_draft(request: RunRequest) -> bool:
     """Return whether a request uses speculative decoding.
 
-    This is so if ``--draft`` is given, or ``--verify-tokens`` is above 1. Without ``--draft``, the
-    draft tokens are looked up in the text so far.
+    This is the case if ``--draft`` is specified or ``--verify-tokens`` is above 1. Without
+    ``--draft``, the draft tokens are looked up in the text so far.
     """
     return request.drafts.draft is not None or (request.drafts.verify_tokens or 0) > 1
 
 
 def draft_name(request: RunRequest) -> str:
-    """Return the name of the draft: a model, or "ngram" for a look-up in the text so far.
+    """Return the draft's name: a model, or "ngram" for a look-up in the text so far.
 
     The request must have a draft.
     """
@@ -78,7 +78,7 @@ def draft_place(request: RunRequest) -> str:
     """Return where the draft of a request runs: ``same``, ``wafer`` or ``host``.
 
     The default is the host if drafts are looked up in the text and the host also selects tokens.
-    Otherwise, it is the wafers of the model (``same``).
+    Otherwise, the default is the model's wafers (``same``).
     """
     if request.drafts.draft_place is not None:
         return request.drafts.draft_place
@@ -86,7 +86,7 @@ def draft_place(request: RunRequest) -> str:
 
 
 def pass_tokens(request: RunRequest, context: int, prompt_tokens: int) -> int:
-    """Return the number of tokens of a verification pass: the next token and the draft tokens.
+    """Return the number of tokens in a verification pass: the next token and the draft tokens.
 
     Args:
         request: Request with its draft options.

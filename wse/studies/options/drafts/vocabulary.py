@@ -10,8 +10,8 @@ from wse.models.tokenizers.token_text import Tokenizer
 def check_vocabulary(option: str, draft: LoadedModel, target: LoadedModel, remedy: str) -> None:
     """Check that the token ids of a draft model have the same meaning in the target model.
 
-    If both models have a tokenizer, only the ids of the tokenizers are compared. The embedding
-    table may have further rows as padding, whose number differs between models of one family.
+    If both models have a tokenizer, only the tokenizers' ids are compared. The embedding table may
+    have additional padding rows, whose number varies between models of the same family.
 
     Args:
         option: Option that names the draft model, with its value, for messages.
@@ -20,8 +20,8 @@ def check_vocabulary(option: str, draft: LoadedModel, target: LoadedModel, remed
         remedy: Suggestion for the user, for messages.
 
     Raises:
-        BadInput: The numbers of ids differ, or an id stands for another text. Texts can be compared
-            only if both models have a tokenizer.
+        BadInput: The numbers of ids differ, or an id represents different text. Texts can only be
+            compared if both models have a tokenizer.
     """
     if draft.tokenizer is None or target.tokenizer is None:
         draft_ids, target_ids = draft.spec.vocab_size, target.spec.vocab_size
@@ -42,6 +42,6 @@ def check_vocabulary(option: str, draft: LoadedModel, target: LoadedModel, remed
 
 
 def _first_difference(draft: Tokenizer, target: Tokenizer) -> int | None:
-    """Return the first token id whose text differs between two tokenizers; None if no text does."""
+    """Return the first token id whose text differs between two tokenizers, or None."""
     ids = range(target.vocab_size)
     return next((token for token in ids if draft.decode([token]) != target.decode([token])), None)

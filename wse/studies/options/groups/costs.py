@@ -12,7 +12,7 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostOptions:
-    """Options for the power and the prices of wafers and GPUs. None means the bundled values."""
+    """Options for the power and prices of wafers and GPUs. None means the bundled values."""
 
     economics: Annotated[
         str | Path | Mapping[str, Any] | None,

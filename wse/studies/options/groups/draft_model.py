@@ -14,7 +14,7 @@ from wse.studies.options.option import Option
 class DraftModelOptions:
     """Options for the source of draft tokens (speculative decoding) and the place where it runs.
 
-    The default source is a draft head, which is one more layer of the model.
+    The default source is a draft head, which is an extra layer of the model.
     """
 
     draft_model: Annotated[

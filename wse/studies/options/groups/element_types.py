@@ -11,7 +11,7 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeOptions:
-    """Options for the element types in which a model is computed, such as float16 or int8.
+    """Options for the element types used to compute a model, such as float16 or int8.
 
     None means that the default depends on the model.
     """

@@ -28,8 +28,8 @@ ExpertPlacement = Annotated[
 class LayoutOptions:
     """Options for the layout of a model on the PEs of wafers.
 
-    They set the size of a region of PEs, the placement of experts, the order of the steps of a
-    layer, and the pattern of all-reduces.
+    They set the size of PE regions, the placement of experts, the order of steps in a layer, and
+    the all-reduce pattern.
     """
 
     region: Annotated[

@@ -52,9 +52,9 @@ class MachineOptions:
     """Options for the wafer on which a model is placed, its software costs, and its dead PEs.
 
     Attributes:
-        wafer_values: (name, number) pairs that replace numbers of ``wafer``.
-        software_values: (name, number) pairs that replace numbers of ``software``.
-        settings: Texts of ``--set``. When a request is prepared, they are converted to
+        wafer_values: (name, number) pairs that override numbers of ``wafer``.
+        software_values: (name, number) pairs that override numbers of ``software``.
+        settings: Values of ``--set``. When a request is prepared, they are converted to
             ``wafer_values`` and ``software_values``.
     """
 

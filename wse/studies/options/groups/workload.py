@@ -1,4 +1,4 @@
-"""WorkloadOptions: lengths of requests. ServingOptions: users, and the objective of the layout."""
+"""WorkloadOptions: request lengths. ServingOptions: users, and the objective of the layout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wse.serving.goal import OBJECTIVES
 from wse.studies.options.option import Option
 
 LENGTH: Final = 1024
-"""Default number of prompt tokens and of generated tokens, if the model supports both together."""
+"""Default number of prompt tokens and of generated tokens, if the model's context can hold both."""
 
 Objective = Annotated[
     str | None,
@@ -27,7 +27,7 @@ Objective = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """Lengths of requests in tokens."""
+    """Request lengths in tokens."""
 
     prompt_len: Annotated[
         int | None,
@@ -51,13 +51,13 @@ class WorkloadOptions:
     ] = None
 
     def lengths(self, limit: int) -> tuple[int, int]:
-        """Return the numbers of prompt tokens and generated tokens, with defaults filled in.
+        """Return the prompt-token and generated-token counts, with defaults filled in.
 
-        A length that is not requested is `LENGTH`, or shorter so that both lengths together are at
-        most ``limit``. Requested lengths are returned unchanged.
+        A length that is not requested defaults to `LENGTH`, or less if the two lengths would
+        otherwise exceed ``limit`` in total. Requested lengths are returned unchanged.
 
         Args:
-            limit: Maximum number of tokens of a sequence.
+            limit: Maximum number of tokens per sequence.
         """
         if self.prompt_len is not None and self.new_tokens is not None:
             return self.prompt_len, self.new_tokens
