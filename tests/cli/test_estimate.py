@@ -99,9 +99,9 @@ def test_users_are_those_of_the_operating_point_that_is_reported(wse: Wse) -> No
 
 @pytest.mark.parametrize("command", slow_but(["estimate", "compile"], "estimate"))
 def test_more_users_than_have_room_are_refused_with_the_number_that_has(wse: Wse, command: str) -> None:
-    assert "fewer than" in wse(command, *SMALL, "--users", "4000").refusal()  # by bytes, before layouts are compiled
+    assert "need" in wse(command, *SMALL, "--users", "4000").refusal()  # by bytes, before layouts are compiled
     refusal = wse(command, *SMALL, "--users", "461").refusal()
-    room = re.search(r"caches of (\d+) sequences of 16 tokens fit on 1 wafer; give --users (\d+), more --w", refusal)
+    room = re.search(r"caches of (\d+) sequences of 16 tokens on 1 wafer; give --users (\d+), more --w", refusal)
     assert room is not None, refusal
     assert room[1] == room[2]
     assert wse(command, *SMALL, "--users", room[2]).code == 0

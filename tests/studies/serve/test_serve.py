@@ -91,12 +91,12 @@ def test_an_overloaded_service_names_only_options_that_it_accepts(options: dict[
     [
         ({"users": 2}, "constant", 2, 2),
         ({"users": 2, "arrivals": "poisson"}, "poisson", None, 2),
-        ({"users": 2, "load": 0.5}, "poisson", None, None),
-        ({"users": 2, "rate": 1.0}, "poisson", None, None),
+        ({"load": 0.5}, "poisson", None, None),
+        ({"rate": 1.0}, "poisson", None, None),
         ({}, "poisson", None, None),
     ],
 )
-def test_users_without_a_rate_send_the_next_request_when_an_answer_ends(
+def test_users_send_the_next_request_when_an_answer_ends(
     options: dict[str, Any], arrivals: str, in_flight: int | None, rate_of_users: int | None
 ) -> None:
     result = wse.serve_sim(**STORY | {"requests": 50} | options)
@@ -331,6 +331,7 @@ def test_no_more_seats_than_caches_have_room_for() -> None:
         ({"batching": "statics"}, "did you mean 'static'?"),
         ({"prefill": "ownn"}, "did you mean 'own'?"),
         ({"rate": 1.0, "load": 0.5}, "--rate and --load"),
+        ({"users": 2, "load": 0.5}, "--load and --users"),
         ({"rate": -1.0}, "--rate -1: give requests a second of more than 0"),
         ({"load": float("nan")}, "--load nan"),
         ({"ttft": 0.0}, "--ttft 0"),

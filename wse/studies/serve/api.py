@@ -100,7 +100,7 @@ def serve_sim(
             and optionally tier, prefix and prefix_tokens. With users, constant means that each user
             sends the next request when an answer ends. Default: constant if users sets the rate,
             else poisson.
-        rate: Requests per second. Default: the rate that users generate, else by load.
+        rate: Requests per second. Default: the rate that users generate, or by load.
         load: Arrival rate as a fraction of the rate that can be served at most. Default: 0.7.
         requests: Number of requests. Default: 10,000, or those of the file.
         burst: Requests per burst.

@@ -43,8 +43,10 @@ def check_options(request: ServeRequest) -> None:
         raise UnknownName("batching", batches.batching, BATCHING)
     if prefilling.prefill not in PREFILL_PLACES:
         raise UnknownName("place of prefill", prefilling.prefill, PREFILL_PLACES)
-    if traffic.rate is not None and traffic.load is not None:
-        message = "--rate and --load: one follows from the other; give one of them"
+    rate_sources = {"--rate": traffic.rate, "--load": traffic.load, "--users": request.base.serving.users}
+    given_sources = [option for option, value in rate_sources.items() if value is not None]
+    if len(given_sources) > 1:
+        message = f"{' and '.join(given_sources)}: each of them sets the rate of requests; give one of them"
         raise BadInput(message)
     if batches.dispatch not in DISPATCHES:
         raise UnknownName("dispatch", batches.dispatch, DISPATCHES, place="--dispatch")

@@ -40,7 +40,7 @@ class TrafficOptions:
     rate: Annotated[
         float | None,
         Option(
-            doc="Requests per second. Default: the rate that --users generate, else by --load.",
+            doc="Requests per second. Default: the rate that --users generate, or by --load.",
             panel="Serving",
             metavar="R",
         ),

@@ -56,7 +56,7 @@ class PreparedServe:
     @property
     def rate_of_users(self) -> int | None:
         """The users whose requests have the rate of the workload; None if it has another source."""
-        return None if self.has_times or not self.request.users_set_rate else self.request.base.serving.users
+        return None if self.has_times else self.request.base.serving.users
 
 
 def prepare_serve(request: ServeRequest) -> PreparedServe:
@@ -94,6 +94,7 @@ def _arrivals_path(request: ServeRequest) -> Path:
     if not path.suffix and not path.exists():
         raise UnknownName("arrivals", str(path), (*ARRIVALS, "a CSV file"))
     for option, value in (
+        ("--users", request.base.serving.users),
         ("--rate", traffic.rate),
         ("--load", traffic.load),
         ("--requests", traffic.requests),

@@ -52,15 +52,9 @@ class ServeRequest:
     promised: Annotated[PromisedTimes, OptionsOf()] = field(default_factory=PromisedTimes)
 
     @property
-    def users_set_rate(self) -> bool:
-        """Whether the rate of random requests follows from ``--users``."""
-        is_rate_given = self.traffic.rate is not None or self.traffic.load is not None
-        return self.base.serving.users is not None and not is_rate_given
-
-    @property
     def arrivals(self) -> str | Path:
         """Type of arrivals or file of requests, as given or by default."""
-        return self.traffic.arrivals or (CONSTANT if self.users_set_rate else POISSON)
+        return self.traffic.arrivals or (POISSON if self.base.serving.users is None else CONSTANT)
 
     def estimate_request(
         self, *, prompt_len: int | None, new_tokens: int | None, context: int | None

@@ -17,7 +17,7 @@ from wse.compiler.search.search import MARGIN, Candidate, Compilation
 from wse.errors import BadInput
 from wse.models.tensors.model_tensors import kv_bytes_per_token
 from wse.number_formats import ELEMENT_BYTES
-from wse.reports.terminal import plural
+from wse.reports.terminal import in_bytes, plural
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import saturating_users
 from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cycles
@@ -157,51 +157,52 @@ def _to_chosen_layout(
 
 
 def _check_room(layout: CompiledLayout) -> None:
-    """Raise BadInput if a layout cannot hold the KV caches of all requested users."""
+    """Raise BadInput if a layout has no room for the KV caches of all requested users."""
     users, room = layout.prepared.request.serving.users, layout.deployment.max_concurrency
     replicas = layout.prepared.goal.replicas_for(room)
     if users is not None and users > replicas * room:
-        remedy = f"--users {replicas * room}" if room else ""
-        raise _no_room(layout.prepared, users, replicas, f"{plural(room, 'sequence')}", remedy)
+        tokens = layout.prepared.prompt_len + layout.prepared.new_tokens
+        fault = (
+            f"of the layouts found, the roomiest holds the KV caches of {plural(room, 'sequence')} of {tokens:,} tokens"
+        )
+        raise _no_room(layout.prepared, users, replicas, fault, f"--users {replicas * room}" if room else "")
 
 
 def _check_bytes(prepared_estimate: PreparedEstimate) -> None:
-    """Raise BadInput if no layout can hold the KV caches of all requested users.
+    """Raise BadInput if the KV caches of the requested users need more bytes than the wafers have.
 
-    This is a quick check before many layouts are compiled. It uses an upper bound on the available
-    space: the SRAM of all wafers that is not occupied by code and weights.
+    This is a quick check before many layouts are compiled. Buffers are not counted, so layouts may
+    have no room for the users even if it passes.
     """
     p, users, replicas = prepared_estimate, prepared_estimate.request.serving.users, prepared_estimate.goal.replicas
     if users is None or replicas is None:
         return
     pes = p.options.wafers * p.wafer.mesh_rows * p.wafer.mesh_cols
     free_bytes = pes * free_bytes_per_pe(p.wafer, p.software) - p.weight_bytes
-    token_bytes = kv_bytes_per_token(p.spec, ELEMENT_BYTES[p.options.activation_type])
-    room = free_bytes // ((p.prompt_len + p.new_tokens) * token_bytes)
-    if 1 <= room < users // replicas:
-        raise _no_room(p, users, replicas, f"fewer than {plural(room + 1, 'sequence')}", "fewer --users")
+    tokens, users_of_one = p.prompt_len + p.new_tokens, users // replicas
+    needed_bytes = users_of_one * tokens * kv_bytes_per_token(p.spec, ELEMENT_BYTES[p.options.activation_type])
+    if 0 < free_bytes < needed_bytes:
+        caches = f"KV caches of {plural(users_of_one, 'sequence')} of {tokens:,} tokens"
+        fault = f"{caches} need {in_bytes(needed_bytes)}, but weights and code leave {in_bytes(free_bytes)}"
+        raise _no_room(p, users, replicas, fault, "fewer --users")
 
 
-def _no_room(
-    prepared_estimate: PreparedEstimate, users: int, replicas: int, sequences: str, users_remedy: str
-) -> BadInput:
-    """Build the error raised when the users' KV caches do not fit.
+def _no_room(prepared_estimate: PreparedEstimate, users: int, replicas: int, fault: str, users_remedy: str) -> BadInput:
+    """Build the error raised when the KV caches of the users do not fit.
 
     Args:
         prepared_estimate: The request.
         users: Requested number of users.
         replicas: Number of identical machines that share the users.
-        sequences: How many sequences fit on a machine, as text.
-        users_remedy: Suggested option, such as ``--users 8``; empty if not even one user fits.
+        fault: What is too large, as text.
+        users_remedy: Suggestion for the user, such as ``--users 8``; empty if not even one fits.
     """
-    tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
     wafers = plural(prepared_estimate.options.wafers, "wafer")
     wafers += "" if replicas == 1 else f" of each of {replicas:,} replicas"
     remedies = f"{users_remedy}, more --wafers or --replicas" if users_remedy else "more --wafers"
     message = (
-        f"--users {users}: caches of {sequences} of {tokens:,} tokens fit on {wafers}; give {remedies}, or shorter "
-        f"--prompt-len and --new-tokens; `wse compare {prepared_estimate.request.model} --users {users}` finds wafers "
-        "and replicas for them"
+        f"--users {users}: {fault} on {wafers}; give {remedies}, or shorter --prompt-len and --new-tokens; "
+        f"`wse compare {prepared_estimate.request.model} --users {users}` finds wafers and replicas for them"
     )
     return BadInput(message)
 
