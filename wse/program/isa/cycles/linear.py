@@ -1,6 +1,7 @@
 """Cycles of products of tiles, with weights that may be quantised.
 
 M is the number of tokens, K of inputs, and N of outputs.
+
 A product is vectorised over its tokens. A product of one token is vectorised over its output
 features. Both are as in the released GEMM and GEMV kernels. The GEMV is a single mapped operation
 over its K vectors, without a loop of its own. A few tokens are multiplied one after another if that
