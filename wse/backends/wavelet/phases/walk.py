@@ -62,7 +62,7 @@ class PhaseWalk:
         software: SoftwareProfile,
         on_moves: OnMoves | None,
     ) -> None:
-        self.program, self.phase, self.wafer, self.software = program, phase, wafer, software
+        self.program, self.phase, self.software = program, phase, software
         self.slots = program.cache_slots(max(lengths) + phase.tokens // len(lengths))
         self.lengths = lengths
         self.pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
