@@ -1,4 +1,4 @@
-"""Token ids at the start of a pass: what the host sends, and what the PEs of the embedding store."""
+"""Token ids at the start of a pass: those that the host sends, and those that PEs store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class InputIds:
         self._rows, self._arena = program.stages[stage].rect.rows, arenas.get(stage)
 
     def sent_ids(self, phase: Phase, ids: Sequence[int]) -> npt.NDArray[np.float32]:
-        """Return the ids that the host sends in a phase, in the order in which they enter the wafer.
+        """Return the ids that the host sends in a phase, in the order of their arrival on the wafer.
 
         If the tokens of a prompt chunk are divided among the rows of PEs, the ids of each row are
         padded to the same number.

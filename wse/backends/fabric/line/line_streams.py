@@ -82,7 +82,8 @@ class LineStreams:
         Args:
             pieces: Indices of the pieces.
             path: Path of the stream.
-            first, last: Times of the first and last word at the start of the pieces, without delays.
+            first, last: Times of the first and last word at the start of the pieces, without
+                delays.
         """
         first, last = self.enter(pieces, path, first, last)
         for piece in pieces:

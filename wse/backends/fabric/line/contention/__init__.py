@@ -1,1 +1,1 @@
-"""Contention on one line of PEs: where messages share links and ramps, and how long their words wait."""
+"""Contention on a line of PEs: where messages share links and ramps, and how long words wait."""
