@@ -27,7 +27,7 @@ class InputIds:
         self._rows, self._arena = program.stages[stage].rect.rows, arenas.get(stage)
 
     def sent_ids(self, phase: Phase, ids: Sequence[int]) -> npt.NDArray[np.float32]:
-        """Return the ids that the host sends in a phase, in the order of their arrival on the wafer.
+        """Return the ids that the host sends in a phase, in the order of their arrival.
 
         If the tokens of a prompt chunk are divided among the rows of PEs, the ids of each row are
         padded to the same number.
