@@ -17,7 +17,7 @@ from wafer_runs import CHOICE, OPTIONS, wafer_run
 
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
-from wse.backends.wavelet.phase import phase_run
+from wse.backends.wavelet.phases.phase import phase_run
 from wse.compiler.options import MESH_GEMM
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import compile_model

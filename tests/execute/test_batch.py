@@ -21,7 +21,7 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_tokens.sampling import Sampler, Sampling
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.backends.wavelet.phase import phase_run
+from wse.backends.wavelet.phases.phase import phase_run
 from wse.compiler.choice import Choice
 from wse.compiler.options import OPTIMIZED
 from wse.compiler.pipeline import compile_choice

@@ -11,7 +11,7 @@ import pytest
 from session import Session, session
 
 from tests.kernels.helpers import JIT
-from wse.backends.execute.calls.transfer_calls import LANE_S, VECTOR_S, core_s_of_line
+from wse.backends.execute.calls.line_calls import LANE_S, VECTOR_S, core_s_of_line
 from wse.program.isa.instructions import kernel_named
 from wse.program.isa.operands import FIRST_OPERAND
 from wse_kernels import library

@@ -13,7 +13,7 @@ from tiny_model import tiny_spec
 from wafer_runs import CHOICE, OPTIONS, wafer_run
 
 from wse.backends.fabric.model import Fabric
-from wse.backends.wavelet.phase import phase_run
+from wse.backends.wavelet.phases.phase import phase_run
 from wse.compiler.options import OPTIMIZED
 from wse.compiler.pipeline import compile_choice
 from wse.hardware.spec import WaferSpec

@@ -86,7 +86,7 @@ def test_kernels_are_their_messages(schedule: LineSchedule, axis: int, addresses
     arena.view("float16")[...] = values.astype(np.float16).view(np.uint16)
     expected = memory_of(arena, "float16")
     carry(expected, "float16", transfer, messages)
-    function, arguments = run._binder._moves._line(transfer, messages)
+    function, arguments = run._binder._moves._lines.call(transfer, messages)
     assert function.__name__ == kernel
     function(*arguments)
     np.testing.assert_array_equal(memory_of(arena, "float16"), expected)
@@ -97,4 +97,4 @@ def test_words_that_arrive_among_those_that_are_sent_are_refused(axis: int) -> N
     """Kernels move some elements at once, so that words of one message would be lost."""
     transfer, messages = line(pattern(SUMS[:1]), axis, 3, 2 + ELEMENTS)
     with pytest.raises(AssertionError, match="among those that are sent"):
-        engine()[0]._binder._moves._line(transfer, messages)
+        engine()[0]._binder._moves._lines.call(transfer, messages)

@@ -13,7 +13,7 @@ from simulator_trace import OPPOSITE, STEP, Event, read_simulator_trace
 from tests.inspect import runs
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput, BadTrace
-from wse.tracing.export import simulator_log
+from wse.tracing.export import router_events
 from wse_traces import TraceWriter
 
 
@@ -106,7 +106,7 @@ def test_what_is_not_logged_cannot_be_written(tmp_path: Path, monkeypatch: pytes
         export(path, out)
     with pytest.raises(BadInput, match=r"--cycles 90-99: the log of .*t.h5 has cycles 0 to 6; give another"):
         export(path, out, wafer=1, cycles="90-99")
-    monkeypatch.setattr(simulator_log, "MAX_MOVES", 5)
+    monkeypatch.setattr(router_events, "MAX_MOVES", 5)
     with pytest.raises(BadInput, match=r"--to simulator-log: 6 events, at most 5 are written; choose with --cycles"):
         export(path, out, wafer=1)
     with TraceWriter(tmp_path / "old.h5", HEADER) as trace:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from tests.hardware.helpers import refusal
 from tests.models.helpers import result_or_refusal
 from wse.errors import BadModel
-from wse.models.gguf.file import SUPPORTED, GgufFile
+from wse.models.gguf.file import GgufFile
 from wse.models.gguf.rules import stored_entry
+from wse.models.gguf.tensor_places import SUPPORTED
 
 A = np.arange(12, dtype=np.float32).reshape(3, 4)
 AGAIN = "; fetch the file again"

@@ -12,6 +12,7 @@ from wse.backends.execute.calls.streams import Draw, Streams
 from wse.backends.execute.observation.outputs import Values
 from wse.backends.execute.step_times import StepTimes
 from wse.backends.execute.weight_storage.tiles import Source
+from wse.errors import WseBug
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.program.steps import Slots
@@ -190,3 +191,27 @@ class BackendFactory(Protocol):
         profile: bool = False,
     ) -> CheckpointableBackend:
         """Create a backend that has the weights of a Program in its emulated SRAM."""
+
+
+def check_executable(program: Program, draws: Sequence[Draw]) -> None:
+    """Raise an error if a Program cannot be executed.
+
+    Args:
+        program: The Program.
+        draws: Functions, one per user, that sample the next id if the Program samples on the host.
+
+    Raises:
+        ValueError: The number of ``draws`` is wrong.
+        WseBug: The Program does not fit into SRAM, or has only layers (no embedding and head).
+    """
+    if program.sampling == "host" and len(draws) != program.batch:
+        message = f"the Program samples on the host: give {program.batch} functions in draws, one per user"
+        raise ValueError(message)
+    if not program.fits:
+        max_used_bytes = max(stage.sram_top_byte for stage in program.stages)
+        used_text = f"{max_used_bytes:,} of {program.sram_bytes_per_pe:,} bytes"
+        message = f"a Program that needs {used_text} on a PE can be timed, not executed"
+        raise WseBug(message)
+    if program.ids_address < 0:
+        message = "a Program that has only layers can be timed, not executed"
+        raise WseBug(message)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from wse.backends.execute.backend import check_executable
 from wse.backends.execute.caches import Caches
 from wse.backends.execute.calls.bind import Binder, BoundPhase
-from wse.backends.execute.calls.streams import Call, Draw, Streams
+from wse.backends.execute.calls.streams import Draw, Streams
 from wse.backends.execute.engine_state import restore, state_of
 from wse.backends.execute.host_memory.arena import Arena
+from wse.backends.execute.host_tokens.input_ids import InputIds
 from wse.backends.execute.host_tokens.verified_ids import VerifiedIds
 from wse.backends.execute.observation.outputs import Outputs, Routing, Values
 from wse.backends.execute.observation.pe_contents import Bytes, PeContents, PePlace
 from wse.backends.execute.step_times import StepTimes
 from wse.backends.execute.weight_storage.tiles import Source
 from wse.backends.execute.weight_storage.weights import store_weights
-from wse.errors import WseBug
 from wse.models.spec import ModelSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
@@ -28,10 +29,6 @@ from wse.program.steps import Slots
 from wse_kernels.library import KERNEL_FILES
 from wse_kernels.precompile import precompile
 from wse_kernels.shared_cores import SharedCores
-from wse_mappings.cuts.split import balanced_counts
-
-CALLS_BETWEEN_CHECKS: Final = 16
-"""Calls of kernels between two checks of whether other programs need the cores."""
 
 
 class Engine:
@@ -59,8 +56,7 @@ class Engine:
         passes_at_once: Maximum number of passes in flight: one.
 
     Raises:
-        ValueError: The number of ``draws`` is wrong.
-        WseBug: The Program does not fit into SRAM, or has only layers (no embedding and head).
+        ValueError, WseBug: The Program cannot be executed (`check_executable`).
     """
 
     passes_at_once = 1
@@ -79,18 +75,7 @@ class Engine:
         profile: bool = False,
         wafers: Collection[int] | None = None,
     ) -> None:
-        if program.sampling == "host" and len(draws) != program.batch:
-            message = f"the Program samples on the host: give {program.batch} functions in draws, one per user"
-            raise ValueError(message)
-        if not program.fits:
-            max_used_bytes = max(stage.sram_top_byte for stage in program.stages)
-            available_bytes = program.sram_bytes_per_pe
-            used_text = f"{max_used_bytes:,} of {available_bytes:,} bytes"
-            message = f"a Program that needs {used_text} on a PE can be timed, not executed"
-            raise WseBug(message)
-        if program.ids_address < 0:
-            message = "a Program that has only layers can be timed, not executed"
-            raise WseBug(message)
+        check_executable(program, draws)
         self.program = program
         wafer_indices = range(program.wafers) if wafers is None else wafers
         self.arenas = {
@@ -109,7 +94,7 @@ class Engine:
         self._decode: BoundPhase | None = None  # the decode phase as last bound
         self._verified = VerifiedIds(program, self.caches)
         self.step_times = StepTimes(program, self.arenas) if profile else None
-        self._embedding_stage = next(i for i, s in enumerate(program.stages) if s.has_embedding)
+        self._input_ids = InputIds(program, self.arenas)
         store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite, on_stored=on_stored)
 
     def watch(self, places: Collection[PePlace], on_bytes: Callable[[PePlace, int, Bytes], None]) -> None:
@@ -239,15 +224,10 @@ class Engine:
     def keep_ids(self, user: int, tokens: int, next_id: int) -> None:
         """Keep the first tokens of a user's last verification pass; set the user's next token.
 
-        Unlike `keep`, this does not check the number of tokens.
-
-        Args:
-            user: Index of the user.
-            tokens: Number of tokens to keep.
-            next_id: Next token of the user.
+        The arguments are those of `keep`. Unlike `keep`, this does not check the number of tokens.
         """
         self.caches.take_back(user, self.program.verify_tokens - tokens)
-        self._store_ids(user, [next_id])
+        self._input_ids.store(user, [next_id])
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Return the state of the run without weights (see `wse.backends.execute.engine_state`)."""
@@ -272,11 +252,9 @@ class Engine:
             The calls of the phase, which `run` executes.
         """
         phase = self.program.phases[index]
-        if phase.name == "prefill":
-            self.streams.host_ids = self._chunk(phase, ids)
-        else:
-            self.streams.host_ids = np.array(ids, np.float32)  # for a phase that receives ids from the host
-            self._store_ids(self.program.batch if phase.name == "verify" else 0, ids)
+        self.streams.host_ids = self._input_ids.sent_ids(phase, ids)
+        if phase.name != "prefill":
+            self._input_ids.store(self.program.batch if phase.name == "verify" else 0, ids)
         self.caches.append(phase)
         if phase.user >= 0:
             return self._binder.bind(phase, self.cache_slots(phase.user))
@@ -291,42 +269,9 @@ class Engine:
             if self.step_times is not None:
                 self.step_times.run(bound, self._cores.adapt)
             else:
-                for first in range(0, len(bound.calls), CALLS_BETWEEN_CHECKS):
-                    for function, arguments in bound.calls[first : first + CALLS_BETWEEN_CHECKS]:
-                        function(*arguments)
-                    self._cores.adapt()
+                bound.run(self._cores.adapt)
         for (stage, loads), times in bound.loads.items():
             self.arenas[stage].pending_loads[loads] += times
-
-    def _chunk(self, phase: Phase, ids: Sequence[int]) -> npt.NDArray[np.float32]:
-        """Return the token ids of a prompt chunk in the order in which they enter the wafer.
-
-        If the tokens are divided among the rows of PEs, the ids of each row are padded to the same
-        number.
-        """
-        chunk = np.array(ids, np.float32)
-        if not phase.on_mesh:
-            return chunk
-        rows = self.program.stages[self._embedding_stage].rect.rows
-        tokens_by_row = balanced_counts(phase.tokens, rows)
-        padded = np.zeros((rows, int(tokens_by_row.max())), np.float32)
-        padded[np.arange(padded.shape[1]) < tokens_by_row[:, None]] = chunk
-        return padded.reshape(-1)
-
-    def _store_ids(self, first: int, tokens: Sequence[int]) -> None:
-        """Store token ids on all PEs of the stage that has the embedding table.
-
-        Nothing is done if that stage is in another process.
-
-        Args:
-            first: Position of the first id. There is one position per user, followed by those of a
-                verification pass.
-            tokens: The ids.
-        """
-        arena = self.arenas.get(self._embedding_stage)
-        if arena is not None and tokens:
-            address = self.program.ids_address + first
-            arena.view("float32")[:, address : address + len(tokens), :] = np.array(tokens, np.float32)[:, None]
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
         """Compile all kernels that the phases use.
@@ -339,31 +284,15 @@ class Engine:
             The reason why the compiled kernels could not be stored for the next run; empty if they
             were stored.
         """
-        distinct: dict[tuple[object, ...], Call] = {}
-        for phase in {phase.steps: phase for phase in self.program.phases}.values():
-            slots = self.program.cache_slots(phase.cached + phase.tokens)
-            for call in self._binder.bind(phase, slots).calls:
-                function, arguments = call
-                types = tuple(getattr(a, "dtype", None) for a in arguments)
-                distinct.setdefault((function, *types), call)
-        precompile(list(distinct.values()), report)
+        precompile(self._binder.calls_by_types(), report)
         return KERNEL_FILES.trouble
 
     def link_words(self) -> npt.NDArray[np.int64]:
         """Return how many 32-bit words each link of the wafers in this process has carried so far.
 
-        Returns:
-            int64 ``[wafers, 4, mesh rows, mesh cols]``. The second axis is the link of a PE: north,
-            east, south, west.
+        The axes are those of `Streams.link_words`.
         """
-        total = {wafer: words.copy() for wafer, words in self.streams.links.items()}
-        for number, arena in self.arenas.items():
-            stage = self.program.stages[number]
-            r = stage.rect
-            for i, wafer in enumerate(stage.wafers):
-                words = arena.links[:, :, i * r.cols : (i + 1) * r.cols]
-                total[wafer][:, r.row : r.row + r.rows, r.col : r.col + r.cols] += words
-        return np.stack(list(total.values()))
+        return self.streams.link_words(self.arenas)
 
 
 def chunk_of(phase: Phase, prompts: Sequence[Sequence[int]]) -> Sequence[int]:

@@ -45,14 +45,8 @@ def phase_counts(
 ) -> list[Counts]:
     """Return the operation counts of one phase, summed over all PEs, for each of several runs.
 
-    Tokens are assumed to choose experts evenly.
-
-    1. The number of vector operations is derived from the cycles of a kernel. Each vector operation
-       costs a constant number of cycles to issue, so raising this cost by one cycle adds one cycle
-       per operation.
-    2. Steps of a class all cost the same, so only one of them is counted. Its counts are multiplied
-       by the number of PEs, steps and iterations.
-    3. Classes that do not depend on cache slots are counted once for all runs.
+    Tokens are assumed to choose experts evenly. Steps of a class all cost the same, so only one of
+    them is counted. Classes that do not depend on cache slots are counted once for all runs.
 
     Args:
         program: The Program.
@@ -66,13 +60,38 @@ def phase_counts(
     Returns:
         One `Counts` for each element of ``slots_of_runs``, in the same order.
     """
-    costs = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
-    slower = replace(costs, issue=costs.issue + 1, mapped_issue=costs.mapped_issue + 1)  # 1
-    element_bytes = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
+    step_counts = _StepCounts(program, wafer, software, phase)
     kinds, repeats = np.unique(classes[phase.steps.kind == StepKind.COMPUTE], return_counts=True)
     grows, stage = by_slots(phase.steps), phase.steps.stage
+    cached_counts: dict[tuple[int, int], list[F64]] = {}
+    counts_of_runs = []
+    for slots in slots_of_runs:
+        total = np.zeros(3)
+        for step, times in zip(kinds.tolist(), repeats.tolist(), strict=True):
+            key = (step, slots[stage[step]] if grows[step] else 0)
+            if key not in cached_counts:
+                cached_counts[key] = step_counts.class_counts(step, times, slots)
+            for counts in cached_counts[key]:
+                total += counts
+        counts_of_runs.append(Counts(*total.tolist()))
+    return counts_of_runs
 
-    def class_counts(step: int, times: int, slots: Slots) -> list[F64]:
+
+class _StepCounts:
+    """Counter of the operations of single steps of a phase.
+
+    The number of vector operations is derived from the cycles of a kernel. Each vector operation
+    costs a constant number of cycles to issue, so raising this cost by one cycle adds one cycle per
+    operation.
+    """
+
+    def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, phase: Phase) -> None:
+        self._program, self._phase = program, phase
+        self._costs = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
+        self._slower = replace(self._costs, issue=self._costs.issue + 1, mapped_issue=self._costs.mapped_issue + 1)
+        self._element_bytes = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
+
+    def class_counts(self, step: int, times: int, slots: Slots) -> list[F64]:
         """Return the counts of all steps of one class, whose steps all cost the same.
 
         Args:
@@ -84,30 +103,17 @@ def phase_counts(
             float64 ``[3]`` arrays to be added up (multiply-adds, bytes read, vector operations),
             one for each group of iterations of equal cost.
         """
-        kernel, calls = kernel_calls(program, phase, step, slots)
-        pes = float(calls[0][0][1]) * program.stages[stage[step]].cols
-        if phase.steps.depends_on_experts[step]:
-            pairs = by_column(program, phase, step, EVEN)
+        kernel, calls = kernel_calls(self._program, self._phase, step, slots)
+        pes = float(calls[0][0][1]) * self._program.stages[self._phase.steps.stage[step]].cols
+        if self._phase.steps.depends_on_experts[step]:
+            pairs = by_column(self._program, self._phase, step, EVEN)
             pes *= float(pairs.mean() / pairs.max())  # the operands describe the fullest column
-        over_heads = bool(phase.steps.over_heads[step])
+        over_heads = bool(self._phase.steps.over_heads[step])
         counts_of_calls = []
         for call, repeat in calls:
-            operations = kernel.cycles_of(call, slower, over_heads=over_heads) - kernel.cycles_of(
-                call, costs, over_heads=over_heads
+            operations = kernel.cycles_of(call, self._slower, over_heads=over_heads) - kernel.cycles_of(
+                call, self._costs, over_heads=over_heads
             )
-            counts = [kernel.macs_of(call), kernel.bytes_read(call, element_bytes), operations]
-            counts_of_calls.append(np.array(counts) * (pes * repeat * times))  # 2
+            counts = [kernel.macs_of(call), kernel.bytes_read(call, self._element_bytes), operations]
+            counts_of_calls.append(np.array(counts) * (pes * repeat * times))
         return counts_of_calls
-
-    cached_counts: dict[tuple[int, int], list[F64]] = {}  # 3
-    counts_of_runs = []
-    for slots in slots_of_runs:
-        total = np.zeros(3)
-        for step, times in zip(kinds.tolist(), repeats.tolist(), strict=True):
-            key = (step, slots[stage[step]] if grows[step] else 0)
-            if key not in cached_counts:
-                cached_counts[key] = class_counts(step, times, slots)
-            for counts in cached_counts[key]:
-                total += counts
-        counts_of_runs.append(Counts(*total.tolist()))
-    return counts_of_runs

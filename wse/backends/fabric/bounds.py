@@ -25,7 +25,7 @@ from wse.arrays import F64, I64
 from wse.backends.fabric.expert_costs import EVEN, by_column, kernel_calls
 from wse.backends.fabric.group_cost import first_steps
 from wse.backends.fabric.step_classes import by_slots
-from wse.backends.fabric.step_cost import most_peers
+from wse.backends.fabric.transfer_cost import most_peers
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.isa.operands import VIEWS

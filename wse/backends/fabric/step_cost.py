@@ -6,28 +6,26 @@ pass), which all PEs of a region execute. Steps of an overlap group run at the s
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
 
-from wse.arrays import I64
-from wse.backends.fabric.causes import NO_CYCLES, Cycles
+from wse.backends.fabric.causes import NO_CYCLES
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.line_time import LineTime
 from wse.backends.fabric.line.pattern_times import LinePattern, pattern_times
 from wse.backends.fabric.line.rounds import Rounds, rounds_of
-from wse.backends.fabric.links.link_map import cached_most_words
 from wse.backends.fabric.links.routes import LongestLine
 from wse.backends.fabric.links.traffic import Traffic
+from wse.backends.fabric.transfer_cost import TransferCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.isa.instructions import KERNELS
 from wse.program.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, HOST, ROWS, Slots
-from wse.program.transfers.messages import LineMessages, RowShift, Translation
-from wse.program.transfers.transfer import Transfer, WaferPair
+from wse.program.steps import Slots
+from wse.program.transfers.messages import LineMessages
+from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import transfer_of
 from wse_mappings.schedule import LineSchedule
 
@@ -44,6 +42,7 @@ class StepCosts:
         self._traffic = traffic
         self._pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
         self._line = LineCosts.for_software(wafer, software)
+        self._transfers = TransferCosts(wafer, software, traffic, self._line, self._pe)
         self._times = pattern_times(self._line)
         self._rounds = cache(partial(_rounds, self._line))
 
@@ -114,14 +113,14 @@ class StepCosts:
         in_group = bool(phase.steps.overlap[step] >= 0) and not self._is_dispatched(phase, step)
         if phase.steps.computes(step):
             kernel = KERNELS[phase.steps.code[step]]
-            launch = NO_CYCLES if in_group else self._task()
+            launch = NO_CYCLES if in_group else self._transfers.task
             operands = phase.steps.operands(step, slots, iteration)
             cycles = kernel.cycles_of(operands, self._pe, over_heads=bool(phase.steps.over_heads[step]))
             return LineTime(launch.plus(compute=cycles).rounded_up())
         transfer = transfer_of(self.program, phase, step, slots, iteration, chosen_wafers)
         if _is_along_lines(transfer):
             return self._line_time(transfer, in_group=in_group, in_loop=bool(phase.steps.loop[step] >= 0))
-        return LineTime(self._cycles(transfer).rounded_up())
+        return LineTime(self._transfers.cycles(transfer).rounded_up())
 
     def _is_dispatched(self, phase: Phase, step: int) -> bool:
         """Return True if a task is dispatched for a step of an overlap group.
@@ -134,20 +133,6 @@ class StepCosts:
         if steps.in_chain[step] or not steps.computes(step):
             return bool(steps.in_chain[step])
         return bool(step > 0 and steps.in_chain[step - 1] and steps.overlap[step - 1] == steps.overlap[step])
-
-    def _cycles(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of a transfer that does not follow a pattern along lines.
-
-        Such a transfer copies words within each PE, moves cache entries to the row above, or sends
-        words to another region, to another wafer, or to or from the host.
-        """
-        if not transfer.is_awaited:
-            return NO_CYCLES
-        if transfer.in_memory:
-            return self._task().plus(compute=self._pe.vector(transfer.elements, self._pe.act))
-        if isinstance(transfer.messages, RowShift):
-            return self._shift(transfer)
-        return self._stream(transfer)
 
     @property
     def on_whole_wafers(self) -> bool:
@@ -164,16 +149,7 @@ class StepCosts:
 
         They are at least the cycles of a word from one PE to its neighbour.
         """
-        return max(self.software.transfer_sync_cycles, self._ramps + self._line.hop)
-
-    @property
-    def _issue(self) -> int:
-        """Cycles to issue a vector operation."""
-        return self.software.vector_issue_cycles
-
-    def _task(self) -> Cycles:
-        """Return the cycles of dispatching the task of a step."""
-        return Cycles().plus(launch=self.software.task_dispatch_cycles)
+        return max(self.software.transfer_sync_cycles, self._transfers.ramp_cycles + self._line.hop)
 
     def _line_time(self, transfer: Transfer, *, in_group: bool, in_loop: bool) -> LineTime:
         """Return the time, in whole cycles, of one round of a pattern along the lines of a region.
@@ -191,13 +167,15 @@ class StepCosts:
             return LineTime(NO_CYCLES)  # a line of one PE
         add_cycles = self._pe.vector(transfer.elements, self._pe.acc)
         if transfer.in_memory:
-            return LineTime(self._task().plus(compute=add_cycles).rounded_up())
+            return LineTime(self._transfers.task.plus(compute=add_cycles).rounded_up())
         time = self._pattern_time([transfer], in_group=in_group)
         if not pattern.overlaps or not in_loop or (first and not pattern.store_and_forward):
             return time
         line = self._traffic.routes.line(transfer.site.stage, transfer.site.axis)
         rounds = self._rounds(pattern, transfer.words, add_cycles, line)
-        return replace(time, cycles=self._launch().followed_by(rounds.first if first else rounds.period).rounded_up())
+        return replace(
+            time, cycles=self._transfers.launch.followed_by(rounds.first if first else rounds.period).rounded_up()
+        )
 
     def _pattern_time(self, transfers: Sequence[Transfer], *, in_group: bool) -> LineTime:
         """Return the time, in whole cycles, of patterns that start at the same time.
@@ -208,9 +186,9 @@ class StepCosts:
         """
         time = self._times.time([self._slowest_line(transfer) for transfer in transfers])
         if not in_group:
-            return replace(time, cycles=self._launch().followed_by(time.cycles).rounded_up())
+            return replace(time, cycles=self._transfers.launch.followed_by(time.cycles).rounded_up())
         # The cost of starting the group already contains a hop between neighbours (`sync`).
-        counted_hop = {"relays": -float(self._ramps), "hops": -float(self._line.hop)}
+        counted_hop = {"relays": -float(self._transfers.ramp_cycles), "hops": -float(self._line.hop)}
         return replace(time, cycles=time.cycles.plus(**counted_hop).rounded_up())
 
     def _slowest_line(self, transfer: Transfer) -> LinePattern:
@@ -226,84 +204,6 @@ class StepCosts:
         return (
             max(lines, key=lambda line_pattern: self._times.time([line_pattern]).cycles) if len(lines) > 1 else lines[0]
         )
-
-    def _shift(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of a cache shift, in which rows of PEs send a cache entry one row up.
-
-        They do not depend on the number of rows, because all rows send at the same time.
-        """
-        line = self._traffic.routes.line(transfer.site.stage, COLUMNS)
-        farthest, streams = (line.farthest, line.streams) if line else (1, 1)
-        hops = farthest * self._line.hop + transfer.words * streams / self._line.words_per_cycle
-        return self._launch().plus(relays=self._ramps, hops=hops)
-
-    def _stream(self, transfer: Transfer) -> Cycles:
-        """Return the cycles to send words to another region or wafer, or to or from the host.
-
-        1. Each message is issued. Once per round, it leaves and enters a PE through the ramp.
-        2. The first word travels the longest path. The words of the busiest link then follow it.
-        3. Links between different pairs of wafers work in parallel, so the wafer that sends to, or
-           receives from, the most wafers determines the time. Its messages wait for the link
-           latency, and their bytes are sent at the link's rate. A PE adds the words that it
-           receives.
-        4. The link to the host has its own rate and its own round trips.
-        """
-        if transfer.leaves_wafer and not transfer.crossings:
-            return self._launch()
-        path_segments, wafer = self._traffic.path_segments(transfer), self.wafer
-        cycles = self._launch()  # 1
-        if path_segments:
-            distance = sum(map(self._traffic.routes.farthest, path_segments)) * self._line.hop  # 2
-            stream = self._busiest_words(transfer, path_segments) / self._line.words_per_cycle
-            cycles = cycles.plus(relays=transfer.rounds * self._ramps, hops=transfer.rounds * distance + stream)
-        if not transfer.leaves_wafer:
-            return cycles
-        if any(HOST in pair for pair in transfer.crossings):
-            seconds = transfer.crossing_bytes / wafer.host_bytes_per_s  # 4
-            seconds += transfer.host_round_trips * wafer.host_round_trip_s
-            return cycles.plus(host=seconds * wafer.clock_hz)
-        peers = most_peers(transfer.crossings)  # 3
-        seconds = transfer.link_latencies * wafer.wafer_link_latency_s
-        seconds += peers * transfer.crossing_bytes / wafer.wafer_link_bytes_per_s
-        add = (peers + 1) * self._pe.vector(transfer.added_elements, self._pe.acc) if transfer.added_elements else 0.0
-        return cycles.plus(compute=add, crossing=seconds * wafer.clock_hz)
-
-    def _busiest_words(self, transfer: Transfer, path_segments: Sequence[I64]) -> int:
-        """Return the words on the busiest link of a transfer that leaves its region.
-
-        If the transfer leaves its wafer, this is a link at the edge: it carries all words that one
-        row of PEs sends to other wafers, or receives from them.
-        """
-        messages, stage = transfer.messages, transfer.site.stage
-        if not transfer.leaves_wafer:
-            assert isinstance(messages, Translation)
-            streams_per_link = self._traffic.routes.contention(stage, messages.target_stage)
-            return max(map(cached_most_words, path_segments)) * streams_per_link
-        words = Counter[tuple[int, bool]]()
-        for edge in transfer.edges:
-            words[edge.wafer, edge.leaving] += edge.words * edge.cols
-        line = self._traffic.routes.line(stage, ROWS)
-        return max(words.values()) * (line.streams if line else 1)
-
-    def _launch(self) -> Cycles:
-        """Return the cycles to dispatch the task of a step and to issue a vector operation."""
-        return self._task().plus(launch=self._issue)
-
-    @property
-    def _ramps(self) -> int:
-        """Cycles of the two ramps: from a PE to its router, and from the last router to its PE.
-
-        One cycle of the operation that sends the word is included.
-        """
-        return 2 * self._line.ramp + 1
-
-
-def most_peers(crossings: Sequence[WaferPair]) -> int:
-    """Return the maximum number of wafers to which a wafer sends, or from which it receives.
-
-    ``crossings`` are (sending, receiving) wafers. The result is 0 if there are none.
-    """
-    return max((max(Counter(side).values()) for side in zip(*crossings, strict=True)), default=0)
 
 
 def _is_along_lines(transfer: Transfer) -> bool:

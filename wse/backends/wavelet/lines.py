@@ -7,64 +7,30 @@ Messages and streams become routes, switch positions and vector operations:
 - The messages of a colour that cross a router follow each other in order, as switch positions. The
   last word of a message carries the control bit if a switch must advance after it. If a PE receives
   and sends in one fused operation, both colours advance after the last word that the PE sends.
-- A receive that combines words, followed by a send of the PE, becomes one fused operation. The sums
-  are also stored, as the schedule says; without storing, the time would be the same.
-- Receives that only store words run on threads of their own, one per colour, alongside the PE's
-  main thread.
-- If words are divided into parts, as in a ring all-reduce, nothing is fused, and sends have a
-  thread of their own, so that all PEs can send before they receive. A send waits for the operation
-  that wrote its part.
+- The vector operations of PEs are added by `wse.backends.wavelet.pe_operations`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
-from wse.arrays import I32, Bools
-from wse.backends.wavelet.machine import STEP, Operation, Port, SwitchPosition, WaveletMachine
-from wse.backends.wavelet.plan import Flow, Plan, plan_line, plan_plane
+from wse.arrays import I32
+from wse.backends.wavelet.machine import STEP, Port, SwitchPosition, WaveletMachine
+from wse.backends.wavelet.pe_operations import PeOperations, WordParts
+from wse.backends.wavelet.plan import Plan, plan_line, plan_plane
 from wse_mappings.plane import PlaneSchedule
-from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
-
-SENDS, STORES = 1, 2  # threads in addition to the main one: for separate sends, and for stores (one per colour)
+from wse_mappings.schedule import Arrival, LineSchedule
 
 
-@dataclass(frozen=True, slots=True)
-class _WordParts:
-    """Addresses of a pattern's words in the memory of a PE, and their division into parts.
-
-    Attributes:
-        words: Number of words.
-        parts: Number of parts; 1 if the words are not divided.
-        source: Address of the words that are sent.
-        target: Address where words arrive.
-    """
-
-    words: int
-    parts: int
-    source: int
-    target: int
-
-    def address(self, part: int, base: int) -> int:
-        """Return the address of the first word of a part, if all words begin at ``base``."""
-        return base + part * self.words // self.parts
-
-    def words_of(self, part: int) -> int:
-        """Return the number of words of a part."""
-        return self.address(part + 1, 0) - self.address(part, 0)
-
-
-@dataclass(slots=True, kw_only=True)
 class Lines:
     """Builder that adds communication patterns to a WaveletMachine, one after another.
 
     A PE executes its operations in the order in which they are added. Equal lines are planned once.
 
-    Attributes:
+    Args:
         machine: The machine to configure.
         gap_cycles: Cycles between two vector operations on the main thread of a PE.
         relay_cycles: Cycles that software adds to a receive that is fused with a send.
@@ -72,29 +38,21 @@ class Lines:
         main: Number of the main thread; the other threads have the numbers after it. Patterns that
             run at the same time must have different main threads. Patterns that run one after
             another may use the same one.
-        last_writes: Keys are addresses; values are int32 ``[PEs]``, the last operation on another
-            thread that writes there, or -1.
-        last_reads: Keys are addresses; values are int32 ``[PEs]``, the last operation that reads
-            there, or -1.
-        adding: bool ``[PEs]``: whether a PE's last operation on the main thread stored a message
-            that must still be added.
+
+    Attributes:
+        operations: Builder of the operations of PEs.
         copies: (PEs, source, target, words) of words that PEs copy within their memory, without the
             fabric.
     """
 
-    machine: WaveletMachine
-    gap_cycles: int
-    relay_cycles: int = 0
-    add_cycles: int = 0
-    main: int = 0
-    last_writes: dict[int, I32] = field(default_factory=dict)
-    last_reads: dict[int, I32] = field(default_factory=dict)
-    copies: list[tuple[I32, int, int, int]] = field(default_factory=list)
-    adding: Bools = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Initialise ``adding``: no PE has a stored message that must still be added."""
-        self.adding = np.zeros(self.machine.rows * self.machine.cols, bool)
+    def __init__(
+        self, *, machine: WaveletMachine, gap_cycles: int, relay_cycles: int = 0, add_cycles: int = 0, main: int = 0
+    ) -> None:
+        self.machine = machine
+        self.operations = PeOperations(
+            machine=machine, gap_cycles=gap_cycles, relay_cycles=relay_cycles, add_cycles=add_cycles, main=main
+        )
+        self.copies: list[tuple[I32, int, int, int]] = []
 
     def rows(
         self,
@@ -173,7 +131,7 @@ class Lines:
         plan = plan_plane(schedule)
         numbers = self._grid().reshape(1, -1)
         self._routes(plan, numbers, 0, lambda _, side: Port(side))
-        self._operations(plan, numbers, _WordParts(words, 1, 0, target), 0)
+        self.operations.add(plan, numbers, WordParts(words, 1, 0, target), 0)
         return plan.colours
 
     def _grid(self) -> I32:
@@ -219,7 +177,7 @@ class Lines:
                 copying_places = messages[messages[:, 2] == Arrival.COPY, 0]
                 self.copies += [(lines_of_plan[:, place], source, target, words) for place in copying_places.tolist()]
             self._routes(plan, lines_of_plan, colour, partial(self._port, lines_of_plan[0]))
-            self._operations(plan, lines_of_plan, _WordParts(words, schedule.parts, source, target), colour)
+            self.operations.add(plan, lines_of_plan, WordParts(words, schedule.parts, source, target), colour)
             free = max(free, colour + plan.colours)
         return free
 
@@ -258,80 +216,3 @@ class Lines:
                     releases=(colour + release[0], release[1]) if release else None,
                 )
                 self.machine.route(numbers[:, place], colour + pattern_colour, position)
-
-    def _operations(self, plan: Plan, numbers: I32, word_parts: _WordParts, colour: int) -> None:
-        """Add the operations of a planned pattern to the PEs of parallel lines.
-
-        1. Operations without words are skipped.
-        2. A receive that only stores runs on a thread of its own.
-        3. Other operations run on the main thread. If words are divided into parts, sends run on
-           the thread for sends.
-        4. The operation is recorded as the last one that reads, and perhaps writes, its address.
-
-        Args:
-            plan: Streams, switch positions and operations of the pattern.
-            numbers: int32 ``[lines, places]``, PEs of the lines.
-            word_parts: Addresses of the words, and their division into parts.
-            colour: Colour of the machine that is used for the plan's colour 0.
-        """
-        first = self.machine.operations
-        for step in plan.operations:
-            pes, part = numbers[:, step.place], step.flow.part
-            words = word_parts.words_of(part) if step.flow.words is None else step.flow.words
-            if words == 0:  # 1
-                continue
-            if step.receive and step.receive.arrival not in COMBINING:  # 2
-                at = word_parts.address(part, word_parts.target) + step.receive.slot * word_parts.words
-                self._store(pes, colour, step.receive, at, words, first)
-                continue
-            address = word_parts.address(part, word_parts.source if step.send else word_parts.target)
-            operation = Operation(
-                receive=colour + step.receive.colour if step.receive else -1,
-                send=colour + step.send.colour if step.send else -1,
-                arrival=step.receive.arrival if step.receive else Arrival.REPLACE,
-                address=address,
-                words=words,
-                mark=step.send is not None and plan.carries_control_bit(step.send),
-                gap_cycles=self.gap_cycles + (self.add_cycles if self.adding[pes].any() else 0),
-                delay_cycles=self.relay_cycles if step.receive and step.send else 0,
-            )
-            thread = SENDS if step.send and word_parts.parts > 1 else 0  # 3
-            numbers_of = self.machine.operate(
-                pes, self.main + thread, operation, self._last(self.last_writes, address)[pes]
-            )
-            self.adding[pes] = step.send is None  # 4
-            self._last(self.last_reads, address)[pes] = numbers_of
-            if word_parts.parts > 1 and step.receive:
-                self._last(self.last_writes, address)[pes] = numbers_of
-
-    def _store(self, pes: I32, colour: int, flow: Flow, address: int, words: int, first: int) -> None:
-        """Add a receive that only stores words, on a thread other than the main one.
-
-        It waits for an earlier operation that still reads the words that it replaces. If this
-        operation belongs to the same pattern and the words arrive by a multicast, no wait is
-        needed: these words are results that depend on the words that were read.
-
-        Args:
-            pes: int32 ``[lines]``: PEs that receive.
-            colour: Colour of the machine that is used for the pattern's colour 0.
-            flow: The received stream.
-            address: Address where the words are stored.
-            words: Number of words.
-            first: Number of the first operation of the pattern.
-        """
-        reader = self._last(self.last_reads, address)[pes]
-        is_stored = flow.arrival != Arrival.DROP
-        waits = is_stored & ((reader < first) | (flow.arrival == Arrival.REPLACE))
-        operation = Operation(receive=colour + flow.colour, arrival=flow.arrival, address=address, words=words)
-        stores = self.machine.operate(pes, self.main + STORES + flow.colour, operation, np.where(waits, reader, -1))
-        if is_stored:
-            self._last(self.last_writes, address)[pes] = stores
-
-    def _last(self, last_by_address: dict[int, I32], address: int) -> I32:
-        """Return the last operation of each PE that is recorded for an address, int32 ``[PEs]``.
-
-        The value is -1 for a PE without such an operation.
-        """
-        if address not in last_by_address:
-            last_by_address[address] = np.full(self.machine.rows * self.machine.cols, -1, np.int32)
-        return last_by_address[address]

@@ -14,7 +14,7 @@ from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.errors import WseBug
 from wse.models.tensors.model_tensors import coding_of
 from wse.number_formats import Coding, scales_name
-from wse.program.isa.linear import gemv_cycles, matmul_cycles
+from wse.program.isa.cycles.linear import gemv_cycles, matmul_cycles
 from wse.program.isa.pe_costs import PeCosts
 
 UNPACKED_CODES = 128

@@ -7,74 +7,24 @@ Sources for the meaning of keys and for what an architecture implies: gguf-py's 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from wse.models.configs.layer_kinds import alternating_kinds
-from wse.models.gguf.header import EMBEDDING, Header
+from wse.models.gguf.config_keys import (
+    Config,
+    common_keys,
+    expert_keys,
+    rope_scaling,
+    rotary_keys,
+    routing_keys,
+    vocabulary_keys,
+)
+from wse.models.gguf.header import Header
 
-Config = dict[str, Any]
-
-DEFAULT_ROPE_BASE: Final = 10000.0
 LAYERS_OF_GEMMA_2_27B: Final = 46
 EXPERTS_OF_MAVERICK: Final = 128
 LLAMA_4_CHUNK: Final = 8192  # tokens
 LONG_FACTORS: Final = ("rope_factors_short.weight", "rope_factors_long.weight")
-
-
-def common(header: Header) -> Config:
-    """Return the Hugging Face config keys that most models with RoPE and RMSNorm share."""
-    heads, size = header.size("attention.head_count"), header.head_size
-    config = {**_rotary(header), "num_attention_heads": heads, "num_key_value_heads": header.kv_heads, "head_dim": size}
-    header.require("attention.value_length", (size,), f"supported: the size of keys, {size}")
-    rotated = header.size("rope.dimension_count", size)
-    if rotated != size:
-        config["partial_rotary_factor"] = rotated / size
-    scaling = rope_scaling(header)
-    return config if scaling is None else config | {"rope_scaling": scaling}
-
-
-def _rotary(header: Header) -> Config:
-    """Return the config keys of a model with RoPE and RMSNorm, without keys on attention heads."""
-    return {
-        **_every_model(header),
-        "hidden_size": header.size("embedding_length"),
-        "num_hidden_layers": header.layers,
-        "intermediate_size": header.size("feed_forward_length"),
-        "max_position_embeddings": header.size("context_length"),
-        "rms_norm_eps": header.positive("attention.layer_norm_rms_epsilon"),
-        "rope_theta": header.positive("rope.freq_base", DEFAULT_ROPE_BASE),
-    }
-
-
-def _every_model(header: Header) -> Config:
-    """Return the config keys of every model: vocabulary size, tied embedding, special tokens."""
-    vocabulary = header.gguf.tensors.get(EMBEDDING)
-    rows = vocabulary.shape[0] if vocabulary is not None else None
-    return {
-        "vocab_size": header.size("vocab_size", rows),
-        "tie_word_embeddings": not header.has_tensor("output.weight"),
-        "bos_token_id": header.token("bos"),
-        "eos_token_id": header.token("eos"),
-    }
-
-
-def rope_scaling(header: Header) -> Config | None:
-    """Return the config value ``rope_scaling``; None if rotary positions are not scaled.
-
-    Factors that the file stores in a tensor ``rope_freqs`` are not included.
-    """
-    kind = header.text("rope.scaling.type")
-    if kind in (None, "none"):
-        linear = header.positive("rope.scale_linear", 1.0)
-        return None if linear == 1.0 else {"rope_type": "linear", "factor": linear}
-    scaling: Config = {"rope_type": kind, "factor": header.positive("rope.scaling.factor", 1.0)}
-    if header.has_value("rope.scaling.original_context_length"):
-        scaling["original_max_position_embeddings"] = header.size("rope.scaling.original_context_length")
-    if kind == "yarn":
-        scaling["beta_fast"] = header.positive("rope.scaling.yarn_beta_fast", 32.0)
-        scaling["beta_slow"] = header.positive("rope.scaling.yarn_beta_slow", 1.0)
-    header.require("rope.scaling.attn_factor", (1.0,), "supported: 1.0")
-    return scaling
 
 
 def _llama(header: Header) -> Config:
@@ -83,23 +33,13 @@ def _llama(header: Header) -> Config:
     llama.cpp has one architecture for these three families.
     """
     if header.count("expert_count"):
-        return {**common(header), "model_type": "mixtral", **_experts(header, "num_local_experts")}
+        return {**common_keys(header), "model_type": "mixtral", **expert_keys(header, "num_local_experts")}
     biases = {
         "attention_bias": header.has_tensor("blk.0.attn_q.bias"),
         "mlp_bias": header.has_tensor("blk.0.ffn_up.bias"),
     }
     header.count("expert_used_count")
-    return {**common(header), "model_type": "llama", **biases}
-
-
-def _experts(header: Header, count_key: str) -> Config:
-    """Return the config keys for the number of experts in a layer and of experts per token.
-
-    Args:
-        header: Metadata of the file.
-        count_key: Config key for the number of experts, which differs between families.
-    """
-    return {count_key: header.size("expert_count"), "num_experts_per_tok": header.size("expert_used_count")}
+    return {**common_keys(header), "model_type": "llama", **biases}
 
 
 def _qwen3_moe(header: Header) -> Config:
@@ -109,8 +49,8 @@ def _qwen3_moe(header: Header) -> Config:
     """
     header.require("expert_gating_func", (1,), "supported: 1 (softmax)")
     return {
-        **common(header),
-        **_experts(header, "num_experts"),
+        **common_keys(header),
+        **expert_keys(header, "num_experts"),
         "model_type": "qwen3_moe",
         "moe_intermediate_size": header.size("expert_feed_forward_length"),
         "norm_topk_prob": True,
@@ -127,7 +67,7 @@ def _gemma2(header: Header) -> Config:
     Attention scores are scaled by the head size, except in the 27B model, where they are scaled by
     hidden size / number of heads.
     """
-    config = common(header)
+    config = common_keys(header)
     is_27b = config["num_hidden_layers"] == LAYERS_OF_GEMMA_2_27B
     return {
         **config,
@@ -148,7 +88,7 @@ def _phi3(header: Header) -> Config:
 
     Models with LongRoPE are refused, because its factors are not read from GGUF files.
     """
-    config = {**common(header), "model_type": "phi3"}
+    config = {**common_keys(header), "model_type": "phi3"}
     if header.has_value("rope.scaling.original_context_length"):
         config["original_max_position_embeddings"] = header.size("rope.scaling.original_context_length")
     if header.has_value("attention.sliding_window"):
@@ -166,7 +106,7 @@ def _phi3(header: Header) -> Config:
 def _gpt2(header: Header) -> Config:
     """Return the Hugging Face config keys of a GPT-2 model in a GGUF file."""
     return {
-        **_every_model(header),
+        **vocabulary_keys(header),
         "model_type": "gpt2",
         "n_embd": header.size("embedding_length"),
         "n_layer": header.layers,
@@ -183,12 +123,12 @@ def _gpt_oss(header: Header) -> Config:
 
     Every other layer has a sliding window, starting with the first.
     """
-    config = common(header)
+    config = common_keys(header)
     if "rope_scaling" in config:
         config["rope_scaling"]["truncate"] = False
     return {
         **config,
-        **_experts(header, "num_local_experts"),
+        **expert_keys(header, "num_local_experts"),
         "model_type": "gpt_oss",
         "intermediate_size": header.size("expert_feed_forward_length", config["intermediate_size"]),
         "sliding_window": header.size("attention.sliding_window"),
@@ -210,8 +150,8 @@ def _llama4(header: Header) -> Config:
     """
     if header.has_value("attention.sliding_window"):
         header.size("attention.sliding_window")  # refuses 0, which would mean full attention in all layers
-    experts = _experts(header, "num_local_experts")
-    config = common(header)
+    experts = expert_keys(header, "num_local_experts")
+    config = common_keys(header)
     return {
         **config,
         **experts,
@@ -232,29 +172,14 @@ def _glm4_moe(header: Header) -> Config:
 
     Layers for multi-token prediction are not counted.
     """
-    config = common(header)
+    config = common_keys(header)
     config["num_hidden_layers"] -= header.count("nextn_predict_layers")
     return {
         **config,
-        **_expert_routing(header),
+        **routing_keys(header),
         "model_type": "glm4_moe",
         "use_qk_norm": header.has_tensor("blk.0.attn_q_norm.weight"),
         "attention_bias": header.has_tensor("blk.0.attn_q.bias"),
-    }
-
-
-def _expert_routing(header: Header) -> Config:
-    """Return the config keys of a mixture of experts with sigmoid routing and a shared expert."""
-    header.require("expert_gating_func", (2,), "supported: 2 (sigmoid)")
-    return {
-        **_experts(header, "n_routed_experts"),
-        "first_k_dense_replace": header.count("leading_dense_block_count"),
-        "n_shared_experts": header.size("expert_shared_count", 1),
-        "moe_intermediate_size": header.size("expert_feed_forward_length"),
-        "norm_topk_prob": header.flag("expert_weights_norm", default=True),
-        "routed_scaling_factor": header.positive("expert_weights_scale", 1.0),
-        "n_group": header.size("expert_group_count", 1),
-        "topk_group": header.size("expert_group_used_count", 1),
     }
 
 
@@ -275,8 +200,8 @@ def _deepseek(header: Header) -> Config:
         multiplier = round(header.positive("rope.scaling.yarn_log_multiplier") * 10, 6)  # stored as a tenth
         scaling |= {"mscale": multiplier, "mscale_all_dim": multiplier}
     return {
-        **_rotary(header),
-        **_expert_routing(header),
+        **rotary_keys(header),
+        **routing_keys(header),
         "model_type": "deepseek_v3",
         "num_attention_heads": heads,
         "num_key_value_heads": heads,
@@ -291,8 +216,8 @@ def _deepseek(header: Header) -> Config:
 
 ARCHITECTURES: Final[dict[str, Callable[[Header], Config]]] = {
     "llama": _llama,
-    "qwen2": lambda header: {**common(header), "model_type": "qwen2"},
-    "qwen3": lambda header: {**common(header), "model_type": "qwen3"},
+    "qwen2": lambda header: {**common_keys(header), "model_type": "qwen2"},
+    "qwen3": lambda header: {**common_keys(header), "model_type": "qwen3"},
     "qwen3moe": _qwen3_moe,
     "gemma2": _gemma2,
     "phi3": _phi3,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.gguf.file import GgufArray, GgufFile
+from wse.models.gguf.file import GgufFile
+from wse.models.gguf.reader import GgufArray
 
 LARGEST: Final = 2**31 - 1
 MAX_LAYERS: Final = 10_000

@@ -11,12 +11,19 @@ from collections.abc import Mapping
 from typing import Final
 
 from wse.number_formats import CODINGS
+from wse.program.isa.cycles.experts import (
+    expert_bias_cycles,
+    expert_in_cycles,
+    expert_out_cycles,
+    expert_pairs_cycles,
+    one_expert_cycles,
+    one_fp8_blocks_expert_cycles,
+    one_mxfp4_expert_cycles,
+)
 from wse.program.isa.kernel import Kernel
-from wse.program.isa.linear import blocks_bytes, one_expert_cycles, power_cycles, run_cycles, tile_bytes
+from wse.program.isa.linear import blocks_bytes, tile_bytes
 from wse.program.isa.operands import acc, act, f32, numbers, raw, wgt
-from wse.program.isa.pe_costs import PeCosts
 
-_FP8: Final = CODINGS["fp8"].number
 _MXFP4: Final = CODINGS["mxfp4"].number
 _NAMES: Final = tuple(CODINGS)
 
@@ -52,78 +59,6 @@ def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding
         coding: Index of the storage format of the codes.
     """
     return (_code_rows(K, coding) - 1) * k_stride + local_experts * N
-
-
-def _list_cycles(c: PeCosts, count: int) -> float:
-    """Return the cycles of a loop that reads the token, expert and weight of ``count`` pairs."""
-    return count * (c.loop + 3 * c.vector(1, c.f32))
-
-
-def _pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, segments: int) -> float:
-    """Return the cycles of listing the (token, expert) pairs whose experts a column of PEs stores.
-
-    If a column stores parts of all experts, every pair matches. Tokens, ids and weights are then
-    copied as vectors, to every third element of the list.
-
-    Args:
-        c: Costs of operations on the PE.
-        M, A: Tokens, and experts per token.
-        P: Maximum number of pairs in the list.
-        groups, segments: Groups in each segment of the columns, and number of segments. Each group
-            stores other experts. Both are 1 if every column stores parts of all experts.
-    """
-    if groups * segments > 1:
-        return _list_cycles(c, M * A) + _list_cycles(c, P)
-    return c.vector(1, c.f32) + M * c.strided_vector(A, c.f32) + 2 * c.strided_vector(M * A, c.f32)
-
-
-def _in_cycles(c: PeCosts, product: float, P: int, N: int, weighted: int) -> float:
-    """Return the cycles of the first product of an expert layer, for all (token, expert) pairs.
-
-    Args:
-        c: Costs of operations on the PE.
-        product: Cycles of the product for one pair.
-        P: Maximum number of pairs.
-        N: Outputs.
-        weighted: 1 to multiply the outputs by the pair's router weight, else 0.
-    """
-    weighing = c.vector(N, c.acc) if weighted else 0.0
-    return _list_cycles(c, P) + P * (c.vector(N, c.acc) + product + weighing)
-
-
-def _out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weighted: int) -> float:
-    """Return the cycles of the second product of an expert layer, for all (token, expert) pairs.
-
-    The outputs of each pair are added to the sums of its token.
-
-    Args:
-        c: Costs of operations on the PE.
-        product: Cycles of the product for one pair.
-        P: Maximum number of pairs.
-        M: Tokens.
-        K: Inputs.
-        N: Outputs.
-        weighted: 1 to multiply the inputs by the pair's router weight, else 0.
-    """
-    weighing = c.vector(K, c.act) if weighted else 0.0
-    return c.vector(M * N, c.acc) + _list_cycles(c, P) + P * (weighing + product)
-
-
-def _bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted: int, share: int) -> float:
-    """Return the cycles to add the biases of the experts, for all (token, expert) pairs.
-
-    A PE reads the whole list of pairs. It stores only ``share`` biases of each part, and adds them
-    to the outputs of those few pairs whose biases it stores.
-
-    Args:
-        c: Costs of operations on the PE.
-        P, M: Maximum number of pairs, and tokens.
-        N, parts: Outputs of each part, and number of parts, such as gate and up.
-        weighted: 1 to multiply the biases by the pair's router weight, else 0.
-        share: Number of biases of each part that the PE stores.
-    """
-    local_pairs = min(P, M * (-(-(share - 1) // max(1, N)) + 1))
-    return _list_cycles(c, P) + local_pairs * parts * (1 + weighted) * c.vector(min(N, share), c.acc)
 
 
 def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int) -> int:
@@ -181,31 +116,6 @@ def _fp8_blocks_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_expert
     return min(P, local_experts) * blocks_bytes(b, K, N, G, B)
 
 
-def _mxfp4_cycles(c: PeCosts, K: int, N: int, G: int, rows: int) -> float:
-    """Return the cycles of the product of one token with one expert that is stored in MXFP4.
-
-    Args:
-        c: Costs of operations on the PE.
-        K, N: Inputs and outputs of the expert.
-        G: Groups of inputs that share scales.
-        rows: Rows of codes that are unpacked at once.
-    """
-    return one_expert_cycles(c, _MXFP4, K, N, rows) + power_cycles(c, N, G)
-
-
-def _fp8_blocks_cycles(c: PeCosts, K: int, N: int, G: int, B: int, rows: int) -> float:
-    """Return the cycles of the product of one token with one expert in FP8 with block scales.
-
-    Args:
-        c: Costs of operations on the PE.
-        K, N: Inputs and outputs of the expert.
-        G: Groups of inputs that share scales.
-        B: Blocks of outputs that share scales.
-        rows: Rows of codes that are unpacked at once.
-    """
-    return one_expert_cycles(c, _FP8, K, N, rows) + run_cycles(c, N, G, B)
-
-
 EXPERTS: Final = (
     Kernel(
         name="expert_pairs",
@@ -216,7 +126,7 @@ EXPERTS: Final = (
             *numbers("M A P experts columns groups segments"),
         ),
         work=lambda M, A: M * A,
-        cycles=_pairs_cycles,
+        cycles=expert_pairs_cycles,
     ),
     Kernel(
         name="expert_in",
@@ -229,7 +139,7 @@ EXPERTS: Final = (
         ),
         macs=_products,
         read_bytes=_tiles_bytes,
-        cycles=lambda c, P, K, N, weighted: _in_cycles(c, c.rows(K, N, c.mac), P, N, weighted),
+        cycles=lambda c, P, K, N, weighted: expert_in_cycles(c, c.rows(K, N, c.mac), P, N, weighted),
     ),
     Kernel(
         name="expert_out",
@@ -242,7 +152,7 @@ EXPERTS: Final = (
         ),
         macs=_products,
         read_bytes=_tiles_bytes,
-        cycles=lambda c, P, M, K, N, weighted: _out_cycles(c, c.rows(K, N, c.mac), P, M, K, N, weighted),
+        cycles=lambda c, P, M, K, N, weighted: expert_out_cycles(c, c.rows(K, N, c.mac), P, M, K, N, weighted),
     ),
     Kernel(
         name="expert_in_quantised",
@@ -259,7 +169,7 @@ EXPERTS: Final = (
         macs=_products,
         operation_ps=200,
         read_bytes=_coded_tiles_bytes,
-        cycles=lambda c, P, K, N, weighted, coding, rows: _in_cycles(
+        cycles=lambda c, P, K, N, weighted, coding, rows: expert_in_cycles(
             c, one_expert_cycles(c, coding, K, N, rows), P, N, weighted
         ),
     ),
@@ -279,7 +189,9 @@ EXPERTS: Final = (
         macs=_products,
         operation_ps=300,
         read_bytes=_mxfp4_bytes,
-        cycles=lambda c, P, K, N, weighted, G, rows: _in_cycles(c, _mxfp4_cycles(c, K, N, G, rows), P, N, weighted),
+        cycles=lambda c, P, K, N, weighted, G, rows: expert_in_cycles(
+            c, one_mxfp4_expert_cycles(c, K, N, G, rows), P, N, weighted
+        ),
     ),
     Kernel(
         name="expert_in_fp8_blocks",
@@ -298,8 +210,8 @@ EXPERTS: Final = (
         macs=_products,
         operation_ps=350,
         read_bytes=_fp8_blocks_bytes,
-        cycles=lambda c, P, K, N, weighted, G, B, rows: _in_cycles(
-            c, _fp8_blocks_cycles(c, K, N, G, B, rows), P, N, weighted
+        cycles=lambda c, P, K, N, weighted, G, B, rows: expert_in_cycles(
+            c, one_fp8_blocks_expert_cycles(c, K, N, G, B, rows), P, N, weighted
         ),
     ),
     Kernel(
@@ -317,7 +229,7 @@ EXPERTS: Final = (
         macs=_products,
         operation_ps=200,
         read_bytes=_coded_tiles_bytes,
-        cycles=lambda c, P, M, K, N, weighted, coding, rows: _out_cycles(
+        cycles=lambda c, P, M, K, N, weighted, coding, rows: expert_out_cycles(
             c, one_expert_cycles(c, coding, K, N, rows), P, M, K, N, weighted
         ),
     ),
@@ -337,8 +249,8 @@ EXPERTS: Final = (
         macs=_products,
         operation_ps=300,
         read_bytes=_mxfp4_bytes,
-        cycles=lambda c, P, M, K, N, weighted, G, rows: _out_cycles(
-            c, _mxfp4_cycles(c, K, N, G, rows), P, M, K, N, weighted
+        cycles=lambda c, P, M, K, N, weighted, G, rows: expert_out_cycles(
+            c, one_mxfp4_expert_cycles(c, K, N, G, rows), P, M, K, N, weighted
         ),
     ),
     Kernel(
@@ -358,8 +270,8 @@ EXPERTS: Final = (
         macs=_products,
         operation_ps=350,
         read_bytes=_fp8_blocks_bytes,
-        cycles=lambda c, P, M, K, N, weighted, G, B, rows: _out_cycles(
-            c, _fp8_blocks_cycles(c, K, N, G, B, rows), P, M, K, N, weighted
+        cycles=lambda c, P, M, K, N, weighted, G, B, rows: expert_out_cycles(
+            c, one_fp8_blocks_expert_cycles(c, K, N, G, B, rows), P, M, K, N, weighted
         ),
     ),
     Kernel(
@@ -371,6 +283,6 @@ EXPERTS: Final = (
             *numbers("P M N parts local_experts stride by_token weighted share columns groups segments"),
         ),
         work=lambda P, N, parts: P * parts * N,
-        cycles=_bias_cycles,
+        cycles=expert_bias_cycles,
     ),
 )

@@ -17,7 +17,8 @@ from wse.backends.wavelet.stalls import find_stall
 from wse.errors import BadInput, Deadlock
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program.line_patterns import NamedPattern, named_pattern
+from wse.program.line_patterns import named_pattern
+from wse.program.named_patterns import NamedPattern
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.options.settings import SOFTWARE, WAFER, read_settings
 from wse.studies.pattern.case import BoundResult, PatternCase

@@ -20,7 +20,8 @@ from wse.tracing.export.chosen_passes import PassSelection, select_passes
 from wse.tracing.export.maps import map_kinds, wafer_maps, write_pngs
 from wse.tracing.export.perfetto import write_perfetto
 from wse.tracing.export.request import FOLDERS, ExportRequest
-from wse.tracing.export.simulator_log import router_events, write_simulator_log
+from wse.tracing.export.router_events import router_events
+from wse.tracing.export.simulator_log import write_simulator_log
 from wse.tracing.export.table_files import check_parquet, write_csv, write_parquet
 from wse.tracing.export.tables import chosen_tables, run_attributes, with_progress
 from wse.tracing.export.timeline import timeline

@@ -15,7 +15,7 @@ from wse.tracing.page.planes import layer_data, plane_data
 from wse.tracing.page.timeline import timeline_data
 from wse.tracing.page.work import work_data
 from wse.tracing.query.expert_load import tokens_by_layer
-from wse.tracing.query.places.pe import mesh_of
+from wse.tracing.query.places.wafer_maps import mesh_of
 from wse.tracing.query.two_traces.compare import is_trace
 from wse.tracing.query.view import outcome_of, trace_at
 from wse_traces.reader.read import Trace

@@ -10,7 +10,7 @@ import numpy as np
 from wse.errors import BadTrace
 from wse.reports.as_json import Report
 from wse.tracing.page.pack import Array, Pack, checked_table
-from wse.tracing.query.places.pe import busy_cycles, link_words, sram_bytes
+from wse.tracing.query.places.wafer_maps import busy_cycles, link_words, sram_bytes
 from wse_traces.reader.read import Trace
 
 MAX_WAFERS: Final = 256

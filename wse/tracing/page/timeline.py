@@ -71,11 +71,7 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     first = np.cumsum([0, *rows]).tolist()
     start = np.append(passes["start_cycle"], 0)[tokens["pass"]]
     places = {schedule: (first[at], rows[at]) for schedule, at in number.items()}
-    shifts, ends = _shifts(trace, passes["schedule"], places)
-    packed_shifts = packed_columns(shifts, pack)
-    if packed_shifts is None and shown_schedules:
-        notes.append("What cache shifts of single tokens send found no room on this page; see wse inspect --by token.")
-    ends = ends if packed_shifts else 0 * ends
+    packed_shifts, ends = _packed_shifts(trace, passes["schedule"], places, pack, notes)
     from_row, to_row = (np.append(end, 0)[tokens["pass"]] for end in (ends[:-1], ends[1:]))
     token_columns = {
         "id": tokens["id"],
@@ -186,6 +182,20 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
         )
         for name in (*SHOWN, *AREA)
     }
+
+
+def _packed_shifts(
+    trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]], pack: Pack, notes: list[str]
+) -> tuple[dict[str, object] | None, Array]:
+    """Return the columns of `_shifts`, packed for the page, and which of them belong to each pass.
+
+    If the page has no room for them, the columns are None, and no shift belongs to a pass.
+    """
+    shifts, ends = _shifts(trace, schedule_of, shown_ranges)
+    packed_shifts = packed_columns(shifts, pack)
+    if packed_shifts is None and shown_ranges:
+        notes.append("What cache shifts of single tokens send found no room on this page; see wse inspect --by token.")
+    return packed_shifts, ends if packed_shifts else 0 * ends
 
 
 def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:

@@ -13,7 +13,8 @@ from wse.reports.table import Column, Table, address, number
 from wse.reports.terminal import COLOURS, count, heading, lines, percent, plural, printable
 from wse.reports.terminal_table import print_table
 from wse.reports.tile_name import tile_name
-from wse.tracing.query.places.pe import Buffer, LinkWords, Pe, PeRoute, PeView
+from wse.tracing.query.places.pe import LinkWords, Pe, PeRoute, PeView
+from wse.tracing.query.places.pe_sram import Buffer
 from wse.tracing.query.places.stages import layers_text
 
 USE_TEXTS: Final = {"kv": "KV cache"}

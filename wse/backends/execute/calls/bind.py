@@ -6,7 +6,7 @@ The list depends on the number of cache slots in use. A new list is made when th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -40,6 +40,9 @@ CACHED_PHASES: Final = 4
 Phases for which kernels were just compiled are run next, so they need not be bound again.
 """
 
+CALLS_BETWEEN_CHECKS: Final = 16
+"""Calls of kernels between two checks of whether other programs need the cores."""
+
 ROUTER: Final = kernel_named("router_choose")
 """Kernel that writes the ids of the chosen experts."""
 
@@ -61,6 +64,17 @@ class BoundPhase(NamedTuple):
     calls: list[Call]
     steps: list[int]
     loads: Counter[tuple[int, LineLoads]]
+
+    def run(self, adapt: Callable[[], None]) -> None:
+        """Execute the calls.
+
+        Args:
+            adapt: Function that adapts the number of cores to other programs, called repeatedly.
+        """
+        for first in range(0, len(self.calls), CALLS_BETWEEN_CHECKS):
+            for function, arguments in self.calls[first : first + CALLS_BETWEEN_CHECKS]:
+                function(*arguments)
+            adapt()
 
 
 class Binder:
@@ -111,6 +125,17 @@ class Binder:
             slots: Cache slots in use in each stage, for the user with the longest cache.
         """
         return self._bound(self._equal.setdefault((phase.steps, phase.begins, phase.user), phase), slots)
+
+    def calls_by_types(self) -> list[Call]:
+        """Return one call for each function and combination of element types in all phases."""
+        distinct_calls: dict[tuple[object, ...], Call] = {}
+        for phase in {phase.steps: phase for phase in self._program.phases}.values():
+            slots = self._program.cache_slots(phase.cached + phase.tokens)
+            for call in self.bind(phase, slots).calls:
+                function, arguments = call
+                types = tuple(getattr(a, "dtype", None) for a in arguments)
+                distinct_calls.setdefault((function, *types), call)
+        return list(distinct_calls.values())
 
     def _bind(self, phase: Phase, slots: Slots) -> BoundPhase:
         """Turn a phase into a list of calls, without the cache of `bind`.

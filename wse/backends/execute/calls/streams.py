@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -121,6 +121,26 @@ class Streams:
             rect = edge.rect
             rows = slice(rect.row + edge.first_row, rect.row + edge.first_row + edge.rows)
             self.links[edge.wafer][EAST, rows, rect.col : rect.col + rect.cols] += _words_east(edge)
+
+    def link_words(self, arenas: Mapping[int, Arena]) -> npt.NDArray[np.int64]:
+        """Return the words that links have carried, between stages and within them.
+
+        Args:
+            arenas: SRAM of the stages in this process, with the words within each; the key is the
+                stage.
+
+        Returns:
+            int64 ``[wafers, 4, mesh rows, mesh cols]``. The second axis is the link of a PE: north,
+            east, south, west.
+        """
+        total = {wafer: words.copy() for wafer, words in self.links.items()}
+        for number, arena in arenas.items():
+            stage = self._program.stages[number]
+            r = stage.rect
+            for i, wafer in enumerate(stage.wafers):
+                words = arena.links[:, :, i * r.cols : (i + 1) * r.cols]
+                total[wafer][:, r.row : r.row + r.rows, r.col : r.col + r.cols] += words
+        return np.stack(list(total.values()))
 
     def _tokens_in(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
         """Write the ids of the host to the SRAM of the region's first PE."""

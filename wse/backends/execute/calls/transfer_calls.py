@@ -11,16 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wse.arrays import I64
-from wse.backends.execute.calls.accumulations import accumulation_of
+from wse.backends.execute.calls.line_calls import VECTOR_S, LineCalls
 from wse.backends.execute.calls.line_loads import LineLoads
-from wse.backends.execute.calls.pattern_tables import columns_of, message_spans, multicasts_cover, runs_of, senders_of
 from wse.backends.execute.calls.streams import Call, Streams
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.observation.outputs import Routing
@@ -30,27 +27,8 @@ from wse.program.steps import COLUMNS, Slots
 from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Translation
 from wse.program.transfers.stage_streams import Crossing
 from wse.program.transfers.transfer import Transfer
-from wse.program.transfers.transfer_types import TRANSFERS, operand_index, transfer_of
-from wse_kernels.communication.row_sums import MAX_COLS, WIDTH
+from wse.program.transfers.transfer_types import TRANSFERS, transfer_of
 from wse_kernels.library import compiled_kernel
-from wse_mappings.schedule import Arrival, LineSchedule
-
-LANE_S: Final = 1.5e-9
-"""Seconds of a core, at 2.6 GHz, to send one element from a PE to another PE of its row.
-
-This moves a single lane at a time.
-"""
-VECTOR_S: Final = 2.5e-10
-"""Seconds of a core for an element that is moved together with those of neighbouring lanes.
-
-This is so along columns, and for PEs that a multicast passes.
-"""
-TRANSPOSED_S: Final = 6e-10
-"""Seconds of a core for an element of a row whose words are transposed, with all its messages."""
-LEAST_WORDS: Final = 8
-"""Number of elements from which on transposing a row is faster."""
-ACCUMULATED_S: Final = 1.2e-10
-"""Seconds of a core for an element of a column whose sums stay in registers, with all messages."""
 
 
 class TransferCalls:
@@ -79,6 +57,7 @@ class TransferCalls:
     ) -> None:
         self._program, self._arenas, self._views, self._control = program, arenas, views, control
         self._streams, self._routing = streams, routing
+        self._lines = LineCalls(program, arenas, views)
         self.crossings: dict[int, npt.NDArray[Any]] = {}
 
     def calls(self, phase: Phase, step: int, slots: Slots, iteration: int, user: int) -> list[Call]:
@@ -108,9 +87,9 @@ class TransferCalls:
             case LineMessages() if transfer.leaves_wafer and phase.steps.depends_on_experts[step]:
                 return [(self._move_between_chosen, (phase, step, slots, iteration))]
             case LineMessages() as messages if phase.steps.per_pair[step].any():
-                return [self._counted_line(phase, step, transfer, messages)]
+                return [self._lines.counted_call(phase, step, transfer, messages)]
             case LineMessages() as messages:
-                return self._with_count(transfer, self._line(transfer, messages))
+                return self._with_count(transfer, self._lines.call(transfer, messages))
 
     def _with_count(self, transfer: Transfer, call: Call) -> list[Call]:
         """Return the call and, if the transfer leaves its wafer, a call that counts its words."""
@@ -227,97 +206,6 @@ class TransferCalls:
             along_columns=along_columns,
         )
 
-    def _line(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the call that executes messages along lines, with the fastest suitable kernel.
-
-        1. If no words are combined and source and target addresses do not overlap, the messages are
-           executed as an exchange: each PE copies the words of one other PE.
-        2. Sums in place along rows are computed on transposed words.
-        3. Sums in place along columns stay in registers.
-        4. Otherwise, one message is executed after another.
-        """
-        arena, schedule, n = self._arenas[transfer.site.stage], messages.schedule, transfer.elements
-        along_columns, is_disjoint = messages.axis == COLUMNS, abs(transfer.source - transfer.target) >= n
-        assert is_disjoint or messages.in_place, "words arrive among those that are sent"
-        if is_disjoint and _is_exchange(schedule, along_rows=not along_columns):  # 1
-            return self._exchange(transfer, messages)
-        in_place = messages.in_place and not along_columns and _sums_whole(schedule)
-        fits_kernel = arena.lanes >= WIDTH and arena.blocks_per_row * arena.lanes <= MAX_COLS
-        if in_place and n >= LEAST_WORDS and fits_kernel:  # 2
-            return self._in_place(transfer, messages)
-        view = self._view(transfer)
-        operands = self._line_operands(transfer, messages, n)
-        lines = arena.cols if along_columns else messages.rows
-        core_s = _core_s(schedule, n, view.itemsize, along_columns=along_columns) * lines / (len(schedule.first) - 1)
-        program = accumulation_of(schedule) if along_columns and not is_disjoint else None
-        if program is not None:  # 3
-            core_s = 0.0 if transfer.leaves_wafer else n * arena.rows * arena.cols * ACCUMULATED_S
-            return compiled_kernel("along_columns_in_place").for_time(core_s), (view, program, operands)
-        variant = schedule.variants[messages.round % len(schedule.variants)]  # 4
-        operands = np.append(operands, not along_columns and not is_disjoint and multicasts_cover(schedule))
-        arguments = (view, message_spans(schedule, n, view.itemsize), schedule.first, variant, operands)
-        return compiled_kernel("along_columns" if along_columns else "along_rows").for_time(
-            0.0 if transfer.leaves_wafer else core_s
-        ), arguments
-
-    def _exchange(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the call of kernel ``exchange_along_rows`` or ``exchange_along_columns``.
-
-        In an exchange, each PE copies the words of at most one other PE.
-        """
-        arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
-        round_ = messages.round % len(schedule.variants)
-        operands = self._line_operands(transfer, messages, transfer.elements)
-        core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * VECTOR_S
-        if messages.axis == COLUMNS:
-            tables: tuple[npt.NDArray[Any], ...] = columns_of(schedule, round_)
-        else:
-            tables = (*runs_of(schedule), schedule.variants[round_])
-        name = "exchange_along_columns" if messages.axis == COLUMNS else "exchange_along_rows"
-        return compiled_kernel(name).for_time(core_s), (view, *tables, operands)
-
-    def _in_place(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the call of kernel ``along_rows_in_place``, which adds up words along rows."""
-        arena, schedule = self._arenas[transfer.site.stage], messages.schedule
-        operands = self._line_operands(transfer, messages, transfer.elements)
-        core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * TRANSPOSED_S
-        variant = schedule.variants[messages.round % len(schedule.variants)]
-        arguments = self._view(transfer), schedule.messages, schedule.first, variant, operands
-        return compiled_kernel("along_rows_in_place").for_time(core_s), arguments
-
-    def _counted_line(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the call of kernel ``along_columns_counted``.
-
-        The number of elements of a message depends on how many (token, expert) pairs its column
-        has.
-        """
-        arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
-        index = operand_index(TRANSFERS[phase.steps.code[step]])
-        assert len(schedule.first) == 2, "one variant"
-        per_pair = int(phase.steps.per_pair[step, index["elements"]])
-        operands = self._line_operands(transfer, messages, per_pair)
-        pairs_at = phase.steps.operands(step, self._program.cache_slots(0))[index["count"]]
-        most_pairs = int(phase.steps.most_pairs[step])
-        operands = np.append(operands, (view.itemsize, pairs_at, most_pairs, transfer.elements - most_pairs * per_pair))
-        variant = schedule.variants[messages.round % len(schedule.variants)]
-        arguments = (
-            *(view, arena.view("float32"), arena.links),
-            *(schedule.messages, schedule.first, variant, operands),
-        )
-        core_s = transfer.elements * arena.blocks * arena.lanes * LANE_S
-        return compiled_kernel("along_columns_counted").for_time(core_s), arguments
-
-    def _line_operands(self, transfer: Transfer, messages: LineMessages, elements: int) -> I64:
-        """Return the operands that all kernels for messages along lines have in common."""
-        arena = self._arenas[transfer.site.stage]
-        return np.array(
-            [
-                *(messages.first_row, messages.rows, arena.blocks_per_row, transfer.source, transfer.target, elements),
-                *(len(messages.schedule.first) > 2, arena.cols),
-            ],
-            np.int64,
-        )
-
     def _move_between_chosen(self, phase: Phase, step: int, slots: Slots, iteration: int) -> None:
         """Execute only the messages of wafers whose experts the router has just chosen."""
         stage = int(phase.steps.stage[step])
@@ -327,54 +215,10 @@ class TransferCalls:
         chosen_wafers = self._program.chosen_wafers(stage, mixture.pairs_by_column(pairs))
         transfer = transfer_of(self._program, phase, step, slots, iteration, chosen_wafers)
         assert isinstance(transfer.messages, LineMessages)
-        function, arguments = self._line(transfer, transfer.messages)
+        function, arguments = self._lines.call(transfer, transfer.messages)
         function(*arguments)
         self._streams.count(transfer)
 
     def _view(self, transfer: Transfer) -> npt.NDArray[Any]:
         """Return the SRAM of the sending stage as an array of the transfer's element type."""
         return self._views[transfer.site.stage][transfer.site.view]
-
-
-def _is_exchange(schedule: LineSchedule, *, along_rows: bool) -> bool:
-    """Return True if executing a pattern as an exchange is possible and faster.
-
-    In an exchange, each PE copies the words of at most one PE. This is not faster if all columns
-    execute the same messages, which are then moved for all lanes at once, or if a row has a single
-    message.
-    """
-    variants = len(schedule.first) - 1
-    is_faster = len(schedule.messages) > variants if along_rows else variants > 1
-    return is_faster and senders_of(schedule) is not None
-
-
-@lru_cache(maxsize=64)
-def _sums_whole(schedule: LineSchedule) -> bool:
-    """Return True if a pattern adds whole messages and computes no maxima.
-
-    Messages are whole if they carry all words of a PE, and not only a part.
-    """
-    arrivals = set(schedule.messages[:, 2].tolist())
-    return schedule.parts == 1 and Arrival.ADD in arrivals and not arrivals & {Arrival.MAX, Arrival.ARGMAX}
-
-
-@lru_cache(maxsize=64)
-def _core_s(schedule: LineSchedule, elements: int, element_bytes: int, *, along_columns: bool) -> float:
-    """Return the approximate seconds of a core for a pattern, with one line for each variant.
-
-    A variant is a list of messages that some of the lines execute.
-    """
-    return core_s_of_line(message_spans(schedule, elements, element_bytes), along_columns=along_columns)
-
-
-def core_s_of_line(spans: npt.NDArray[np.int32], *, along_columns: bool) -> float:
-    """Return the approximate seconds of a core for the messages of one line.
-
-    Args:
-        spans: int32 ``[m, 5]``, messages from `message_spans`.
-        along_columns: Whether the line is a column.
-    """
-    source, target, arrival, _, elements = spans.astype(np.int64).T
-    multicast = arrival == Arrival.MULTICAST
-    pes = np.where(multicast, abs(target - source) + 1, 1)
-    return float((elements * pes * np.where(multicast | along_columns, VECTOR_S, LANE_S)).sum())

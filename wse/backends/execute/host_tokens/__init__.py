@@ -1,1 +1,1 @@
-"""Tokens on the host: sampling, drafts by prompt lookup, and ids of verification passes."""
+"""Tokens on the host: input ids, sampling, drafts by prompt lookup, ids of verification passes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from wse.backends.fabric.line.contention import Window
+from wse.backends.fabric.line.contention.windows import Window
 from wse.backends.fabric.line.line_costs import LineCosts
 
 EventTime = tuple[float, float, float, float, float]

@@ -17,9 +17,9 @@ when PEs become free, by these rules:
 4. A receive that only stores words does not delay the PE's own sends, because another microthread
    performs it.
 5. Streams that are on a link or ramp at the same time share it
-   (`wse.backends.fabric.line.contention`). Streams are computed in the order of the pattern, each
-   with the time windows of the streams before it. A stream may afterwards still delay earlier ones
-   that are only stored; later streams meet their lengthened windows.
+   (`wse.backends.fabric.line.contention.delays`). Streams are computed in the order of the pattern,
+   each with the time windows of the streams before it. A stream may afterwards still delay earlier
+   ones that are only stored; later streams meet their lengthened windows.
 6. Words that wait at their destination fill the queues and wires along their path, from the
    destination back to the source. Only words that find no room there leave the source later.
 
@@ -36,18 +36,7 @@ from typing import NamedTuple
 
 from wse.arrays import I32
 from wse.backends.fabric.causes import Cycles
-from wse.backends.fabric.line.conflicts import Conflict, Conflicts
-from wse.backends.fabric.line.contention import (
-    Contender,
-    Interleaving,
-    SharedSpan,
-    SharedSpans,
-    Window,
-    delay_cycles,
-    delays_of,
-    overlap_in_time,
-    wait_on_colour,
-)
+from wse.backends.fabric.line.contention.conflicts import Conflicts
 from wse.backends.fabric.line.event_times import (
     NEVER,
     START,
@@ -60,6 +49,7 @@ from wse.backends.fabric.line.event_times import (
     next_launch,
 )
 from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.line_streams import LineStreams
 from wse.backends.fabric.line.segments import LinePlan, PathSegment, line_segments
 
 
@@ -131,13 +121,13 @@ def lines_end(
     """
     lines: list[_LineState] = []
     for i, (plan, words) in enumerate(transfers):
-        other_lines = [(line, conflicts[i, j]) for j, line in enumerate(lines) if (i, j) in conflicts]
+        other_lines = [(line.streams, conflicts[i, j]) for j, line in enumerate(lines) if (i, j) in conflicts]
         line = _LineState(plan, words, costs, other_lines)
         for segment in plan.segments:
             line.carry_out(segment)
         line.finish()
         lines.append(line)
-    return LineEnd(max(line.end() for line in lines), max(line.streams for line in lines))
+    return LineEnd(max(line.end() for line in lines), max(line.streams.max_streams for line in lines))
 
 
 class _LineState:
@@ -148,37 +138,26 @@ class _LineState:
     """
 
     def __init__(
-        self, plan: LinePlan, words: int, costs: LineCosts, other_lines: list[tuple[_LineState, Conflicts]]
+        self, plan: LinePlan, words: int, costs: LineCosts, other_lines: list[tuple[LineStreams, Conflicts]]
     ) -> None:
-        self.plan, self.words, self.costs, self.other_lines = plan, words, costs, other_lines
+        self.plan, self.words, self.costs = plan, words, costs
+        self.streams = LineStreams(plan, words, costs, other_lines)
         self.ramp, self.gap, self.tail = costs.ramp, costs.gap, costs.tail(words)
         self.relay, self.relay_age, self.relay_room = costs.relay, costs.relay_latency, costs.relay_room
-        self.contended = [bool(other_lines) or any(conflicts) for conflicts in zip(*plan.conflicts, strict=True)]
+        self.contended, self.arrivals = self.streams.contended, self.streams.arrivals
         self.free: dict[int, EventTime] = {}  # when a PE's last operation ended
         self.waiting: dict[int, list[Stream]] = {}  # combining receives of a PE before its next send, in order
-        self.arrivals: list[PieceArrival | None] = [None] * len(
-            plan.pieces
-        )  # None until a stream has reached the piece
-        self.stored: dict[int, EventTime] = {}  # when the words of a stored piece are all in SRAM
-        self.shared_spans: dict[int, SharedSpans] = {}  # spans that a piece shares with earlier pieces
-        self.later_spans: dict[int, SharedSpans] = {}  # spans that a stored piece shares with pieces computed after it
-        self.streams = 1
 
     def carry_out(self, segment: PathSegment) -> None:
         """Compute one path segment: a PE sends words, and they arrive at the PE that needs them."""
         pe, relays, relays_hops, relays_relays, relays_age, relays_room, piece, end_piece, hops, room, target = segment
         first, last, path = self._send(pe)  # 1, 2
         if relays >= 0:
-            delayed_cycles = 0.0
-            if self.contended[relays]:
-                first, last, delayed_cycles = self._delayed_stream((relays,), path, first, last)  # 5
-            self.arrivals[relays] = PieceArrival(
-                path, path.age, path.room, path.operations, first[0], last[0], delayed_cycles
-            )
+            first, last = self.streams.enter((relays,), path, first, last)  # 5
             path.age += relays_age
             path.room += relays_room
         if target < 0:
-            self._store(range(piece, end_piece), path, first, last)
+            self.streams.store(range(piece, end_piece), path, first, last)  # 4, 5
             return
         self.arrivals[piece] = PieceArrival(path, path.age, path.room, path.operations, NEVER, NEVER)
         path.age += hops
@@ -186,52 +165,14 @@ class _LineState:
         first, last = (advance(time, relays_hops + hops, relays_relays) for time in (first, last))
         self.waiting.setdefault(target, []).append(Stream(first, last, path, piece, hops))
 
-    def _store(self, pieces: Sequence[int], path: StreamPath, first: EventTime, last: EventTime) -> None:
-        """Record when the words of a stream are stored in the PEs at the ends of some pieces.
-
-        A piece is a part of a message's path. The words are received by threads other than the main
-        threads of these PEs, so no operation waits.
-        """
-        delayed_cycles = 0.0
-        if any(map(self.contended.__getitem__, pieces)):
-            first, last, delayed_cycles = self._delayed_stream(pieces, path, first, last)  # 5
-        for number in pieces:  # 4
-            self.arrivals[number] = PieceArrival(
-                path, path.age, path.room, path.operations, first[0], last[0], delayed_cycles
-            )
-            self.stored[number] = advance(last, self.plan.hop_cycles[number], self.ramp + 1)
-
     def finish(self) -> None:
         """Compute the remaining receives, which are those of PEs that send nothing afterwards."""
         for pe, streams in self.waiting.items():
             self._receive(pe, streams)
 
     def end(self) -> EventTime:
-        """Return the time at which the last operation or store of the line ends.
-
-        Stores are delayed by streams that were computed after them.
-        """
-        stored_times = dict(self.stored)
-        for piece in self.later_spans:
-            stored_times[piece] = add_delay(stored_times[piece], self._later_delay(piece))
-        return max([START, *self.free.values(), *stored_times.values()])
-
-    def _later_delay(self, piece: int) -> float:
-        """Return by how many cycles streams that were computed later delay a stored stream.
-
-        This is the delay by all competitors minus the delay by the competitors that were computed
-        before.
-
-        Args:
-            piece: Index of the last part of the stored stream's path.
-        """
-        earlier_spans, spans_of_later_pieces = self.shared_spans.get(piece, {}), self.later_spans.get(piece, {})
-        resources = {**earlier_spans, **spans_of_later_pieces}
-        all_spans = {
-            resource: earlier_spans.get(resource, []) + spans_of_later_pieces.get(resource, [])
-            for resource in resources
-        }
-        return delay_cycles(all_spans)[0] - delay_cycles(earlier_spans)[0]
+        """Return the time at which the last operation or store of the line ends."""
+        return max([START, *self.free.values(), *self.streams.delayed_stored_ends()])
 
     def _send(self, pe: int) -> tuple[EventTime, EventTime, StreamPath]:
         """Compute the pending receives of a PE and then its next send.
@@ -275,13 +216,13 @@ class _LineState:
             if relay and i == count:
                 begin = advance(begin, 0, relay)
             if self.contended[piece]:
-                begin = add_delay(begin, self._waiting_cycles(piece, begin[0] - ramp - age))
+                begin = add_delay(begin, self.streams.waiting_cycles(piece, begin[0] - ramp - age))
             total, hops, relays, launch, contention = begin
             start = total - ramp
             path.take(start, start + tail, total - ready)  # 6
             cycles: float = tail
             if self.contended[piece]:
-                cycles += self._delay(piece, path, start - age, start - age + tail)  # 5
+                cycles += self.streams.contention_cycles(piece, path, start - age, start - age + tail)  # 5
             if i < count:
                 cycles += self._words_taken(streams, i, total)  # 3
             last = (total + cycles, hops + cycles, relays, launch, contention + cycles - tail)
@@ -313,103 +254,5 @@ class _LineState:
                 continue  # queued behind words of the same colour, outside of the PE
             queues.add(colour)
             waiting_streams += begin - self.ramp <= later_stream.first[0] <= end
-        self.streams = max(self.streams, 1 + waiting_streams)
+        self.streams.max_streams = max(self.streams.max_streams, 1 + waiting_streams)
         return waiting_streams * min(self.costs.waiting_words, self.words)
-
-    def _delayed_stream(
-        self, pieces: Sequence[int], path: StreamPath, first: EventTime, last: EventTime
-    ) -> tuple[EventTime, EventTime, float]:
-        """Return the times of a stream that enters parts of its path, delayed by other streams.
-
-        Args:
-            pieces: Indices of the parts of the path (pieces), which start at the same router.
-            path: Path of the stream.
-            first, last: Times of the first and last word without these delays.
-
-        Returns:
-            Times of the first and last word, and the cycles by which the last word is delayed more
-            than the first.
-        """
-        waiting_cycles = max(self._waiting_cycles(number, first[0]) for number in pieces)
-        first, last = add_delay(first, waiting_cycles), add_delay(last, waiting_cycles)
-        cycles = max(self._delay(number, path, first[0], last[0]) for number in pieces)
-        delayed_last = max(last, add_delay(advance(first, self.tail), cycles))
-        return first, delayed_last, delayed_last[0] - last[0]
-
-    def _waiting_cycles(self, piece: int, first: float) -> float:
-        """Return the cycles for which earlier words on the same colour block a stream.
-
-        Args:
-            piece: Index of the piece (part of its path) that the stream enters.
-            first: Cycle at which its first word would otherwise leave.
-        """
-        conflicts = self.plan.conflicts.on_same_colour[piece]
-        arrivals = [(self.arrivals[conflict.other_piece], conflict.shared_ends) for conflict in conflicts]
-        ends = [(arrival.span()[1], shared_ends) for arrival, shared_ends in arrivals if arrival is not None]
-        return wait_on_colour(first, [end for end in ends if end[0] < NEVER]) if conflicts else 0.0
-
-    def _delay(self, piece: int, path: StreamPath, first: float, last: float) -> float:
-        """Return the cycles that contention adds to a stream, and delay its competitors.
-
-        Only competitors whose words are stored are delayed. The times of other competitors have
-        already been used in the computation.
-
-        Args:
-            piece: Index of the piece (part of the stream's path) that the stream enters.
-            path: Path of the stream.
-            first, last: Cycles of the first and last word at the start of the piece.
-        """
-        contenders = self._contenders(self.plan.conflicts.on_other_colours[piece], path, first, last)
-        for line, conflicts in self.other_lines:
-            contenders += line._contenders(conflicts.on_other_colours[piece], None, first, last)
-        if not contenders:
-            return 0.0
-        delays = delays_of(Window(first, last, self.words), contenders)
-        self.shared_spans[piece] = delays.shared_spans
-        cycles, streams = delay_cycles(delays.shared_spans)
-        self.streams = max(self.streams, streams)
-        for contender, effect in delays.effects_on_others:
-            contender.owner.delay(contender.conflict, effect)
-        return cycles
-
-    def delay(self, conflict: Conflict, effect: Interleaving) -> None:
-        """Delay words on this line because of a stream that was computed later.
-
-        Nothing is changed if the words are not stored at their destination, because their times
-        have already been used.
-
-        Args:
-            conflict: Conflict of the later stream with a piece (part of a message's path) of this
-                line, ``other_piece``.
-            effect: Effect on the words of this piece.
-        """
-        piece, arrival = conflict.other_piece, self.arrivals[conflict.other_piece]
-        if piece not in self.stored or arrival is None:
-            return
-        previous_delay = self._later_delay(piece)
-        shared_spans = self.later_spans.setdefault(piece, {})
-        shared_spans.setdefault(conflict.resource, []).append(SharedSpan(conflict.low, conflict.high, effect))
-        cycles = self._later_delay(piece) - previous_delay
-        self.arrivals[piece] = arrival._replace(
-            last=arrival.last + cycles, contention_cycles=arrival.contention_cycles + cycles
-        )
-
-    def _contenders(
-        self, conflicts: list[Conflict], path: StreamPath | None, first: float, last: float
-    ) -> list[Contender[_LineState]]:
-        """Return the computed streams of this line that compete with another stream at its time.
-
-        Args:
-            conflicts: Conflicts of the other stream with pieces (parts of message paths) of this
-                line.
-            path: Path of the other stream, or None if it is on another line.
-            first, last: Cycles of the first and last word of the other stream at the start of its
-                piece.
-        """
-        contenders = []
-        for conflict in conflicts:
-            arrival = self.arrivals[conflict.other_piece]
-            if arrival is not None and overlap_in_time(first, last, *arrival.span(), conflict.shared_ends):
-                window = arrival.window(self.words, self.costs)
-                contenders.append(Contender(conflict, window, arrival.path is path, self))
-        return contenders

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from wse.backends.fabric.line.conflicts import Conflicts, find_conflicts
+from wse.backends.fabric.line.contention.conflicts import Conflicts, find_conflicts
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.line_time import LineEnd, LineTime, lines_end
 from wse.backends.fabric.line.part_time import part_time

@@ -1,7 +1,8 @@
 """Pieces: parts of the paths of messages along a line, with the links and ramps that they use.
 
 A piece is one message, or a run of messages between neighbours that are relayed in code, or several
-messages side by side. Contention is computed between pieces (`wse.backends.fabric.line.conflicts`).
+messages side by side. Contention is computed between pieces
+(`wse.backends.fabric.line.contention.conflicts`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from wse.arrays import I32, I64, Bools
-from wse.backends.fabric.line.conflicts import Conflicts, find_conflicts
+from wse.backends.fabric.line.contention.conflicts import Conflicts, find_conflicts
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pieces import Pieces, Places, piece_side_by_side, pieces_of_messages
 from wse_mappings.schedule import COMBINING, Arrival

@@ -14,7 +14,7 @@ import numpy as np
 
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.backends.wavelet.phase import PhaseRun, phase_run
+from wse.backends.wavelet.phases.phase import PhaseRun, phase_run
 from wse.compiler.options import (
     BASELINE,
     DECODE,

@@ -1,4 +1,4 @@
-"""Views of PEs: maps of SRAM, busy cycles and words of a whole wafer, and details of one PE."""
+"""View of one PE: its stage, SRAM, colours, busy cycles and links."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import numpy as np
 from wse.errors import BadInput
 from wse.reports.result import Doc, Result
 from wse.tracing.query.costs.passes import run_cycles
+from wse.tracing.query.places.pe_sram import PeSram, read_pe_sram
 from wse.tracing.query.places.stages import RECTANGLE, covers, layers_of
+from wse.tracing.query.places.wafer_maps import mesh_of
 from wse.tracing.query.view import View
-from wse_traces.reader.read import Array, Columns, Trace
-from wse_traces.schema import DIRECTIONS, USES
+from wse_traces.reader.read import Columns, Trace
+from wse_traces.schema import DIRECTIONS
 
 _PLACE: Final = re.compile(r"(?:([0-9]{1,9}):)?([0-9]{1,9}),([0-9]{1,9})")
 _NEIGHBOUR: Final = dict(zip(DIRECTIONS, ((-1, 0), (0, 1), (1, 0), (0, -1)), strict=True))
@@ -37,35 +39,6 @@ class PeStage(Result):
     layers: Annotated[tuple[int, ...], Doc("first and last layer; empty if it has no layers")]
     first_layer: Annotated[int, Doc("deprecated: the first of `layers`, -1: none")]
     last_layer: Annotated[int, Doc("deprecated: the last of `layers`, -1: none")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Buffer(Result):
-    """Buffer in the SRAM of a PE.
-
-    Buffers that are never needed at the same time may share addresses.
-    """
-
-    address: Annotated[int, Doc("first byte in the SRAM of the PE", "B")]
-    bytes: Annotated[int, Doc("size", "B")]
-    use: Annotated[str, Doc("use of the buffer, such as `weights`")]
-    name: Annotated[str, Doc("name of the buffer, or of the tensors whose tile is in it")]
-    dtype: Annotated[str, Doc("type of its elements")]
-    live_from: Annotated[str, Doc("first op that needs the buffer, empty: always needed")]
-    live_to: Annotated[str, Doc("last op that needs the buffer, empty: always needed")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PeSram(Result):
-    """Use of a PE's SRAM, and the buffers of the fullest PE in the same stage.
-
-    A trace records the buffers only for the fullest PE of each stage. ``is_fullest`` says whether
-    they apply to this PE as well.
-    """
-
-    bytes: Annotated[Mapping[str, int], Doc("bytes that each use takes on this PE", "B")]
-    is_fullest: Annotated[bool, Doc("whether this PE is as full as the fullest, so that the map applies to it")]
-    buffers: Annotated[tuple[Buffer, ...], Doc("buffers of the fullest PE of the stage, sorted by address")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +138,7 @@ def read_pe(trace: Trace, wafer: int, row: int, col: int) -> Pe:
         row=row,
         col=col,
         stage=_stage(stages, int(holding[0])) if len(holding) else None,
-        sram=_sram(trace, stages, holding, wafer, row, col),
+        sram=read_pe_sram(trace, stages, holding, wafer, row, col),
         routes=tuple(_routes(trace, wafer, row, col)),
         **_busy(trace, wafer, row, col),
         links=_links(trace, wafer, row, col),
@@ -195,136 +168,10 @@ def check_pe(trace: Trace, wafer: int, row: int, col: int) -> None:
         raise BadInput(message)
 
 
-def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
-    """Return the indices of the stages whose recorded buffers apply to a PE.
-
-    Args:
-        trace: An open trace.
-        wafer: Wafer of the PE.
-        row: Row of the PE in the mesh.
-        col: Column of the PE in the mesh.
-
-    Returns:
-        int64 ``[stage]``; may be empty.
-    """
-    stages = trace.table("stage")
-    holding = np.flatnonzero((stages["wafer"] == wafer) & covers(stages, row, col))
-    return _mapped_stages(trace.column("sram/buffers/stage"), stages, holding)
-
-
-def mesh_of(trace: Trace) -> tuple[int, int]:
-    """Return the number of rows and columns of the mesh that programs see.
-
-    The mesh is smaller than the physical wafer if PEs are dead.
-    """
-    mesh = trace.header.options.get("mesh") if "defects" in trace.header.options else None
-    if isinstance(mesh, list) and len(mesh) == 2 and all(isinstance(size, int) and size > 0 for size in mesh):
-        return min(mesh[0], trace.header.rows), min(mesh[1], trace.header.cols)
-    return trace.header.rows, trace.header.cols
-
-
-def sram_bytes(trace: Trace, wafer: int) -> dict[str, Array]:
-    """Return how many bytes of SRAM each PE of a wafer needs for each use, such as "weights".
-
-    Returns:
-        An array ``[row, col]`` for each use, with the name of the use as the key. The use ``free``
-        is included. Empty if the bytes were not recorded.
-    """
-    return _planes(trace, "sram/bytes_per_pe", wafer, USES)
-
-
-def busy_cycles(trace: Trace, wafer: int) -> Array | None:
-    """Return the number of cycles over the run in which each PE computes, ``[row, col]``.
-
-    The result is None if busy cycles were not recorded.
-    """
-    path = "pe/busy_cycles"
-    return trace.column(path, wafer, wafer + 1)[0] if wafer < trace.rows(path) else None
-
-
-def link_words(trace: Trace, wafer: int) -> dict[str, Array]:
-    """Return the number of words that leave each PE of a wafer in each direction over the run.
-
-    Returns:
-        An array ``[row, col]`` for each direction, with the name of the direction as the key. Empty
-        if words were not recorded.
-    """
-    return _planes(trace, "links/words", wafer, DIRECTIONS)
-
-
-def _planes(trace: Trace, path: str, wafer: int, names: tuple[str, ...]) -> dict[str, Array]:
-    """Read the maps of one wafer in a dataset, such as its words on links in each direction.
-
-    Args:
-        trace: An open trace.
-        path: Path of the dataset.
-        wafer: Index of the wafer.
-        names: Names of the maps in the dataset.
-
-    Returns:
-        Arrays ``[row, col]``, with the names of the maps as keys; empty if the wafer was not
-        recorded.
-    """
-    if wafer >= trace.rows(path):
-        return {}
-    return dict(zip(names, trace.column(path, wafer, wafer + 1)[0], strict=True))
-
-
 def _stage(stages: Columns, index: int) -> PeStage:
     """Return the index, the layers and the rectangle of PEs of a stage."""
     row = {name: int(stages[name][index]) for name in (*RECTANGLE, "first_layer", "last_layer")}
     return PeStage.from_record(row, index=index, layers=layers_of(row))
-
-
-def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, col: int) -> PeSram | None:
-    """Return how the SRAM of a PE is used, or None if it was not recorded.
-
-    Args:
-        trace: An open trace.
-        stages: Columns of all stages.
-        holding: Indices of the stages that the PE belongs to.
-        wafer: Wafer of the PE.
-        row: Row of the PE.
-        col: Column of the PE.
-    """
-    if not trace.rows("sram/bytes_per_pe"):
-        return None
-    by_use = trace["sram/bytes_per_pe"][wafer, :, row, col]
-    uses = dict(zip(USES, by_use.tolist(), strict=True))
-    if not len(holding):
-        return PeSram(bytes=uses, is_fullest=True, buffers=())
-    stage = trace.column("sram/buffers/stage")
-    rows = np.flatnonzero(np.isin(stage, _mapped_stages(stage, stages, holding)))
-    buffers = [Buffer.from_record(record) for record in trace.records("buffer", rows)]
-    return PeSram(
-        bytes=uses,
-        is_fullest=bool((stages["stage_bytes"][holding[0]] == by_use).all()),
-        buffers=tuple(sorted(buffers, key=lambda buffer: (buffer.address, -buffer.bytes))),
-    )
-
-
-def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Array:
-    """Return the stages whose recorded buffers apply to a PE.
-
-    Buffers of a stage that spans several wafers are recorded only for its first wafer. On other
-    wafers, the recorded stage is the one with the same layers and the same rectangle.
-
-    Args:
-        buffer_stage: Stage of each recorded buffer.
-        stages: Columns of all stages.
-        holding: Indices of the stages that the PE belongs to.
-    """
-    recorded_stages = np.unique(buffer_stage)
-    recorded_stages = recorded_stages[(recorded_stages >= 0) & (recorded_stages < len(stages["wafer"]))]
-    mapped_stages = np.intersect1d(recorded_stages, holding)
-    if len(mapped_stages):
-        return mapped_stages
-    names = ("first_layer", "last_layer", *RECTANGLE)
-    equal = [
-        any(all(stages[n][i] == stages[n][j] for n in names) for j in holding.tolist())
-        for i in recorded_stages.tolist()
-    ]
-    return recorded_stages[equal][:1]
 
 
 def _routes(trace: Trace, wafer: int, row: int, col: int) -> list[PeRoute]:

@@ -100,7 +100,7 @@ class StepRuns:
                     transposed=not along_rows,
                 )
                 address += 2 * words
-                adding += lines.adding.reshape(start.shape) * np.int32(lines.add_cycles)
+                adding += lines.operations.adding.reshape(start.shape) * np.int32(lines.operations.add_cycles)
             step_run = self._run(machine)
             self.runs_by_key[key] = step_run._replace(ends=np.asarray(step_run.ends + adding, np.int32))
         return self.runs_by_key[key]

@@ -2,8 +2,8 @@
 
 A link between two routers, or a ramp between a router and its PE, carries one word per cycle. Here
 the words of a message are a *stream*: they leave a place one after another, from a first time to a
-last time. `wse.backends.fabric.line.line_time` calls `delays_of` for each stream, in the order of
-the messages. The delay of a stream follows these rules:
+last time. `wse.backends.fabric.line.line_streams` calls `delays_of` for each stream, in the order
+of the messages. The delay of a stream follows these rules:
 
 1. Streams on the same colour do not alternate. The routers let one stream pass completely before
    the other, so the second stream waits for the last word of the first (`wait_on_colour`).
@@ -32,7 +32,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
-from wse.backends.fabric.line.conflicts import Conflict, SharedEnd
+from wse.backends.fabric.line.contention.conflicts import Conflict, SharedEnd
+from wse.backends.fabric.line.contention.windows import Window
 from wse.backends.fabric.line.pieces import Resource
 
 Owner = TypeVar("Owner")
@@ -68,55 +69,6 @@ class SharedSpan(NamedTuple):
 
 SharedSpans = dict[int, list[SharedSpan]]
 """Spans that a stream shares with others, by resource."""
-
-
-class Window(NamedTuple):
-    """Time window in which words of a message leave a router, at the start of a part of their path.
-
-    If an operation at the destination starts after the words arrive, the words wait on the path.
-    ``departed_words`` and ``room`` describe this.
-
-    Attributes:
-        first, last: Cycles at which the first and the last word leave.
-        words: Number of words.
-        departed_words: Upper limit of the words that had left the source when the operation
-            started; 0 if words do not wait.
-        room: Number of words that fit between source and receiver, in queues and on wires; used
-            only if words wait.
-        contention_cycles: Part of the window in which words wait for words of other streams.
-    """
-
-    first: float
-    last: float
-    words: int
-    departed_words: float = 0.0
-    room: int = 0
-    contention_cycles: float = 0.0
-
-    @property
-    def rate(self) -> float:
-        """Mean number of words per cycle in the window, including cycles of waiting."""
-        return self.words / (self.last - self.first + 1)
-
-    @property
-    def pace(self) -> float:
-        """Words per cycle, without the cycles in which words wait for words of other streams."""
-        return self.words / (self.last - self.contention_cycles - self.first + 1)
-
-    def first_at(self, shift: int, room: int) -> float:
-        """Return the cycle at which words begin to pass a place on the path.
-
-        If words wait at the destination, some of them fill the path beyond the place. These words
-        are not counted, because they do not compete for links at the place.
-
-        Args:
-            shift: Cycles from the source to the place.
-            room: Words that can wait between the source and the place.
-        """
-        if not self.departed_words:
-            return self.first + shift
-        waiting_words = max(0.0, min(self.departed_words - shift, self.room - room))
-        return self.first + shift + waiting_words / self.rate
 
 
 class Contender(NamedTuple, Generic[Owner]):
@@ -225,26 +177,6 @@ def wait_on_colour(first: float, earlier_streams: Sequence[tuple[float, Sequence
         for shift, other_shift, _ in shared_ends
     ]
     return max([0.0, *waiting_cycles])
-
-
-def overlap_in_time(
-    first: float, last: float, other_first: float, other_last: float, shared_ends: Sequence[SharedEnd]
-) -> bool:
-    """Return True if two streams use a common place at overlapping times.
-
-    The result is False only if the same stream has passed before the other one at every place.
-
-    Args:
-        first, last: Cycles of the first and the last word of one stream at its source.
-        other_first, other_last: Cycles of the first and the last word of the other stream at its
-            source.
-        shared_ends: Places that both streams pass.
-    """
-    always_before = always_after = True
-    for shift, other_shift, _ in shared_ends:
-        always_before = always_before and last + shift < other_first + other_shift
-        always_after = always_after and first + shift > other_last + other_shift
-    return not (always_before or always_after)
 
 
 class _Place(NamedTuple):

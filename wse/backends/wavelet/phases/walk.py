@@ -25,33 +25,25 @@ steps, changes the state as follows:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from wse.arrays import I32, I64
-from wse.backends.wavelet.machine import Port
-from wse.backends.wavelet.size import bounding_rect
-from wse.backends.wavelet.step_runs import StepRun, StepRuns
+from wse.arrays import I64
+from wse.backends.wavelet.phases.mesh_state import MeshState, OnMoves, relative_to_first
+from wse.backends.wavelet.phases.region_transfers import RegionTransfers
+from wse.backends.wavelet.phases.step_runs import StepRuns
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.isa.instructions import KERNELS
 from wse.program.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import COLUMNS
-from wse.program.transfers.messages import EdgeStream, LineMessages, RowShift, Translation
+from wse.program.transfers.messages import LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import transfer_of
 from wse_mappings.cuts.cache_balance import CacheBalance
-from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.cache_shift import cache_shift
-
-OnMoves = Callable[[int, I64], None]
-"""Function that receives the wavelets of a step: the step, and their moves as int64 ``[n, 7]``.
-
-The columns are: cycle in which the wavelet leaves a router; wafer, row and column of the PE;
-colour, counted from the first one of the step; Port that it leaves through; Port that it came by.
-"""
 
 
 class PhaseWalk:
@@ -70,8 +62,7 @@ class PhaseWalk:
         software: SoftwareProfile,
         on_moves: OnMoves | None,
     ) -> None:
-        self.program, self.phase, self.wafer, self.software = program, phase, wafer, software
-        self.on_moves = on_moves
+        self.program, self.phase, self.software = program, phase, software
         self.slots = program.cache_slots(max(lengths) + phase.tokens // len(lengths))
         self.lengths = lengths
         self.pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
@@ -79,10 +70,11 @@ class PhaseWalk:
         self.issue = math.ceil(software.vector_issue_cycles)
         self.neighbour_cycles = 2 * wafer.ramp_cycles + 1 + wafer.hop_cycles  # from a PE to its neighbour
         self.sync = max(software.transfer_sync_cycles, self.neighbour_cycles)
-        self.free = [np.zeros((stage.rect.rows, stage.rect.cols), np.int64) for stage in program.stages]
+        self.state = MeshState(program, on_moves)
+        self.regions = RegionTransfers(program, self.runs, self.state, wafer.hop_cycles)
+        self.free, self.links = self.state.free, self.state.links
         self.end = 0
         self.step_cycles, self.hops = np.zeros(len(phase.steps), np.int64), np.zeros(len(phase.steps), np.int64)
-        self.links = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
 
     def carry_out(self, steps: range, iteration: int) -> None:
         """Simulate a step, or the steps of an overlap group, in one iteration of their loop.
@@ -124,7 +116,7 @@ class PhaseWalk:
         if lines:
             self._lines(first, lines, begin)  # 3
         # 5
-        end = max(int(free.max()) for free in self.free)
+        end = self.state.last_free()
         self.step_cycles[first] += end - self.end
         self.hops[first] += int(self.links.sum()) - hops
         self.end = end
@@ -156,7 +148,7 @@ class PhaseWalk:
         over_heads = bool(self.phase.steps.over_heads[step])
         cycles = KERNELS[self.phase.steps.code[step]].cycles_of(operands, self.pe, over_heads=over_heads)
         first_row, rows = operands[:2]  # see `FIRST_OPERAND`
-        self._work(int(self.phase.steps.stage[step]), first_row, rows, cycles, idle)
+        self.state.work(int(self.phase.steps.stage[step]), first_row, rows, cycles, idle)
         idle[first_row : first_row + rows] += math.ceil(cycles - 1e-9)
 
     def _follow(self, step: int, transfer: Transfer, idle: I64) -> None:
@@ -176,27 +168,15 @@ class PhaseWalk:
             idle[:] = self.free[transfer.site.stage]
         else:
             assert isinstance(transfer.messages, LineMessages)
-            start, base = _relative(idle + self.issue)
+            start, base = relative_to_first(idle + self.issue)
             step_run = self.runs.lines([(transfer.messages, transfer)], start)
-            self._note_end(step, transfer.site.stage, base, step_run)
+            self.state.note_end(step, transfer.site.stage, base, step_run)
             idle[:] = np.maximum(idle, base + step_run.ends)
 
     def _copy(self, transfer: Transfer, begin: I64) -> None:
         """Simulate a pattern whose messages are all copies within the SRAM of a PE."""
         site = transfer.site
-        self._work(site.stage, site.first_row, site.rows, self.pe.vector(transfer.elements, self.pe.acc), begin)
-
-    def _work(self, stage: int, first_row: int, row_count: int, cycles: float, begin: I64) -> None:
-        """Make the PEs of some rows of a stage busy for a number of cycles.
-
-        Args:
-            stage: Index of the stage.
-            first_row, row_count: The rows.
-            cycles: Number of cycles.
-            begin: int64 ``[rows, cols]``: cycle at which each PE begins.
-        """
-        rows, free = slice(first_row, first_row + row_count), self.free[stage]
-        free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
+        self.state.work(site.stage, site.first_row, site.rows, self.pe.vector(transfer.elements, self.pe.acc), begin)
 
     def _lines(self, step: int, messages_and_transfers: Sequence[tuple[LineMessages, Transfer]], begin: I64) -> None:
         """Simulate patterns on lines that run at the same time.
@@ -209,8 +189,8 @@ class PhaseWalk:
         """
         overlap = self.phase.steps.overlap[step] >= 0
         # The cost of starting a group already contains the path of a word to a neighbour.
-        start, base = _relative(begin - self.neighbour_cycles if overlap else begin + self.issue)
-        self._note_end(
+        start, base = relative_to_first(begin - self.neighbour_cycles if overlap else begin + self.issue)
+        self.state.note_end(
             step, messages_and_transfers[0][1].site.stage, base, self.runs.lines(messages_and_transfers, start)
         )
 
@@ -245,136 +225,18 @@ class PhaseWalk:
         match transfer.messages:
             case RowShift():
                 for shifted in self._shift_lines(transfer, iteration):
-                    start, base = _relative(issued)
-                    self._note_end(step, stage, base, self.runs.lines([shifted], start))
+                    start, base = relative_to_first(issued)
+                    self.state.note_end(step, stage, base, self.runs.lines([shifted], start))
             case Translation() as messages if transfer.leaves_wafer:
-                self._cross(step, transfer, messages.target_stage, issued)
+                self.regions.to_wafer(step, transfer, messages.target_stage, issued)
             case Translation() as messages:
-                self._transfer_to_stage(step, transfer, messages, issued)
+                self.regions.to_stage(step, transfer, messages, issued)
             case _:
                 for edge in transfer.edges:
-                    self._to_edge(step, stage, edge, issued)
-
-    def _transfer_to_stage(self, step: int, transfer: Transfer, messages: Translation, begin: I64) -> None:
-        """Simulate a transfer between regions on the smallest rectangle that contains both."""
-        stages, sender, receiver = self.program.stages, transfer.site.stage, messages.target_stage
-        source, target = stages[sender].rect, stages[receiver].rect
-        top, left, rows, cols = bounding_rect(source, target)
-        base = int(min(begin.min(), self.free[receiver].min()))
-        start = np.zeros((rows, cols), np.int32)
-        areas = [_area(Rect(r.row - top, r.col - left, r.rows, r.cols)) for r in (source, target)]
-        for area, times in zip(areas, (begin, self.free[receiver]), strict=True):
-            start[area] = times - base
-        senders, receivers = (
-            Rect(r.row - top, r.col - left + first_col, r.rows, messages.cols)
-            for r, first_col in ((source, messages.source_col), (target, messages.target_col))
-        )
-        step_run = self.runs.translate(senders, receivers, messages, start)
-        self.links[stages[sender].wafer, :, top : top + rows, left : left + cols] += step_run.link_words
-        self._log(step, base, stages[sender].wafer, top, left, step_run.moves)
-        for stage, area in zip((sender, receiver), areas, strict=True):
-            self._free(stage, base, step_run.ends[area])
-
-    def _cross(self, step: int, transfer: Transfer, receiver: int, begin: I64) -> None:
-        """Simulate a transfer to another wafer, on the meshes of both wafers.
-
-        Words travel to the edge of the sending region, and from the edge of the receiving region.
-        They start to enter the receiving region as soon as the first word of the slowest row is at
-        the edge, but late enough that the stream is not interrupted.
-
-        Args:
-            step: Index of the step.
-            transfer: The transfer.
-            receiver: Receiving stage.
-            begin: int64 ``[rows, cols]``: cycle at which each PE of the sending region begins.
-        """
-        leaving, entering = transfer.edges
-        at_edge = int(self._to_edge(step, transfer.site.stage, leaving, begin).max())
-        stream = min(edge.words * edge.cols for edge in transfer.edges)
-        cols, rect = entering.cols, self.program.stages[receiver].rect
-        start, base = _relative(
-            np.concatenate([np.full((rect.rows, 1), at_edge - stream), self.free[receiver][:, :cols]], axis=1)
-        )
-        step_run = self.runs.edge(entering.words, start, entering=True)
-        ends, links = np.zeros((rect.rows, rect.cols), np.int32), np.zeros((4, rect.rows, rect.cols), np.int64)
-        ends[:, :cols], links[:, :, :cols] = step_run.ends[:, 1:], step_run.link_words[:, :, 1:]
-        moves = step_run.moves[step_run.moves[:, 2] > 0] - np.array([0, 0, 1, 0, 0, 0], np.int32)
-        self._note_end(step, receiver, base, StepRun(ends, links, moves))
-
-    def _to_edge(self, step: int, stage: int, edge: EdgeStream, begin: I64) -> I64:
-        """Simulate the words that some rows send to the east edge of their region.
-
-        Args:
-            step: Index of the step.
-            stage: Sending stage.
-            edge: Sending PEs, and number of their words.
-            begin: int64 ``[rows, cols]``: cycle at which each PE of the region begins.
-
-        Returns:
-            The cycle at which the last word of each row is at the edge.
-        """
-        first_row, first_col, cols = edge.first_row, edge.first_col, edge.cols
-        rows, columns = slice(first_row, first_row + edge.rows), slice(first_col, first_col + cols)
-        start, base = _relative(np.concatenate([begin[rows, columns], begin[rows, first_col : first_col + 1]], axis=1))
-        step_run = self.runs.edge(edge.words, start, entering=False)
-        rect = self.program.stages[stage].rect
-        links, ends = np.zeros((4, rect.rows, rect.cols), np.int64), np.zeros((rect.rows, rect.cols), np.int32)
-        inner_columns = slice(first_col, first_col + cols - 1)
-        links[Port.EAST, rows, inner_columns] = step_run.link_words[Port.EAST, :, : cols - 1]
-        at_edge = step_run.ends[:, cols] - self.wafer.hop_cycles
-        ends[rows, columns] = np.maximum(step_run.ends[:, :cols], at_edge[:, None])
-        is_inside = (step_run.moves[:, 2] < cols - 1) & (step_run.moves[:, 4] == Port.EAST)
-        shift = np.array([0, first_row, first_col, 0, 0, 0], np.int32)
-        self._note_end(step, stage, base, StepRun(ends, links, step_run.moves[is_inside] + shift))
-        return at_edge.astype(np.int64) + base
-
-    def _note_end(self, step: int, stage: int, base: int, step_run: StepRun) -> None:
-        """Record the results of a simulation on a stage's region.
-
-        They are the words on links, the moves of wavelets, and the cycles at which PEs end.
-
-        Args:
-            step: Index of the step.
-            stage: Index of the stage.
-            base: Cycle of the phase at which the simulation began.
-            step_run: Result of the simulation.
-        """
-        wafer, rect = self.program.stages[stage].wafer, self.program.stages[stage].rect
-        self.links[(wafer, slice(None), *_area(rect))] += step_run.link_words
-        self._log(step, base, wafer, rect.row, rect.col, step_run.moves)
-        self._free(stage, base, step_run.ends)
-
-    def _log(self, step: int, base: int, wafer: int, top: int, left: int, moves: I32) -> None:
-        """Report moves of wavelets, converted to cycles of the phase and positions on the wafer."""
-        if self.on_moves:
-            cycle, row, col, colour, port, entry_port = moves.astype(np.int64).T
-            columns = [cycle + base, np.full_like(cycle, wafer), row + top, col + left, colour, port, entry_port]
-            self.on_moves(step, np.stack(columns, axis=1))
-
-    def _free(self, stage: int, base: int, ends: I32) -> None:
-        """Make the PEs of a stage busy until the cycle at which each ended in a simulation.
-
-        Args:
-            stage: Index of the stage.
-            base: Cycle of the phase at which the simulation began.
-            ends: Cycle of the simulation at which each PE ended; 0 if it was idle.
-        """
-        free = self.free[stage]
-        free[:] = np.maximum(free, np.where(ends > 0, base + ends, 0))
+                    self.regions.to_edge(step, stage, edge, issued)
 
 
 def _works(transfer: Transfer) -> bool:
     """Return True if a transfer must be simulated: it is awaited, and it has messages."""
     messages = transfer.messages
     return transfer.is_awaited and not (isinstance(messages, LineMessages) and not len(messages.schedule.messages))
-
-
-def _area(rect: Rect) -> tuple[slice, slice]:
-    """Return a NumPy index that selects the PEs of a rectangle from an array ``[rows, cols]``."""
-    return np.s_[rect.row : rect.row + rect.rows, rect.col : rect.col + rect.cols]
-
-
-def _relative(start: I64) -> tuple[I32, int]:
-    """Return start cycles relative to the earliest start cycle, and that cycle itself."""
-    base = int(start.min())
-    return (start - base).astype(np.int32), base

@@ -1,0 +1,192 @@
+"""Streams of words on one line that have been computed so far, and the delays of later ones.
+
+Each stream competes with the streams before it for links and ramps. A stream may also delay earlier
+ones whose words are only stored at their destination.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wse.backends.fabric.line.contention.conflicts import Conflict, Conflicts
+from wse.backends.fabric.line.contention.delays import (
+    Contender,
+    Interleaving,
+    SharedSpan,
+    SharedSpans,
+    delay_cycles,
+    delays_of,
+    wait_on_colour,
+)
+from wse.backends.fabric.line.contention.windows import Window, overlap_in_time
+from wse.backends.fabric.line.event_times import NEVER, EventTime, PieceArrival, StreamPath, add_delay, advance
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.segments import LinePlan
+
+
+class LineStreams:
+    """Streams of one line that have been computed so far.
+
+    A piece is a part of a message's path.
+
+    Attributes:
+        contended: For each piece, whether it shares a link or ramp with another piece.
+        arrivals: For each piece, the arrival of its stream; None until a stream has reached it.
+        stored_ends: Time at which the words of a stored piece are all in SRAM, by piece, without
+            the delays by streams that were computed later.
+        max_streams: Maximum number of streams that shared a link or ramp at one time.
+    """
+
+    def __init__(
+        self, plan: LinePlan, words: int, costs: LineCosts, other_lines: list[tuple[LineStreams, Conflicts]]
+    ) -> None:
+        self.plan, self.words, self.costs, self.other_lines = plan, words, costs, other_lines
+        self.tail = costs.tail(words)
+        self.contended = [bool(other_lines) or any(conflicts) for conflicts in zip(*plan.conflicts, strict=True)]
+        self.arrivals: list[PieceArrival | None] = [None] * len(plan.pieces)
+        self.stored_ends: dict[int, EventTime] = {}
+        self.max_streams = 1
+        self._shared_spans: dict[int, SharedSpans] = {}  # spans that a piece shares with earlier pieces
+        self._later_spans: dict[int, SharedSpans] = {}  # spans that a stored piece shares with pieces computed after it
+
+    def enter(
+        self, pieces: Sequence[int], path: StreamPath, first: EventTime, last: EventTime
+    ) -> tuple[EventTime, EventTime]:
+        """Record that a stream enters parts of its path, and return its times with their delays.
+
+        Args:
+            pieces: Indices of the parts of the path (pieces), which start at the same router.
+            path: Path of the stream.
+            first, last: Times of the first and last word at this router, without delays.
+        """
+        contention_cycles = 0.0
+        if any(map(self.contended.__getitem__, pieces)):
+            waiting_cycles = max(self.waiting_cycles(piece, first[0]) for piece in pieces)
+            first, last = add_delay(first, waiting_cycles), add_delay(last, waiting_cycles)
+            cycles = max(self.contention_cycles(piece, path, first[0], last[0]) for piece in pieces)
+            delayed_last = max(last, add_delay(advance(first, self.tail), cycles))
+            contention_cycles = delayed_last[0] - last[0]
+            last = delayed_last
+        for piece in pieces:
+            self.arrivals[piece] = PieceArrival(
+                path, path.age, path.room, path.operations, first[0], last[0], contention_cycles
+            )
+        return first, last
+
+    def store(self, pieces: Sequence[int], path: StreamPath, first: EventTime, last: EventTime) -> None:
+        """Record when the words of a stream are stored in the PEs at the ends of some pieces.
+
+        The words are received by threads other than the main threads of these PEs, so no operation
+        waits.
+
+        Args:
+            pieces: Indices of the pieces.
+            path: Path of the stream.
+            first, last: Times of the first and last word at the start of the pieces, without
+                delays.
+        """
+        first, last = self.enter(pieces, path, first, last)
+        for piece in pieces:
+            self.stored_ends[piece] = advance(last, self.plan.hop_cycles[piece], self.costs.ramp + 1)
+
+    def delayed_stored_ends(self) -> list[EventTime]:
+        """Return the times at which stored words are in SRAM, delayed by streams computed later."""
+        ends = dict(self.stored_ends)
+        for piece in self._later_spans:
+            ends[piece] = add_delay(ends[piece], self._later_delay(piece))
+        return list(ends.values())
+
+    def waiting_cycles(self, piece: int, first: float) -> float:
+        """Return the cycles for which earlier words on the same colour block a stream.
+
+        Args:
+            piece: Index of the piece (part of its path) that the stream enters.
+            first: Cycle at which its first word would otherwise leave.
+        """
+        conflicts = self.plan.conflicts.on_same_colour[piece]
+        arrivals = [(self.arrivals[conflict.other_piece], conflict.shared_ends) for conflict in conflicts]
+        ends = [(arrival.span()[1], shared_ends) for arrival, shared_ends in arrivals if arrival is not None]
+        return wait_on_colour(first, [end for end in ends if end[0] < NEVER]) if conflicts else 0.0
+
+    def contention_cycles(self, piece: int, path: StreamPath, first: float, last: float) -> float:
+        """Return the cycles that contention adds to a stream, and delay its competitors.
+
+        Only competitors whose words are stored are delayed. The times of other competitors have
+        already been used in the computation.
+
+        Args:
+            piece: Index of the piece (part of the stream's path) that the stream enters.
+            path: Path of the stream.
+            first, last: Cycles of the first and last word at the start of the piece.
+        """
+        contenders = self._contenders(self.plan.conflicts.on_other_colours[piece], path, first, last)
+        for line, conflicts in self.other_lines:
+            contenders += line._contenders(conflicts.on_other_colours[piece], None, first, last)
+        if not contenders:
+            return 0.0
+        delays = delays_of(Window(first, last, self.words), contenders)
+        self._shared_spans[piece] = delays.shared_spans
+        cycles, streams = delay_cycles(delays.shared_spans)
+        self.max_streams = max(self.max_streams, streams)
+        for contender, effect in delays.effects_on_others:
+            contender.owner._delay(contender.conflict, effect)
+        return cycles
+
+    def _delay(self, conflict: Conflict, effect: Interleaving) -> None:
+        """Delay words on this line because of a stream that was computed later.
+
+        Nothing is changed if the words are not stored at their destination, because their times
+        have already been used.
+
+        Args:
+            conflict: Conflict of the later stream with a piece (part of a message's path) of this
+                line, ``other_piece``.
+            effect: Effect on the words of this piece.
+        """
+        piece, arrival = conflict.other_piece, self.arrivals[conflict.other_piece]
+        if piece not in self.stored_ends or arrival is None:
+            return
+        previous_delay = self._later_delay(piece)
+        shared_spans = self._later_spans.setdefault(piece, {})
+        shared_spans.setdefault(conflict.resource, []).append(SharedSpan(conflict.low, conflict.high, effect))
+        cycles = self._later_delay(piece) - previous_delay
+        self.arrivals[piece] = arrival._replace(
+            last=arrival.last + cycles, contention_cycles=arrival.contention_cycles + cycles
+        )
+
+    def _later_delay(self, piece: int) -> float:
+        """Return by how many cycles streams that were computed later delay a stored stream.
+
+        This is the delay by all competitors minus the delay by the competitors that were computed
+        before.
+
+        Args:
+            piece: Index of the last part of the stored stream's path.
+        """
+        earlier_spans, spans_of_later_pieces = self._shared_spans.get(piece, {}), self._later_spans.get(piece, {})
+        resources = {**earlier_spans, **spans_of_later_pieces}
+        all_spans = {
+            resource: earlier_spans.get(resource, []) + spans_of_later_pieces.get(resource, [])
+            for resource in resources
+        }
+        return delay_cycles(all_spans)[0] - delay_cycles(earlier_spans)[0]
+
+    def _contenders(
+        self, conflicts: list[Conflict], path: StreamPath | None, first: float, last: float
+    ) -> list[Contender[LineStreams]]:
+        """Return the computed streams of this line that compete with another stream at its time.
+
+        Args:
+            conflicts: Conflicts of the other stream with pieces (parts of message paths) of this
+                line.
+            path: Path of the other stream, or None if it is on another line.
+            first, last: Cycles of the first and last word of the other stream at the start of its
+                piece.
+        """
+        contenders = []
+        for conflict in conflicts:
+            arrival = self.arrivals[conflict.other_piece]
+            if arrival is not None and overlap_in_time(first, last, *arrival.span(), conflict.shared_ends):
+                window = arrival.window(self.words, self.costs)
+                contenders.append(Contender(conflict, window, arrival.path is path, self))
+        return contenders

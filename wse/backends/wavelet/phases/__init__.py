@@ -1,0 +1,1 @@
+"""Cycle-by-cycle simulation of the phases of a Program."""

@@ -1,0 +1,96 @@
+"""Times of PEs and words on links during the simulation of a phase."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from wse.arrays import I32, I64
+from wse.backends.wavelet.phases.step_runs import StepRun
+from wse.program.program import Program
+from wse_mappings.mesh.placement import Rect
+
+OnMoves = Callable[[int, I64], None]
+"""Function that receives the wavelets of a step: the step, and their moves as int64 ``[n, 7]``.
+
+The columns are: cycle in which the wavelet leaves a router; wafer, row and column of the PE;
+colour, counted from the first one of the step; Port that it leaves through; Port that it came by.
+"""
+
+
+class MeshState:
+    """Cycle from which each PE is free, and words that links have carried, in a simulated phase.
+
+    Attributes:
+        free: For each stage, int64 ``[rows, cols]``: cycle from which each of its PEs is free.
+        links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words that left each PE to the north,
+            east, south and west.
+    """
+
+    def __init__(self, program: Program, on_moves: OnMoves | None) -> None:
+        self._program, self._on_moves = program, on_moves
+        self.free = [np.zeros((stage.rect.rows, stage.rect.cols), np.int64) for stage in program.stages]
+        self.links = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
+
+    def last_free(self) -> int:
+        """Return the cycle from which the last PE of all stages is free."""
+        return max(int(free.max()) for free in self.free)
+
+    def work(self, stage: int, first_row: int, row_count: int, cycles: float, begin: I64) -> None:
+        """Make the PEs of some rows of a stage busy for a number of cycles.
+
+        Args:
+            stage: Index of the stage.
+            first_row, row_count: The rows.
+            cycles: Number of cycles.
+            begin: int64 ``[rows, cols]``: cycle at which each PE begins.
+        """
+        rows, free = slice(first_row, first_row + row_count), self.free[stage]
+        free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
+
+    def note_end(self, step: int, stage: int, base: int, step_run: StepRun) -> None:
+        """Record the results of a simulation on a stage's region.
+
+        They are the words on links, the moves of wavelets, and the cycles at which PEs end.
+
+        Args:
+            step: Index of the step.
+            stage: Index of the stage.
+            base: Cycle of the phase at which the simulation began.
+            step_run: Result of the simulation.
+        """
+        wafer, rect = self._program.stages[stage].wafer, self._program.stages[stage].rect
+        self.links[(wafer, slice(None), *area_of(rect))] += step_run.link_words
+        self.log(step, base, wafer, rect.row, rect.col, step_run.moves)
+        self.occupy(stage, base, step_run.ends)
+
+    def log(self, step: int, base: int, wafer: int, top: int, left: int, moves: I32) -> None:
+        """Report moves of wavelets, converted to cycles of the phase and positions on the wafer."""
+        if self._on_moves:
+            cycle, row, col, colour, port, entry_port = moves.astype(np.int64).T
+            columns = [cycle + base, np.full_like(cycle, wafer), row + top, col + left, colour, port, entry_port]
+            self._on_moves(step, np.stack(columns, axis=1))
+
+    def occupy(self, stage: int, base: int, ends: I32) -> None:
+        """Make the PEs of a stage busy until the cycle at which each ended in a simulation.
+
+        Args:
+            stage: Index of the stage.
+            base: Cycle of the phase at which the simulation began.
+            ends: Cycle of the simulation at which each PE ended; 0 if it was idle.
+        """
+        free = self.free[stage]
+        free[:] = np.maximum(free, np.where(ends > 0, base + ends, 0))
+
+
+def area_of(rect: Rect) -> tuple[slice, slice]:
+    """Return a NumPy index that selects the PEs of a rectangle from an array ``[rows, cols]``."""
+    return np.s_[rect.row : rect.row + rect.rows, rect.col : rect.col + rect.cols]
+
+
+def relative_to_first(start: I64) -> tuple[I32, int]:
+    """Return start cycles relative to the earliest start cycle, and that cycle itself."""
+    base = int(start.min())
+    return (start - base).astype(np.int32), base

@@ -1,0 +1,1 @@
+"""Formulas for the cycles of kernels with several vector operations: attention and products."""

@@ -1,0 +1,223 @@
+"""Cycles of the attention kernels, each also for a call that vectorises over heads.
+
+H is the number of query heads, Hk of KV heads, M of tokens, T of cache slots of the PE, and F of
+features of each head on the PE.
+"""
+
+from __future__ import annotations
+
+from wse.program.isa.pe_costs import PeCosts
+from wse_mappings.cuts.split import ceil_div
+
+
+def attention_scores_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int, add: int) -> float:
+    """Return the cycles of ``attention_scores``, vectorised over the cache slots of a head.
+
+    The kernel multiplies queries by cached keys.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, Hk, queries_per_kv: Tokens, KV heads, and query heads per KV head.
+        F, T: Features of a head on the PE, and cache slots.
+        add: 1 to add to existing scores, 0 to clear them first.
+    """
+    heads = M * Hk * queries_per_kv
+    zero = 0.0 if add else c.vector(heads * T, c.acc)
+    return zero + heads * (c.loop + c.rows(F, T, c.mac))
+
+
+def attention_scores_cycles_over_heads(
+    c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int, add: int
+) -> float:
+    """Return the cycles of ``attention_scores``, vectorised over the query heads of a KV head.
+
+    The kernel multiplies queries by cached keys.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, Hk, queries_per_kv: Tokens, KV heads, and query heads per KV head.
+        F, T: Features of a head on the PE, and cache slots.
+        add: 1 to add to existing scores, 0 to clear them first.
+    """
+    zero = 0.0 if add else c.vector(M * Hk * queries_per_kv * T, c.acc)
+    return zero + M * Hk * F * (c.loop + c.strided_rows(T, queries_per_kv, c.mac))
+
+
+def attention_values_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
+    """Return the cycles of ``attention_values``, vectorised over the features of a head.
+
+    The kernel multiplies softmax weights by cached values.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, Hk, queries_per_kv: Tokens, KV heads, and query heads per KV head.
+        F, T: Features of a head on the PE, and cache slots.
+    """
+    heads = M * Hk * queries_per_kv
+    return c.vector(heads * F, c.acc) + heads * (c.loop + c.rows(T, F, c.mac))
+
+
+def attention_values_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
+    """Return the cycles of ``attention_values``, vectorised over the query heads of a KV head.
+
+    The kernel multiplies softmax weights by cached values.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, Hk, queries_per_kv: Tokens, KV heads, and query heads per KV head.
+        F, T: Features of a head on the PE, and cache slots.
+    """
+    zero = c.vector(M * Hk * queries_per_kv * F, c.acc)
+    return zero + M * Hk * F * (c.loop + c.strided_rows(T, queries_per_kv, c.mac))
+
+
+def attention_online_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
+    """Return the cycles of ``attention_online``, which adds cached tokens to a running softmax.
+
+    The softmax weights of each head are computed first, and then its weighted values.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, Hk, queries_per_kv: Tokens, KV heads, and query heads per KV head.
+        F, T: Features of a head on the PE, and cached tokens.
+    """
+    heads = M * Hk * queries_per_kv
+    weights = c.vector(T, c.f32) + c.vector(T, c.max_f32) + (T + 1) * c.function
+    values = c.vector(F, c.acc) + c.rows(T, F, c.mac)
+    return heads * (c.loop + weights + values)
+
+
+def attention_max_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
+    """Return the cycles of ``attention_max``, vectorised over the cache slots of a head.
+
+    The kernel computes the maximum score of each token and head.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, H, T: Tokens, query heads and cache slots.
+    """
+    return M * H * (c.vector(T, c.f32) + c.vector(T, c.max_f32))
+
+
+def attention_max_cycles_over_heads(c: PeCosts, M: int, H: int, T: int) -> float:
+    """Return the cycles of ``attention_max``, vectorised over tokens and heads.
+
+    The kernel computes the maximum score of each token and head.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, H, T: Tokens, query heads and cache slots.
+    """
+    return c.vector(M * H * T, c.f32) + c.loop + T * c.strided_vector(M * H, c.max_f32)
+
+
+def attention_exp_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
+    """Return the cycles of ``attention_exp``, vectorised over the cache slots of a head.
+
+    The kernel computes the softmax weights and their sums.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, H, T: Tokens, query heads and cache slots.
+    """
+    one_head = 2 * c.vector(T, c.f32) + T * c.function + c.vector(T, c.convert)
+    return M * H * (c.loop + one_head)
+
+
+def attention_exp_cycles_over_heads(c: PeCosts, M: int, H: int, T: int) -> float:
+    """Return the cycles of ``attention_exp``, vectorised over tokens and heads.
+
+    The kernel computes the softmax weights and their sums. Operations that need no sum or maximum
+    of a head are vectorised over all scores.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, H, T: Tokens, query heads and cache slots.
+    """
+    elementwise = c.vector(M * H * T, c.f32) + c.vector(M * H * T, c.convert)
+    return elementwise + M * H * T * c.function + 2 * (c.loop + T * c.strided_vector(M * H, c.f32))
+
+
+def attention_exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int, groups: int, sharers: int) -> float:
+    """Return the cycles of ``attention_exp_share`` on the PE with the most scores.
+
+    The kernel computes softmax weights. Neighbouring columns of PEs have the same scores and divide
+    them among them. A PE also writes zeros for the scores of the other PEs.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, H, T: Tokens, query heads and cache slots.
+        columns, groups: Columns of PEs, and groups into which they are divided.
+        sharers: Minimum number of columns of a group that divide the scores; a smaller group
+            divides them among all of its columns.
+    """
+    columns_of_group = columns // groups
+    scores = ceil_div(M * H * T, columns_of_group // max(1, columns_of_group // sharers))
+    scores_per_vector = min(scores, T)
+    vectors = c.loop + 2 * c.vector(scores_per_vector, c.f32) + c.vector(scores_per_vector, c.convert)
+    return c.vector(M * H * T, c.act) + scores * c.function + ceil_div(scores, max(1, T)) * vectors
+
+
+def round_maxima_cycles(c: PeCosts, n: int) -> float:
+    """Return the cycles to round n softmax maxima to multiples of ln 2, with a lower limit."""
+    return 4 * c.vector(n, c.f32) + c.vector(n, c.max_f32)
+
+
+def softmax_rescale_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
+    """Return the cycles of ``softmax_rescale``, vectorised over the features of a head.
+
+    The kernel multiplies softmax sums and values by a power of two.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, H, F: Tokens, query heads, and features of a head on the PE.
+    """
+    return _powers_cycles(c, M * H) + M * H * (c.loop + c.vector(F, c.scale_acc))
+
+
+def softmax_rescale_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
+    """Return the cycles of ``softmax_rescale``, vectorised over tokens and heads.
+
+    The kernel multiplies softmax sums and values by a power of two.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, H, F: Tokens, query heads, and features of a head on the PE.
+    """
+    return _powers_cycles(c, M * H) + c.loop + F * c.strided_vector(M * H, c.scale_acc)
+
+
+def _powers_cycles(c: PeCosts, heads: int) -> float:
+    """Return the cycles to multiply the softmax sum of each head by a power of two.
+
+    Args:
+        c: Costs of operations on the PE.
+        heads: Number of sums, one per token and head.
+    """
+    exponents = 2 * c.vector(heads, c.f32) + c.vector(heads, c.max_f32) + c.vector(heads, c.convert)
+    return exponents + c.vector(heads, c.half) + c.vector(heads, c.shift) + c.vector(heads, c.f32)
+
+
+def attention_finish_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
+    """Return the cycles of ``attention_finish``, vectorised over the features of a head.
+
+    The kernel divides the weighted values of each head by its softmax sum. Each head needs one
+    division, which is a scalar function.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, H, F: Tokens, query heads, and features of a head on the PE.
+    """
+    return M * H * (c.loop + c.function + c.vector(F, c.convert))
+
+
+def attention_finish_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
+    """Return the cycles of ``attention_finish``, vectorised over tokens and heads.
+
+    The kernel divides the weighted values of each head by its softmax sum.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, H, F: Tokens, query heads, and features of a head on the PE.
+    """
+    return M * H * c.function + c.loop + F * c.strided_vector(M * H, c.convert)

@@ -1,0 +1,132 @@
+"""Cycles of the kernels for products with experts, over all (token, expert) pairs of a PE.
+
+P is the number of pairs, M of tokens, K of inputs and N of outputs of an expert.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from wse.number_formats import CODINGS
+from wse.program.isa.cycles.unpacking import BY_CODING, power_cycles, run_cycles, unpacking_cycles
+from wse.program.isa.pe_costs import PeCosts
+
+_FP8: Final = CODINGS["fp8"].number
+_MXFP4: Final = CODINGS["mxfp4"].number
+
+
+def expert_pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, segments: int) -> float:
+    """Return the cycles of listing the (token, expert) pairs whose experts a column of PEs stores.
+
+    If a column stores parts of all experts, every pair matches. Tokens, ids and weights are then
+    copied as vectors, to every third element of the list.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, A: Tokens, and experts per token.
+        P: Maximum number of pairs in the list.
+        groups, segments: Groups in each segment of the columns, and number of segments. Each group
+            stores other experts. Both are 1 if every column stores parts of all experts.
+    """
+    if groups * segments > 1:
+        return _list_cycles(c, M * A) + _list_cycles(c, P)
+    return c.vector(1, c.f32) + M * c.strided_vector(A, c.f32) + 2 * c.strided_vector(M * A, c.f32)
+
+
+def _list_cycles(c: PeCosts, count: int) -> float:
+    """Return the cycles of a loop that reads the token, expert and weight of ``count`` pairs."""
+    return count * (c.loop + 3 * c.vector(1, c.f32))
+
+
+def expert_in_cycles(c: PeCosts, product: float, P: int, N: int, weighted: int) -> float:
+    """Return the cycles of the first product of an expert layer, for all (token, expert) pairs.
+
+    Args:
+        c: Costs of operations on the PE.
+        product: Cycles of the product for one pair.
+        P: Maximum number of pairs.
+        N: Outputs.
+        weighted: 1 to multiply the outputs by the pair's router weight, else 0.
+    """
+    weighing = c.vector(N, c.acc) if weighted else 0.0
+    return _list_cycles(c, P) + P * (c.vector(N, c.acc) + product + weighing)
+
+
+def expert_out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weighted: int) -> float:
+    """Return the cycles of the second product of an expert layer, for all (token, expert) pairs.
+
+    The outputs of each pair are added to the sums of its token.
+
+    Args:
+        c: Costs of operations on the PE.
+        product: Cycles of the product for one pair.
+        P: Maximum number of pairs.
+        M: Tokens.
+        K: Inputs.
+        N: Outputs.
+        weighted: 1 to multiply the inputs by the pair's router weight, else 0.
+    """
+    weighing = c.vector(K, c.act) if weighted else 0.0
+    return c.vector(M * N, c.acc) + _list_cycles(c, P) + P * (weighing + product)
+
+
+def expert_bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted: int, share: int) -> float:
+    """Return the cycles to add the biases of the experts, for all (token, expert) pairs.
+
+    A PE reads the whole list of pairs. It stores only ``share`` biases of each part, and adds them
+    to the outputs of those few pairs whose biases it stores.
+
+    Args:
+        c: Costs of operations on the PE.
+        P, M: Maximum number of pairs, and tokens.
+        N, parts: Outputs of each part, and number of parts, such as gate and up.
+        weighted: 1 to multiply the biases by the pair's router weight, else 0.
+        share: Number of biases of each part that the PE stores.
+    """
+    local_pairs = min(P, M * (-(-(share - 1) // max(1, N)) + 1))
+    return _list_cycles(c, P) + local_pairs * parts * (1 + weighted) * c.vector(min(N, share), c.acc)
+
+
+def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> float:
+    """Return the cycles of the product of one token with an expert whose weights are quantised.
+
+    Each weight is scaled before the product, and the product is added to existing sums. Weights
+    that share a word are neighbours in a row. If N is odd, a row may begin inside a word, so that
+    one more weight per row is unpacked.
+
+    Args:
+        c: Costs of operations on the PE.
+        coding: Index of the storage format of the weights.
+        K: Inputs.
+        N: Outputs.
+        rows: Rows of weights that are unpacked at once.
+    """
+    loops = math.ceil(K / rows) * c.loop
+    products = c.rows(K, N, c.scale) + c.rows(K, N, c.mac)
+    return unpacking_cycles(c, BY_CODING[coding], K, N + N % 2, rows) + loops + products
+
+
+def one_mxfp4_expert_cycles(c: PeCosts, K: int, N: int, G: int, rows: int) -> float:
+    """Return the cycles of the product of one token with one expert that is stored in MXFP4.
+
+    Args:
+        c: Costs of operations on the PE.
+        K, N: Inputs and outputs of the expert.
+        G: Groups of inputs that share scales.
+        rows: Rows of codes that are unpacked at once.
+    """
+    return one_expert_cycles(c, _MXFP4, K, N, rows) + power_cycles(c, N, G)
+
+
+def one_fp8_blocks_expert_cycles(c: PeCosts, K: int, N: int, G: int, B: int, rows: int) -> float:
+    """Return the cycles of the product of one token with one expert in FP8 with block scales.
+
+    Args:
+        c: Costs of operations on the PE.
+        K, N: Inputs and outputs of the expert.
+        G: Groups of inputs that share scales.
+        B: Blocks of outputs that share scales.
+        rows: Rows of codes that are unpacked at once.
+    """
+    return one_expert_cycles(c, _FP8, K, N, rows) + run_cycles(c, N, G, B)
