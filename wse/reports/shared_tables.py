@@ -54,7 +54,7 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
         Column(key="meaning"),
     )
     absent_causes = [cause for cause, cycles in by.items() if not cycles]
-    footer = [("none", ", ".join(absent_causes))] if absent_causes else []
+    footer = [("no cycles", ", ".join(absent_causes))] if absent_causes else []
     return Table(columns=columns, rows=rows, title="Decode cycles by cause", footer=footer)
 
 

@@ -94,7 +94,7 @@ def _hidden_columns(table: Table, columns: Sequence[Column]) -> list[tuple[str, 
         columns: The columns that are shown.
     """
     titles = [column.title for column in table.columns if column.title and column not in columns]
-    return [("not shown", f"{', '.join(titles)}: no room; --json has them")] if titles else []
+    return [("left out", f"columns {', '.join(titles)}: the terminal is too narrow; --json has them")] if titles else []
 
 
 def _is_marked(column: Column, table: Table) -> bool:

@@ -128,7 +128,7 @@ def best_table(rows: Sequence[ComparisonRow], *, by_link: bool, footer: Sequence
     link = (LINK,) if by_link else ()
     columns = (WAFERS, *link, MAPPING, DTYPE, ONE_USER, USERS, ALL_USERS, DOLLARS, TTFT, CROSSING, LIMITED_BY)
     title = "The best on each number of wafers" + (" and each link" if link else "")
-    note = "tokens/s; the best of a column is marked"
+    note = "tokens/s; the best of a column is marked *"
     return Table(columns=columns, rows=rows, title=title, note=note, footer=footer)
 
 

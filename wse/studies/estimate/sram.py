@@ -149,7 +149,7 @@ def _users_table(users: tuple[UsersResult, ...], objective: str) -> Table:
         rows=rows,
         title="Sequences whose KV caches fit",
         note=f"by context length, in this layout, on one replica{note}",
-        footer=(("blocks", f"A cache occupies whole blocks of {blocks} tokens, one on each row of PEs."),),
+        footer=(("blocks", f"A cache occupies whole blocks of {blocks} tokens, one token per row of PEs."),),
     )
 
 

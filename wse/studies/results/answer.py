@@ -145,7 +145,8 @@ def serving_rows(serving: ServingResult, tpot_note: str, room_note: str = "") ->
         yield AnswerRow("cost", f"{three_figures(usd)} USD", note, "cost.usd_per_million_tokens")
     joules, low, high = serving.joules_per_token, serving.joules_per_token_low, serving.joules_per_token_high
     if joules is not None:
-        note = f"per output token {at}{_range(low, high)}"
+        peak = " at peak power" if joules == high else ""
+        note = f"per output token {at}{peak}{_range(low, high)}"
         yield AnswerRow("energy", f"{three_figures(joules)} J", note, "energy.joules_per_token")
 
 

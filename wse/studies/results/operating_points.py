@@ -17,7 +17,10 @@ MAX_USERS: Final = 4_096
 DEFINITIONS: Final = (
     ("users", "concurrent requests; when one ends, the next one starts"),
     ("TTFT", "time to first token: waiting, prefill and transfers to and from the host"),
-    ("TPOT", "time per output token after the first, interrupted by other prompts; tok/s/user is 1 / TPOT"),
+    (
+        "TPOT",
+        "time per output token after the first, pauses for prompts of others included; tok/s/user is 1 / TPOT",
+    ),
     ("tok/s", "output tokens per second of all users"),
     ("USD/Mtok", "price of all machines per million output tokens, prefill included"),
 )

@@ -147,16 +147,19 @@ def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[Publis
 def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
     """Return the table of published speeds, each with the ratio of the estimate to it."""
     columns = (
-        number("tokens_per_s_per_user", "tok/s/user"),
-        number("ratio", "estimate", cell=lambda row: f"{row.ratio:.2f} times"),
+        number("tokens_per_s_per_user", "published"),
+        number("ratio", "ratio", cell=lambda row: f"{row.ratio:.2f}"),
         Column(key="estimated_chips", title="estimate for", cell=_estimated_machine, priority=1),
         Column(key="model", title="model", formatter=printable, priority=3),
-        number("chips", "on", cell=lambda row: "not stated" if row.chips is None else f"{row.chips:,}"),
+        number("chips", "chips", cell=lambda row: "not stated" if row.chips is None else f"{row.chips:,}"),
         Column(key="drafts", title="drafts", cell=lambda row: DRAFTS_TEXTS[row.drafts]),
         Column(key="by", title="by", formatter=printable, priority=2),
         Column(key="date", title="date", formatter=printable),
     )
-    note = "the fastest without and with drafts; estimate: of this layout, with the users of the measurement"
+    note = (
+        "tokens/s per user, the fastest without and with drafts; ratio: the estimate of this layout, without drafts "
+        "and for the users of the measurement, divided by the published speed; chips: of the published machine"
+    )
     sources = [("source", address) for address in dict.fromkeys(_short_address(speed.source) for speed in speeds)]
     return Table(columns=columns, rows=speeds, title="Published speeds beside the estimate", note=note, footer=sources)
 

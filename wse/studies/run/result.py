@@ -202,8 +202,8 @@ def _emulation_table(result: RunResult) -> Table:
     emulation, wavelets = result.emulation, result.wavelets
     tokens = sum(len(user.tokens) for user in result.users)
     rate = emulation.tokens_per_s
-    speed = f"{count(rate)} tokens/s" if rate else "nothing was left to do"
-    rows = [("speed", f"{speed}: {plural(tokens, 'token')}, {seconds(emulation.wall_s)} in all")]
+    speed = f"{count(rate)} tokens/s while decoding" if rate else "nothing was left to do"
+    rows = [("speed", f"{speed}; {plural(tokens, 'token')} in {seconds(emulation.wall_s)}, compilation included")]
     if emulation.passes_again is not None:
         rows.append(("reused", f"{count(emulation.passes_again)} passes of an earlier run"))
     if result.profile is not None:

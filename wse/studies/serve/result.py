@@ -193,8 +193,8 @@ class ServeResult(Result):
         if self.served is None:
             return come
         waits = self.served.all
-        pace = "" if waits.tpot is None else f", and {count(1 / waits.tpot.p50)} tokens/s from there on"
-        return f"{come} Half of the users have their first token after {seconds(waits.ttft.p50)}{pace}."
+        pace = "" if waits.tpot is None else f" and then {count(1 / waits.tpot.p50)} tokens/s"
+        return f"{come} The median request gets its first token after {seconds(waits.ttft.p50)}{pace}."
 
     def _remedy(self, rate: float) -> str:
         """Return options with which the load of an overloaded service is at most `STABLE_LOAD`.

@@ -37,7 +37,7 @@ def waits_table(served_result: ServedResult) -> Table:
 def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     """Return a table of throughput, goodput, use of the machine, energy and cost."""
     use = served_result.use
-    busy = f"a pass runs for {percent(use.busy)} of the time"
+    busy = f"at least one pass is in flight for {percent(use.busy)} of the time"
     if result.machine.stages > 1:
         busy += f", and the slowest stage works for {percent(use.slowest_stage)}"
     if use.prefill_busy is not None:
@@ -80,10 +80,6 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     if prefixes is not None:
         found = f"{count(prefixes.hits)} of {count(result.requests.count)} prompts found theirs"
         rows.append(("prefixes", f"{found}: {count(prefixes.saved_tokens)} tokens were not read again"))
-    little = served_result.little
-    rows.append(
-        ("Little's law", f"{count(little.in_system)} requests in the system; rate × time {count(little.by_law)}")
-    )
     return pair_table(rows, "What the machine does")
 
 
@@ -104,7 +100,7 @@ def machine_table(result: ServeResult) -> Table:
             sizes = ", ".join(map(str, machine.grid_users))
             users = "1 user" if machine.grid_users == (1,) else f"{sizes} users"
             grid = f"passes of {users} at {len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,}"
-            rows.append(("", f"compiled: {grid}; chunks of {machine.chunk_tokens} tokens"))
+            rows.append(("", f"timed: {grid}, and chunks of {machine.chunk_tokens} prompt tokens"))
     if "objective" in result.inputs:
         user_count = result.inputs.get("users")
         purpose = "(--objective)" if user_count is None else f"of {plural(user_count, 'user')} (--objective, --users)"

@@ -74,7 +74,7 @@ def link_line(link: Link) -> str:
     """Return a description of a link: place, words, layers, and number of equal links."""
     place = f"wafer {link.wafer}, row {link.row}, col {link.col}, {link.direction}"
     layers, other_links = _layers(link), link.count - 1
-    equal_text = f", as on {count(other_links)} more" if other_links else ""
+    equal_text = f" (and on {count(other_links)} others)" if other_links else ""
     return f"{place}: {count(link.words)} words{equal_text}{f', {layers}' if layers else ''}"
 
 
@@ -103,7 +103,7 @@ def _layers_text(layers: _Layers, words: int) -> str:
     """
     percentage = percent(layers.words / words)
     if layers.first < 0:
-        return f"no layer {percentage}"
+        return f"outside the layers {percentage}"
     if layers.first == layers.last:
         return f"layer {layers.first} {percentage}"
     return f"{layers_text(((layers.first, layers.last),))} {percentage} each"
