@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from plain_router import MIXTURES, mixture_spec
-from session import SOFTWARE, golden, model, region_options, wafer
+from session import SOFTWARE, region_options, wafer
 from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 from trait_specs import POSITIONS, TRAITS, norms_spec
@@ -26,7 +25,7 @@ from wse.compiler.options import OPTIMIZED, Choice
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.remedies import remedies
-from wse.compiler.search.search import compile_model, search
+from wse.compiler.search.search import compile_model
 from wse.errors import DoesNotFit
 from wse.hardware.spec import WaferSpec
 from wse.number_formats import CODINGS
@@ -195,31 +194,3 @@ def test_more_users_than_fit_are_refused() -> None:
     few = wafer(3, 3, 45_000)
     assert "a single prompt" in remedies(spec, few, few, SOFTWARE, options)
     assert "at most 3 prompts" in remedies(spec, few, machine, SOFTWARE, replace(options, prompt_tokens=(4,) * 16))
-
-
-@pytest.mark.parametrize(
-    ("mesh", "wafers", "mapping", "attention_cols"),
-    [((7, 5), 1, "region", 0), ((16, 16), 1, "region", 0), ((7, 5), 2, "pipeline", 0), ((7, 13), 1, "region", 6)],
-    ids=str,
-)
-def test_three_prompts_as_in_transformers(
-    shared: Path, mesh: tuple[int, int], wafers: int, mapping: str, attention_cols: int
-) -> None:
-    folder = shared / "models" / "stories260k"
-    cases = golden(folder)[:3]
-    prompts = [case["prompt_ids"] for case in cases]
-    assert len(set(map(len, prompts))) > 1
-    answers = [case["token_ids"][len(case["prompt_ids"]) :][:24] for case in cases]
-    loaded, machine = model(folder), wafer(*mesh, 1 << 20)
-    options = region_options(
-        mapping=mapping, wafers=wafers, context=max(map(len, prompts)) + 24, prompt_tokens=tuple(map(len, prompts))
-    )
-    found = search(loaded.spec, machine, SOFTWARE, options)
-    choice = replace(found.choice, attention_cols=attention_cols)
-    program = compile_choice(loaded.spec, machine, SOFTWARE, found.options, choice)
-    engine = Engine(program, loaded.spec, loaded.checkpoint.tensor)
-    list(engine.prefill(*prompts))
-    steps = [engine.tokens, *(engine.decode() for _ in range(23))]
-    for user, answer in enumerate(answers):
-        got = [step[user] for step in steps][: len(answer)]
-        assert got == answer, user

@@ -13,7 +13,6 @@ import pytest
 from dequantised import dequantised_tensors, flipped
 from plain_decoder import plain_logits
 from session import SOFTWARE, Session, forced, golden, model, nll, region_options, session, wafer, worst_error
-from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 from tiny_run import tiny_session
 
@@ -175,15 +174,3 @@ def test_trained_models_keep_their_tokens_and_likelihood(
     moved = abs(nll(got, rest) - nll(before, rest))
     assert same >= agreement, f"top-1 agreement {same:.4f}, wanted {agreement}"
     assert moved <= shift, f"NLL shift {moved:.2e} nats, allowed {shift}"
-
-
-@pytest.mark.parametrize("coding", slow_but(CODINGS, "int8", "int4"))
-def test_greedy_tokens_are_the_same_on_every_mesh(shared: Path, coding: str) -> None:
-    folder = shared / "models" / "stories260k"
-    told = [
-        session(
-            folder, mesh, prompt=(1, 410), new_tokens=40, dtype=coding, activations="float32", sram_bytes=1 << 18
-        ).greedy(40)
-        for mesh in ((4, 5), (9, 9))
-    ]
-    assert told[0] == told[1]

@@ -22,7 +22,6 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.weight_storage import quantise, tiles, weights
 from wse.backends.execute.weight_storage.tiles import (
-    Patch,
     inner_places,
     patch_shard,
     patches,
@@ -189,15 +188,6 @@ def test_types_are_converted_to_the_nearest() -> None:
         one, other = engine(dtype, tensor=mixed.__getitem__), engine(dtype, tensor=made.__getitem__)
         for first, second in zip(one.arenas.values(), other.arenas.values(), strict=True):
             np.testing.assert_array_equal(first.memory, second.memory)
-
-
-def test_patches_cover_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "VALUES_PER_READ", 10)
-    index = np.arange(12, dtype=np.int32).reshape(4, 3)
-    part = TilePart(tensor="t", outer=index, outer_axis=ROWS, inner=index, inner_axis=COLUMNS, transposed=False)
-    found = patches((part,), (np.zeros((12, 12)),), 4, 4)
-    assert found == [Patch(0, 4, col, col + 1) for col in range(4)]
-    assert [row_range(part, patch) for patch in found] == [(0, 3), (3, 6), (6, 9), (9, 12)]
 
 
 @pytest.mark.skipif(library.THREADS < 2, reason="numba has one thread")

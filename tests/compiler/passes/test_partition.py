@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from compiler_states import CHOICE, OPTIONS, begin
-from plain_router import MIXTURES, mixture_spec
 from session import wafer
 from tiny_model import tiny_spec
 
@@ -23,12 +22,6 @@ pytestmark = pytest.mark.smoke
 
 def layers(plans: tuple[StagePlan, ...]) -> list[tuple[int, int]]:
     return [(plan.first_layer, plan.last_layer) for plan in plans]
-
-
-def test_one_region_holds_everything() -> None:
-    (plan,) = partition(begin((3, 5))).plans
-    assert (plan.wafer, plan.band, plan.rows, plan.cols, plan.span) == (0, 0, 3, 5, 1)
-    assert (plan.first_layer, plan.last_layer, plan.has_embedding, plan.has_head) == (0, 2, True, True)
 
 
 def test_layers_follow_each_other_over_wafers_bands_and_regions() -> None:
@@ -57,17 +50,6 @@ def test_a_product_on_a_square_gets_squares() -> None:
     choice = replace(CHOICE, prefill="mesh-gemm", prefill_chunk=9, per_band=2)
     plans = partition(begin((3, 8), choice=choice, mapping="pipeline")).plans
     assert [(plan.rows, plan.cols) for plan in plans] == [(3, 3), (3, 3)]
-
-
-def test_one_stage_spans_all_wafers_where_ops_are_split_over_them() -> None:
-    (plan,) = partition(begin((3, 4), mapping="tensor", wafers=3)).plans
-    assert (plan.wafer, plan.span, plan.cols, plan.last_layer) == (0, 3, 4, 2)
-
-
-def test_experts_spread_over_wafers_are_a_stage_of_their_own() -> None:
-    plans = partition(begin((3, 4), mixture_spec(MIXTURES["shared"]), mapping="expert", wafers=2)).plans
-    assert [plan.experts for plan in plans] == [False, False, True]
-    assert (plans[-1].span, plans[-1].first_layer, plans[-1].last_layer) == (2, 2, 2)
 
 
 @pytest.mark.parametrize(

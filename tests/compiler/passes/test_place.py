@@ -7,7 +7,6 @@ from itertools import combinations, pairwise
 
 import pytest
 from compiler_states import CHOICE, before, begin
-from plain_router import MIXTURES, mixture_spec
 from tiny_model import tiny_spec
 
 from wse.compiler.check import check
@@ -30,14 +29,6 @@ def pes(rect: Rect) -> set[tuple[int, int]]:
     }
 
 
-def test_a_stage_has_the_shape_and_the_layers_of_its_plan() -> None:
-    state = placed(begin((3, 5), tiny_spec(layers=4), wafers=2))
-    for plan, stage in zip(state.plans, state.stages, strict=True):
-        assert (stage.wafer, stage.rect.rows, stage.rect.cols) == (plan.wafer, plan.rows, plan.cols)
-        assert (stage.first_layer, stage.last_layer) == (plan.first_layer, plan.last_layer)
-        assert (stage.has_embedding, stage.has_head) == (plan.has_embedding, plan.has_head)
-
-
 def test_regions_keep_apart_and_those_of_neighbouring_layers_touch() -> None:
     choice = replace(CHOICE, bands=2, per_band=3)
     state = placed(begin((6, 14), tiny_spec(layers=6), choice=choice, mapping="pipeline"))
@@ -47,14 +38,3 @@ def test_regions_keep_apart_and_those_of_neighbouring_layers_touch() -> None:
     for a, b in pairwise(rects):
         near = {(row + down, col + right) for row, col in pes(a) for down, right in ((0, 1), (0, -1), (1, 0), (-1, 0))}
         assert near & pes(b), (a, b)
-
-
-def test_wafers_start_anew() -> None:
-    state = placed(begin((4, 4), tiny_spec(layers=2), wafers=2))
-    assert [(stage.wafer, stage.rect) for stage in state.stages] == [(0, Rect(0, 0, 4, 4)), (1, Rect(0, 0, 4, 4))]
-
-
-def test_experts_of_all_layers_stand_on_the_pes_of_the_others() -> None:
-    state = placed(begin((3, 4), mixture_spec(MIXTURES["shared"]), mapping="expert", wafers=2))
-    assert state.stages[-1].rect == state.stages[0].rect
-    assert list(state.stages[-1].wafers) == [0, 1]

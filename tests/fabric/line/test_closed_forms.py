@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulator_logs import MEASUREMENTS, logs
 
-from tests.wavelet.lay import cycles as wavelet_cycles
 from wse.backends.fabric.line.closed_forms import (
     Grouping,
     closed_form,
@@ -100,20 +99,6 @@ def test_with_the_terms_added_two_phase_misses_the_simulator_by_a_constant_whate
     assert max(overlapped) - min(overlapped) > 400
 
 
-def test_x_y_is_the_sum_of_its_two_lines_and_a_line_of_one_pe_costs_nothing() -> None:
-    rows, cols = (closed_form("reduce", "chain", 1, length, 70, WSE2) for length in (7, 12))
-    assert closed_form("reduce", "x_y_chain", 7, 12, 70, WSE2) == rows + cols
-    assert closed_form("reduce", "x_y_star", 1, 12, 70, WSE2) == closed_form("reduce", "star", 12, 1, 70, WSE2)
-    assert closed_form("reduce", "x_y_chain", 1, 1, 70, WSE2) == 0
-
-
-def test_an_all_reduce_is_a_reduce_and_a_broadcast() -> None:
-    parts = closed_form("reduce", "x_y_two_phase", 6, 9, 33, WSE2) + closed_form(
-        "broadcast", "flooding", 6, 9, 33, WSE2
-    )
-    assert closed_form("all_reduce", "x_y_two_phase", 6, 9, 33, WSE2) == parts
-
-
 def test_hop_and_ramp_are_the_wafers() -> None:
     """A hop of WSE-3 is two cycles: a chain takes one more a relay."""
     slower = closed_form("reduce", "chain", 1, 100, 8, WSE3) - closed_form("reduce", "chain", 1, 100, 8, WSE2)
@@ -147,12 +132,6 @@ def test_no_pattern_goes_far_below_the_bound_and_searched_trees_stay_near_it(len
         tree = k_tree(length, 1, Arrival.ADD, broadcast=False, groups=groups)
         root = root_of(length, groups)
         assert distance_to_bound(cycles(tree, words), length, words, WSE2, root=root) >= 0.93
-
-
-def test_the_bound_is_no_strict_one() -> None:
-    """Wavelet by wavelet, a searched tree takes less: what fills the links is not on the longest way."""
-    taken = wavelet_cycles(auto_gen(256, 1, Arrival.ADD, 13), 64, gap=0)
-    assert 0.93 <= distance_to_bound(taken, 256, 64, WSE2) < 0.94
 
 
 def test_a_root_in_the_middle_waits_for_its_longer_side() -> None:
