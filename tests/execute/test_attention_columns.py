@@ -76,8 +76,3 @@ def test_weights_and_sums_of_attention_are_on_its_columns(kind: str) -> None:
     assert sums
     assert all(lowest >= narrow[0] and highest <= narrow[1] for lowest, highest in reach if (lowest, highest) != wide)
     assert wide in reach
-
-
-@pytest.mark.parametrize("kind", ["heads", "latent"])
-def test_wavelets_take_the_cycles_and_the_links_that_the_fast_model_says(kind: str) -> None:
-    decoded(SPECS[kind], COLUMNS).check_wavelets()

@@ -178,18 +178,6 @@ def test_values_that_are_not_finite_are_counted(dtype: Any, bad: float) -> None:
     assert (~np.isfinite(held)).sum() >= 3
 
 
-def test_types_are_converted_to_the_nearest() -> None:
-    made: dict[str, Any] = dict(tensors(SPEC))
-    mixed = dict(made)
-    for name, dtype in (("layers.0.q", ml_dtypes.bfloat16), ("embedding", np.float16)):
-        mixed[name] = made[name].astype(dtype)
-        made[name] = mixed[name].astype(np.float32)
-    for dtype in ("float32", "float16"):
-        one, other = engine(dtype, tensor=mixed.__getitem__), engine(dtype, tensor=made.__getitem__)
-        for first, second in zip(one.arenas.values(), other.arenas.values(), strict=True):
-            np.testing.assert_array_equal(first.memory, second.memory)
-
-
 @pytest.mark.skipif(library.THREADS < 2, reason="numba has one thread")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_no_more_threads_store_than_the_caller_has_set_for_kernels(threads: int) -> None:

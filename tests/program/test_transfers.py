@@ -18,7 +18,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.symbolic import SymBuffer
 from wse.errors import WseBug
 from wse.program.program import Program
-from wse.program.steps import HOST, OPERAND_COUNT, StepKind
+from wse.program.steps import OPERAND_COUNT, StepKind
 from wse.program.transfers.messages import Translation
 from wse.program.transfers.patterns import FROM_CHOSEN, BetweenWafers
 from wse.program.transfers.stage_streams import StageTransfer
@@ -26,7 +26,6 @@ from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import (
     ADDRESSES,
     TRANSFERS,
-    crossings_of,
     is_of_type,
     operand_index,
     transfer_of,
@@ -90,13 +89,6 @@ def test_regions_hand_words_over_on_their_own_wafer(case: str) -> None:
         if isinstance(transfer.messages, Translation):
             target = program.stages[transfer.messages.target_stage]
             assert (target.wafer != transfer.site.placed_stage.wafer) == transfer.leaves_wafer
-
-
-def test_crossings_of_a_phase_name_the_host_where_ids_come_and_go() -> None:
-    program = program_of("regions of two wafers")
-    pairs = [pair for _, crossings in crossings_of(program, program.decode) for pair in crossings]
-    assert (0, 1) in pairs
-    assert any(receiver == HOST for _, receiver in pairs)
 
 
 def test_only_wafers_with_chosen_experts_take_part() -> None:
