@@ -30,8 +30,6 @@ from wse.models.spec import Experts, ModelSpec
 from wse.program.isa.instructions import CODES, KERNELS
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS, StepKind, Steps
-from wse.program.transfers.patterns import AlongLine, CacheShift
-from wse.program.transfers.transfer_types import is_of_type
 
 MESH, PROMPT = (9, 5), [5, 17, 40, 9, 33, 21, 8]
 SHARED = mixture_spec(MIXTURES["shared"])
@@ -73,7 +71,6 @@ def lines_of(program: Program, axis: int) -> int:
         ("norm-scales", latent_spec(q_rank=0)),  # a product and a copy side by side
         ("norm-scales", latent_spec()),  # norms of two vectors, summed together
         ("merged-sums,local-maxima", replace(tiny_spec(), sinks=True)),
-        ("early-shift", tiny_spec()),
         ("early-turns", tiny_spec()),
         ("early-shift,early-turns,query-scales,joined-tasks", replace(tiny_spec(), head_norm="rms")),
         ("query-gathers,early-turns", latent_spec()),
@@ -286,15 +283,6 @@ def test_stretches_of_columns_gather_what_each_has_of_a_router() -> None:
     assert sorted({*map(tuple, sent.tolist())}) == [
         (6 * stretch + source, 6 * stretch + 3) for stretch in range(4) for source in (0, 1, 2, 4)
     ]
-
-
-def test_cache_shifts_run_beside_the_all_reduce_before() -> None:
-    steps = program_of("early-shift").decode.steps
-    shifts = np.flatnonzero(is_of_type(steps, CacheShift))
-    assert shifts.size
-    for shift in shifts:
-        group = np.flatnonzero(steps.overlap == steps.overlap[shift])
-        assert is_of_type(steps, AlongLine)[group].tolist() == [True, False, False]
 
 
 def test_turns_are_worked_out_once_a_layer_beside_sums() -> None:

@@ -16,13 +16,17 @@ from wse.backends.fabric.line.closed_forms import (
     model_cycles,
     reduce_bound,
 )
+from wse.backends.fabric.line.collective_bounds import collective_bound
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.line_time import line_cycles
+from wse.backends.fabric.line.pattern_times import PatternTimes
 from wse.errors import BadInput, UnknownName
 from wse.hardware.load import load_software, load_wafer
+from wse_mappings.outcome import Collective
 from wse_mappings.patterns import binary_tree, star, two_phase
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.chain import chain
+from wse_mappings.patterns.gather import gather
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.schedule import Arrival, LineSchedule
@@ -160,3 +164,28 @@ def test_closed_form_says_what_has_none(collective: str, algorithm: str, size: t
 def test_a_bound_of_nothing_is_refused(length: int, words: int, root: int) -> None:
     with pytest.raises(BadInput, match="give at least 2 PEs and 1 word, and a root on the line"):
         reduce_bound(length, words, WSE2, root=root)
+
+
+WAFER = load_wafer("wse2")
+TIMES = PatternTimes(LineCosts.for_software(WAFER, load_software("tuned", WAFER.generation)))
+
+
+@pytest.mark.parametrize("length", [2, 9, 40])
+@pytest.mark.parametrize("words", [1, 30])
+def test_flooding_and_gathers_into_an_end_meet_their_bounds(length: int, words: int) -> None:
+    for root in (0, length - 1):
+        broadcast = TIMES.alone_cycles(multicast(length, 1, root), words)
+        gathered = TIMES.alone_cycles(gather(length, 1, range(length), root), words * length)
+        assert broadcast == collective_bound("broadcast", length, words, WAFER, root)
+        assert gathered == collective_bound("gather", length, words, WAFER, root)
+
+
+@pytest.mark.parametrize("root", range(9))
+def test_no_gather_or_broadcast_goes_below_its_bound(root: int) -> None:
+    made: dict[Collective, float] = {
+        "broadcast": TIMES.alone_cycles(multicast(9, 1, root), 12),
+        "gather": TIMES.alone_cycles(gather(9, 1, range(9), root), 12 * 9),
+    }
+    for collective, cycles in made.items():
+        bound = collective_bound(collective, 9, 12, WAFER, root)
+        assert 0.6 * cycles < bound <= cycles

@@ -15,8 +15,7 @@ CONFIGS: dict[str, Config] = {
     for path in sorted((Path(__file__).parents[2] / "data" / "families").glob("*.json"))
 }
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
-FACTORS = {"short_factor": [1.0 + i / 8 for i in range(6)], "long_factor": [2.0 + i for i in range(6)]}
-LONG = {"rope_theta": 1e4, "rope_type": "longrope", "original_max_position_embeddings": 32, **FACTORS}
+FACTORS: Config = {"short_factor": [1.0 + i / 8 for i in range(6)], "long_factor": [2.0 + i for i in range(6)]}
 
 NEWER = {"dtype", "rope_parameters", "layer_types"}
 """Keys that transformers 4 does not write."""
@@ -55,14 +54,16 @@ SPELLINGS: dict[str, tuple[str, Config, set[str], Config]] = {
         {"use_bidirectional_attention"},
         {"hidden_act": "gelu_pytorch_tanh", "cache_implementation": "hybrid"},
     ),
-    "phi3": ("phi3", {"original_max_position_embeddings": 32, "rope_parameters": LONG}, set(), {}),
-    "phi3 of su": (
-        "phi3",
-        {"original_max_position_embeddings": 32, "rope_parameters": LONG},
-        set(),
-        {"rope_scaling": {"type": "su", **FACTORS}},
-    ),
     "gpt2": ("gpt2", {}, set(), {"n_ctx": 64}),
+    "phi3": (
+        "phi3",
+        {
+            "original_max_position_embeddings": 32,
+            "rope_parameters": FACTORS | {"rope_type": "longrope", "rope_theta": 1e4},
+        },
+        set(),
+        {"rope_scaling": FACTORS | {"type": "su"}},
+    ),
 }
 """A golden, changes of it as transformers 5 spells them; keys that transformers 4 leaves out, and those of its own."""
 
