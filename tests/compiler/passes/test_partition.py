@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 
 import pytest
-from compiler_states import CHOICE, OPTIONS, begin
+from compiler_states import CHOICE, OPTIONS, before, begin
 from session import wafer
 from tiny_model import tiny_spec
 
@@ -91,7 +91,7 @@ def pes(rect: Rect) -> set[tuple[int, int]]:
 
 def test_regions_keep_apart_and_those_of_neighbouring_layers_touch() -> None:
     choice = replace(CHOICE, bands=2, per_band=3)
-    state = place(partition(begin((6, 14), tiny_spec(layers=6), choice=choice, mapping="pipeline")))
+    state = place(before("place", begin((6, 14), tiny_spec(layers=6), choice=choice, mapping="pipeline")))
     rects = [stage.rect for stage in state.stages]
     assert len(rects) == 6
     assert all(not pes(a) & pes(b) for a, b in combinations(rects, 2))
