@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,19 +11,16 @@ import numpy.typing as npt
 import pytest
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, check_traffic, region_options, wafer
+from timed_search import timing_of
 from tiny_model import latent_spec, tiny_spec
 from tiny_run import tiny_session, worst_logit_error
 from wafer_runs import wafer_run
 
-from wse.arrays import F64
-from wse.backends.fabric.line.line_costs import LineCosts
-from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import BASELINE, MESH_GEMM, OPTIMIZED, THIN_GEMM
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.search import fits, search
-from wse.compiler.search.trial import Timer
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import Experts, ModelSpec
 from wse.program.isa.instructions import CODES, KERNELS
@@ -403,15 +399,10 @@ def test_an_unknown_schedule_is_refused() -> None:
 def test_a_search_keeps_what_saves_cycles() -> None:
     spec, machine = tiny_spec(), wafer(*MESH, 1 << 20)
 
-    def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
-        fabric, decode = Fabric(program, machine, SOFTWARE), len(program.prefill)
-        return [(fabric.decode_cost(9) if n == decode else fabric.prefill_cost(n)).by_step for n in phases]
-
     def cycles(program: Program) -> float:
         return Fabric(program, machine, SOFTWARE).decode_cost(9).cycles
 
-    line = pattern_times(LineCosts.for_software(machine, SOFTWARE))
-    timing = Timer(by_step, 1, line.alone_cycles)
+    timing = timing_of(machine, SOFTWARE, 1, 9)
     chosen = search(spec, machine, SOFTWARE, OPTIONS, cycles, timing)
     kept = {one.name: one for one in chosen.rewrites}
     assert dict(chosen.choice.rewrites) == {one.name: one.setting for one in chosen.rewrites}
