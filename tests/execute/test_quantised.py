@@ -38,7 +38,7 @@ PROMPTS = ((1, 40, 7, 12), (66, 2))
 
 
 def coded(
-    spec: ModelSpec, mesh: tuple[int, int], coding: str, *, activations: str = "float32", **options: Any
+    spec: ModelSpec, mesh: tuple[int, int], coding: str, *, activations: str | None = "float32", **options: Any
 ) -> Session:
     """A model in prompt chunks of 3 and 2 tokens, with logits out."""
     held = {"dtype": coding, "activations": activations} | options
@@ -124,14 +124,14 @@ def test_narrow_activations_move_logits_by_their_rounding(coding: str, activatio
     assert error_of(run, SPEC, coding, activations) <= 20 * {"float16": 2.0**-11, "bfloat16": 2.0**-8}[activations]
 
 
-@pytest.mark.parametrize("coding", CODINGS)
-def test_one_flipped_bit_of_codes_scales_or_groups_shows_in_the_logits(coding: str) -> None:
-    run = coded(SPEC, (2, 3), coding)
+@pytest.mark.parametrize("coding", [*CODINGS, "float32"])
+def test_one_flipped_bit_of_weights_codes_scales_or_groups_shows_in_the_logits(coding: str) -> None:
+    run = coded(SPEC, (2, 3), coding, activations="float32" if coding in CODINGS else None, schedule=BASELINE)
     clean = run.forced(IDS[PROMPT:])
-    held = [b for b in run.program.buffers if b.use == "weights" and "norm" not in b.name]
-    layer = [b for b in held if b.name.startswith(("layers.1.", "groups."))]
-    assert len(layer) == {"int8": 8, "fp8": 8, "int4": 12, "mxfp4": 12}[coding]
-    for buffer in layer:
+    held = [b for b in run.program.buffers if b.use == "weights"]
+    layer = [b for b in held if b.name.startswith(("layers.1.", "groups.")) and "norm" not in b.name]
+    assert len(layer) == {"int8": 8, "fp8": 8, "int4": 12, "mxfp4": 12, "float32": 4}[coding]
+    for buffer in layer if coding in CODINGS else held:
         engine = flipped(Engine(run.program, SPEC, tensors(SPEC).__getitem__), buffer)
         assert not np.array_equal(forced(engine, IDS[:PROMPT], IDS[PROMPT:]), clean), buffer.name
 
