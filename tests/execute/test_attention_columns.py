@@ -1,4 +1,4 @@
-"""Attention on the columns in the middle of a region: logits are those of a plain decoder, whatever is on the others."""
+"""Attention on the columns in the middle of a region: logits are those of a plain decoder."""
 
 from __future__ import annotations
 
