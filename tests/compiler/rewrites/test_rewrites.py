@@ -17,6 +17,7 @@ from tiny_run import tiny_session, worst_logit_error
 from wafer_runs import wafer_run
 
 from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import BASELINE, MESH_GEMM, OPTIMIZED, THIN_GEMM
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
@@ -37,6 +38,20 @@ OPTIONS = region_options(context=30, prompt_tokens=(9,), schedule=OPTIMIZED)
 
 def program_of(schedule: str, spec: ModelSpec | None = None, mesh: tuple[int, int] = MESH) -> Program:
     return tiny_session(spec or tiny_spec(), mesh, THIN_GEMM, PROMPT, 3, schedule=schedule).program
+
+
+def timed(schedule: str, spec: ModelSpec, mesh: tuple[int, int] = MESH) -> tuple[Program, PhaseCost]:
+    """Return a program, and the cost of its decoded token."""
+    run = tiny_session(spec, mesh, THIN_GEMM, PROMPT, 3, schedule=schedule)
+    return run.program, run.fabric().decode_cost(len(PROMPT))
+
+
+def shares_of(steps: Steps) -> list[dict[str, int]]:
+    """Return the operands of the steps that activate shares."""
+    return [
+        KERNELS[steps.code[s]].by_name(steps.operands(s, {0: 0}))
+        for s in np.flatnonzero(_runs(steps, "activate_share")).tolist()
+    ]
 
 
 def kernels_of(program: Program) -> Counter[str]:
@@ -156,12 +171,7 @@ def test_few_features_of_several_pairs_are_shared_out_as_one_vector() -> None:
     assert SHARED.experts is not None
     spec = replace(SHARED, experts=replace(SHARED.experts, ffn_size=18))
     assert worst_logit_error(spec, (9, 3), chunk=4, schedule="shared-activation") < 1e-5
-    steps = program_of("shared-activation", spec, mesh=(9, 3)).decode.steps
-    shares = [
-        KERNELS[steps.code[s]].by_name(steps.operands(s, {0: 0}))
-        for s in range(len(steps))
-        if steps.computes(s) and KERNELS[steps.code[s]].name == "activate_share"
-    ]
+    shares = shares_of(program_of("shared-activation", spec, mesh=(9, 3)).decode.steps)
     assert {(share["M"], share["shared_tokens"]) for share in shares} == {(1, 1), (2, 2)}
 
 
@@ -185,12 +195,7 @@ def test_shares_of_a_pair_that_ends_inside_of_a_word_have_zeros_to_its_end(size:
         for rewrites in ((), (("shared-activation", 8),))
     )
     check_traffic(shared.engine, shared.costs)
-    steps = shared.program.decode.steps
-    shares = [
-        KERNELS[steps.code[s]].by_name(steps.operands(s, {0: 0}))
-        for s in range(len(steps))
-        if steps.computes(s) and KERNELS[steps.code[s]].name == "activate_share"
-    ]
+    shares = shares_of(shared.program.decode.steps)
     assert [share["padding"] for share in shares] == [0, shares[1]["M"] * (size % 2)]  # of a dense block and of experts
     assert shares[1]["M"] > 1
     assert np.array_equal(shared.engine.logits, plain.engine.logits)  # sums of shares are exact
@@ -208,25 +213,21 @@ def test_maxima_are_found_beside_the_exponentials() -> None:
 
 
 def test_joined_tasks_save_their_dispatch_and_nothing_else() -> None:
-    costs = []
-    for schedule in (BASELINE, "joined-tasks"):
-        run = tiny_session(tiny_spec(), MESH, THIN_GEMM, PROMPT, 3, schedule=schedule)
-        costs.append((run.fabric().decode_cost(len(PROMPT)), run.program.decode.steps))
-    (released, _), (joined, steps) = costs
+    (_, released), (program, joined) = (timed(schedule, tiny_spec()) for schedule in (BASELINE, "joined-tasks"))
+    steps = program.decode.steps
     assert np.array_equal(released.links, joined.links)
     assert not any(steps.runs_in_previous_task[s] and not steps.computes(s - 1) for s in range(1, len(steps)))
     saved = SOFTWARE.task_dispatch_cycles * int(steps.runs_in_previous_task.sum())
     assert 0 < released.cycles - joined.cycles == pytest.approx(saved, abs=len(steps))
-    layers = np.array(run.program.op_layers)[steps.op]
+    layers = np.array(program.op_layers)[steps.op]
     assert steps.runs_in_previous_task[np.flatnonzero(layers == 1)[0]]  # it adds to what the layer before added to
 
 
 def test_vectors_over_heads_save_work_of_kernels_that_have_heads_and_nothing_else() -> None:
-    costs = []
-    for schedule in (BASELINE, "vectors-over-heads"):
-        run = tiny_session(tiny_spec(heads=8), (9, 3), THIN_GEMM, PROMPT, 3, schedule=schedule)
-        costs.append((run.fabric().decode_cost(len(PROMPT)), run.program.decode.steps))
-    (baseline, _), (over_heads, steps) = costs
+    (_, baseline), (program, over_heads) = (
+        timed(schedule, tiny_spec(heads=8), (9, 3)) for schedule in (BASELINE, "vectors-over-heads")
+    )
+    steps = program.decode.steps
     assert np.array_equal(baseline.links, over_heads.links)
     saved = baseline.by_step - over_heads.by_step
     assert saved.min() == 0
@@ -237,10 +238,7 @@ def test_vectors_over_heads_save_work_of_kernels_that_have_heads_and_nothing_els
 
 def test_outputs_of_a_router_are_gathered_and_sent_to_all() -> None:
     """A gather moves fewer words than an all-reduce, as no word returns after a sum."""
-    (baseline, summed), (optimized, gathered) = (
-        (run.program, run.fabric().decode_cost(len(PROMPT)))
-        for run in (tiny_session(SHARED, (3, 24), THIN_GEMM, PROMPT, 3, schedule=s) for s in (BASELINE, "gathers"))
-    )
+    (baseline, summed), (optimized, gathered) = (timed(schedule, SHARED, (3, 24)) for schedule in (BASELINE, "gathers"))
     layers = sum(layer.experts for layer in SHARED.layers)
     assert lines_of(optimized, ROWS) - lines_of(baseline, ROWS) == layers
     names = Counter(optimized.patterns[pattern].name for pattern in optimized.decode.steps.pattern if pattern >= 0)
@@ -254,9 +252,7 @@ def test_outputs_of_a_router_are_gathered_and_sent_to_all() -> None:
 def test_what_is_chosen_is_sent_in_place_of_what_it_is_chosen_from() -> None:
     """Only ids and weights are sent, and a run makes the same choice as before."""
     (gathered, outputs), (central, chosen) = (
-        (run.program, run.fabric().decode_cost(len(PROMPT)))
-        for schedule in ("gathers", "gathers,central-choice")
-        for run in (tiny_session(SHARED, (3, 24), THIN_GEMM, PROMPT, 3, schedule=schedule),)
+        timed(schedule, SHARED, (3, 24)) for schedule in ("gathers", "gathers,central-choice")
     )
     assert kernels_of(gathered) == kernels_of(central)
     assert isinstance(SHARED.experts, Experts)
@@ -268,9 +264,8 @@ def test_what_is_chosen_is_sent_in_place_of_what_it_is_chosen_from() -> None:
 def test_stretches_of_columns_gather_what_each_has_of_a_router() -> None:
     """Outputs and choices stay inside their column segment, and a run makes the same choices."""
     whole, copied = (
-        (run.program, run.fabric().decode_cost(len(PROMPT)))
+        timed(schedule, SHARED, (3, 24))
         for schedule in ("gathers,central-choice", "gathers,router-copies,central-choice")
-        for run in (tiny_session(SHARED, (3, 24), THIN_GEMM, PROMPT, 3, schedule=schedule),)
     )
     assert kernels_of(whole[0]) == kernels_of(copied[0])
     assert copied[1].cycles < whole[1].cycles
@@ -282,13 +277,11 @@ def test_stretches_of_columns_gather_what_each_has_of_a_router() -> None:
 
 
 def test_turns_are_worked_out_once_a_layer_beside_sums() -> None:
-    plain, early = (
-        tiny_session(tiny_spec(), MESH, THIN_GEMM, PROMPT, 3, schedule=schedule)
-        for schedule in ("early-shift", "early-shift,early-turns")
+    (_, plain), (program, early) = (
+        timed(schedule, tiny_spec()) for schedule in ("early-shift", "early-shift,early-turns")
     )
-    assert kernels_of(early.program)["rotary_turns"] == len(tiny_spec().layers)
-    cycles = [run.fabric().decode_cost(len(PROMPT)).cycles for run in (early, plain)]
-    assert cycles[0] < cycles[1]
+    assert kernels_of(program)["rotary_turns"] == len(tiny_spec().layers)
+    assert early.cycles < plain.cycles
 
 
 @pytest.mark.parametrize("norm", ["rms", "l2"])
