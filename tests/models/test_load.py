@@ -12,12 +12,6 @@ from wse.models.catalogue import BUNDLED
 from wse.models.load import load_model
 
 
-def test_a_config_file_gives_the_spec_alone(tmp_path: Path) -> None:
-    model = load_model(str(write_config(tmp_path)))
-    assert (model.checkpoint, model.tokenizer) == (None, None)
-    assert model.spec.hidden_size == 12
-
-
 def test_a_folder_with_a_config_alone_gives_the_spec_and_its_tokenizer(tmp_path: Path) -> None:
     """As a hub has it, of which config.json alone was fetched: enough for everything but a run."""
     write_config(tmp_path)
