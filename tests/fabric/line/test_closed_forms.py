@@ -90,6 +90,7 @@ def test_chain_broadcast_and_snake_are_the_fast_model(length: int, words: int, g
     assert form("reduce", "chain") == pytest.approx(cycles(chain(length, 1, Arrival.ADD), words))
     assert form("broadcast", "flooding") == pytest.approx(cycles(multicast(length, 1, 0), words))
     assert form("reduce", "snake", 2) == pytest.approx(cycles(chain(2 * length, 1, Arrival.ADD), words))
+    assert closed_form("reduce", "x_y_chain", 1, 1, words, WSE2) == 0
 
 
 def test_with_the_terms_added_two_phase_misses_the_simulator_by_a_constant_whatever_the_words() -> None:
