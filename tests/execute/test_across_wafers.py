@@ -20,6 +20,7 @@ from wse.compiler.options import MESH_GEMM
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import compile_model
 from wse.errors import BadInput
+from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.program.steps import HOST
 from wse.program.transfers.patterns import BetweenWafers
@@ -110,12 +111,13 @@ def test_words_are_counted_where_sums_cross_in_parts() -> None:
     run.check()
 
 
-def test_on_one_wafer_it_is_the_region_mapping() -> None:
-    programs = [
-        compile_choice(tiny_spec(), wafer(4, 5, 1 << 20), SOFTWARE, replace(OPTIONS, wafers=1, mapping=name), CHOICE)
-        for name in ("region", "tensor")
-    ]
-    assert programs[1].digest() == replace(programs[0], mapping_name="tensor").digest()
+@pytest.mark.parametrize(("name", "spec"), [("tensor", tiny_spec()), ("expert", mixture_spec(MIXTURES["shared"]))])
+def test_on_one_wafer_it_is_the_region_mapping(name: str, spec: ModelSpec) -> None:
+    region, other = (
+        compile_choice(spec, wafer(4, 5, 1 << 20), SOFTWARE, replace(OPTIONS, wafers=1, mapping=mapping), CHOICE)
+        for mapping in ("region", name)
+    )
+    assert other.digest() == replace(region, mapping_name=name).digest()
 
 
 def test_what_is_not_known_across_wafers_is_refused() -> None:
