@@ -7,17 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from session import SOFTWARE, wafer
-from tiny_model import tensors, tiny_spec
+from tiny_model import tiny_spec
 
-from wse.backends.execute.host_memory.arena import Arena
-from wse.backends.execute.weight_storage.weights import store_weights
 from wse.compiler.choice import Choice
-from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PREFILL_PRODUCTS, PRODUCT, Options
+from wse.compiler.options import LAYERS, MESH_GEMM_OWN, PREFILL, PREFILL_PRODUCTS, PRODUCT, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import compile_model
 from wse.errors import BadMesh, UnknownName
 from wse.models.spec import ModelSpec
-from wse.program.isa.instructions import CODES, KERNELS
+from wse.program.isa.instructions import KERNELS
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import StepKind
@@ -109,83 +107,6 @@ def test_all_reduces_of_prefill_are_chains_to_the_centre_and_those_of_decode_are
             if pattern.name == "all_reduce":
                 found[phase.name].append(np.array_equal(pattern.messages[:, :2], chain))
     assert found == {"prefill": [True] * 4, "decode": [False] * 10}
-
-
-def place(pe: int, length: int) -> int:
-    """Return the position of a PE on a ring that goes out over even PEs and back over odd ones."""
-    return [*range(0, length, 2), *reversed(range(1, length, 2))].index(pe)
-
-
-def blocks(matrix: np.ndarray, side: int) -> np.ndarray:
-    """Return a matrix ``[in, out]`` padded with zeros and divided into ``[side, side]`` tiles."""
-    rows, cols = (-(-extent // side) for extent in matrix.shape)
-    padded = np.zeros((rows * side, cols * side), np.float32)
-    padded[: matrix.shape[0], : matrix.shape[1]] = matrix
-    return padded.reshape(side, rows, side, cols).swapaxes(1, 2)
-
-
-@pytest.mark.parametrize("side", [1, 2, 4, 5])
-def test_tiles_are_stored_skewed(side: int) -> None:
-    """PE (i, j) stores block (k, j): the ring position of k is the sum of those of i and j."""
-    program, made = compiled(side), tensors(ONE_HEAD)
-    arena = Arena(side, side, program.stages[0].sram_base_byte, program.stages[0].sram_top_byte)
-    store_weights(program, ONE_HEAD, made.__getitem__, {0: arena})
-    tiles = {tile.name: tile for tile in program.tiles}
-    for name in ("gate", "up", "down"):
-        tile = tiles[f"prefill.layers.0.{name}"]
-        want = blocks(made[f"layers.0.{name}"].T, side)
-        held = arena.read("float32", tile.address, tile.outer * tile.inner)
-        assert (tile.outer, tile.inner) == want.shape[2:]
-        for i in range(side):
-            for j in range(side):
-                k = next(k for k in range(side) if place(k, side) == (place(i, side) + place(j, side)) % side)
-                np.testing.assert_array_equal(held[i, j].reshape(want.shape[2:]), want[k, j])
-    gain = tiles["prefill.layers.0.mlp_norm"]
-    want = blocks(np.broadcast_to(made["layers.0.mlp_norm"], (side, 40)), side)[:, :, 0]
-    np.testing.assert_array_equal(arena.read("float32", gain.address, gain.inner), want)
-
-
-@pytest.mark.parametrize("heads", [1, 6])
-@pytest.mark.parametrize("side", [1, 2, 3, 5, 6])
-@pytest.mark.parametrize("phases", [(PREFILL,), (DECODE,), (PREFILL, DECODE)])
-def test_every_phase_holds_every_matrix_element_of_a_layer_once(phases: tuple[str, ...], side: int, heads: int) -> None:
-    spec = tiny_spec(layers=2, heads=heads, kv_heads=1 if heads == 1 else 2)
-    program = compiled(side, replace(OPTIONS, phases=phases), spec)
-    numbers, offset = {}, 1
-    for name, tensor in tensors(spec).items():
-        numbers[name] = (offset + np.arange(tensor.size)).reshape(tensor.shape).astype(np.float32)
-        offset += tensor.size
-    arena = Arena(side, side, program.stages[0].sram_base_byte, program.stages[0].sram_top_byte)
-    store_weights(program, spec, numbers.__getitem__, {0: arena})
-    seen = np.zeros(offset, np.int64)
-    elements = 0
-    for tile in (tile for tile in program.tiles if tile.view == "wgt"):
-        held = arena.read("float32", tile.address, tile.outer * tile.inner)
-        np.add.at(seen, held.astype(np.int64).ravel(), 1)
-        elements += held.size
-    for name, tensor in numbers.items():
-        copies = (side if tensor.ndim == 1 else 1) * (len(phases) if name.startswith("layers.") else 1)
-        assert (seen[tensor.astype(np.int64)] == copies).all(), name
-    assert program.padding_fraction == pytest.approx(seen[0] / elements)
-
-
-def test_a_buffer_made_side_by_side_is_live_from_its_first_part_on() -> None:
-    program = compiled(5, ALONE)
-    phase = program.phases[0]
-    qkv = next(b for b in program.buffers if b.name == "qkv")
-    first = next(
-        int(phase.steps.loops[i][0]) for i, (_, steps) in enumerate(loops(program, phase)) if "matmul" in steps[0]
-    )
-    rope = int(np.flatnonzero((phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES["rope"]))[0])
-    assert qkv.live == ((0, first, rope),)
-
-
-def test_decodes_steps_do_not_depend_on_the_weights_of_prefill() -> None:
-    own = compiled(5).decode
-    choice = Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
-    shared = compile_choice(ONE_HEAD, wafer(5, 5, 1 << 20), SOFTWARE, OPTIONS, choice).decode
-    for name in ("kind", "axis", "view", "op", "loop", "overlap"):
-        assert np.array_equal(getattr(own.steps, name), getattr(shared.steps, name)), name
 
 
 def tried(options: Options, side: tuple[int, int] = (6, 6)) -> list[str]:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import networkx as nx
 import numpy as np
 import pytest
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
+from wse.arrays import I64
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.weight_storage.weights import store_weights
 from wse.compiler.choice import Choice
-from wse.compiler.options import Options
+from wse.compiler.options import DECODE, MESH_GEMM_OWN, PREFILL, Options
 from wse.compiler.pipeline import PIPELINE, compile_choice
 from wse.compiler.state import State
 from wse.errors import WseBug
-from wse.models.graph import op_graph, ops_in_order
+from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.program.steps import StepKind
 from wse_mappings.mesh.placement import Rect
@@ -26,32 +26,16 @@ OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float
 SHAPES = [((1, 1), 1, 1), ((3, 3), 1, 1), ((5, 4), 1, 1), ((4, 7), 1, 2), ((9, 9), 2, 1), ((13, 3), 2, 1)]
 
 
-def compiled(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool = True, prefill: str = "") -> Program:
+def compiled(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool = True) -> Program:
     square = mesh[0] == mesh[1] and stages == 1
-    choice = Choice(
-        per_band=stages,
-        prefill=prefill or ("mesh-gemm" if square else "thin-gemm"),
-        prefill_chunk=9,
-        head_chunk=5,
-    )
+    prefill = "mesh-gemm" if square else "thin-gemm"
+    choice = Choice(per_band=stages, prefill=prefill, prefill_chunk=9, head_chunk=5)
     options = replace(OPTIONS, wafers=wafers, mapping="region" if stages == 1 else "pipeline")
     return compile_choice(tiny_spec(tied=tied), wafer(*mesh, 1 << 20), SOFTWARE, options, choice)
 
 
-def test_the_graph_is_acyclic_and_its_order_respects_every_edge() -> None:
-    graph = op_graph(tiny_spec())
-    assert nx.is_directed_acyclic_graph(graph)
-    place = {op.name: i for i, op in enumerate(ops_in_order(graph))}
-    assert all(place[a] < place[b] for a, b in graph.edges)
-    assert next(iter(place)) == "embedding"
-    assert list(place)[-1] == "head"
-
-
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize(("mesh", "wafers", "stages"), SHAPES)
-def test_elements_are_held_by_exactly_one_pe(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool) -> None:
-    """Store weights that are all different, and count how often each is found in SRAM."""
-    program, spec = compiled(mesh, wafers, stages, tied=tied), tiny_spec(tied=tied)
+def count_held(program: Program, spec: ModelSpec) -> tuple[dict[str, I64], float]:
+    """Store weights that are all different, and count how often each is found in SRAM; and the share of zeros."""
     numbers, offset = {}, 1
     for name, tensor in tensors(spec).items():
         numbers[name] = (offset + np.arange(tensor.size)).reshape(tensor.shape).astype(np.float32)
@@ -60,15 +44,36 @@ def test_elements_are_held_by_exactly_one_pe(mesh: tuple[int, int], wafers: int,
         i: Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for i, s in enumerate(program.stages)
     }
     store_weights(program, spec, numbers.__getitem__, arenas)
-    seen = np.zeros(offset, np.int64)
-    for tile in program.tiles:
-        if tile.view == "wgt":
-            held = arenas[tile.stage].read("float32", tile.address, tile.outer * tile.inner)
-            np.add.at(seen, held.astype(np.int64).ravel(), 1)
+    matrices = [tile for tile in program.tiles if tile.view == "wgt"]
+    held = [arenas[tile.stage].read("float32", tile.address, tile.outer * tile.inner).ravel() for tile in matrices]
+    seen = np.bincount(np.concatenate(held).astype(np.int64), minlength=offset)
+    return {name: seen[tensor.astype(np.int64)] for name, tensor in numbers.items()}, seen[0] / seen.sum()
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(("mesh", "wafers", "stages"), SHAPES)
+def test_elements_are_held_by_exactly_one_pe(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool) -> None:
+    program = compiled(mesh, wafers, stages, tied=tied)
     cols = {part.tensor: program.stages[tile.stage].rect.cols for tile in program.tiles for part in tile.parts}
-    for name, tensor in numbers.items():
-        copies = cols[name] if tensor.ndim == 1 else 1  # a norm's gain is held by every PE of its row
-        assert (seen[tensor.astype(np.int64)] == copies).all(), name
+    for name, seen in count_held(program, tiny_spec(tied=tied))[0].items():
+        copies = cols[name] if seen.ndim == 1 else 1  # a norm's gain is held by every PE of its row
+        assert (seen == copies).all(), name
+
+
+@pytest.mark.parametrize("heads", [1, 6])
+@pytest.mark.parametrize("side", [1, 2, 3, 5, 6])
+@pytest.mark.parametrize("phases", [(PREFILL,), (DECODE,), (PREFILL, DECODE)])
+def test_with_weights_of_prefill_every_phase_holds_each_element_of_a_layer_once(
+    phases: tuple[str, ...], side: int, heads: int
+) -> None:
+    spec = tiny_spec(layers=2, heads=heads, kv_heads=1 if heads == 1 else 2)
+    choice = Choice(prefill=MESH_GEMM_OWN, prefill_chunk=9, head_chunk=5)
+    program = compile_choice(spec, wafer(side, side, 1 << 20), SOFTWARE, replace(OPTIONS, phases=phases), choice)
+    held, zeros = count_held(program, spec)
+    for name, seen in held.items():
+        copies = (side if seen.ndim == 1 else 1) * (len(phases) if name.startswith("layers.") else 1)
+        assert (seen == copies).all(), name
+    assert program.padding_fraction == pytest.approx(zeros)
 
 
 def test_a_prefill_round_multiplies_and_shifts_at_the_same_time() -> None:
@@ -78,6 +83,15 @@ def test_a_prefill_round_multiplies_and_shifts_at_the_same_time() -> None:
     together = [steps for steps, group in zip(loops, groups, strict=True) if len(group) == 1 and -1 not in group]
     kinds = [sorted(int(phase.steps.kind[s]) for s in steps) for steps in together]
     assert kinds == [[StepKind.COMPUTE, StepKind.TRANSFER, StepKind.TRANSFER]] * 4, "q k v and gate up of two layers"
+
+
+def test_a_program_is_told_by_its_digest() -> None:
+    one, same, other = (
+        compiled((3, 4), 1, 1).digest(),
+        compiled((3, 4), 1, 1).digest(),
+        compiled((4, 3), 1, 1).digest(),
+    )
+    assert one == same != other
 
 
 def overlapping(state: State) -> State:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ import pytest
 from tiers import AT_REQUEST
 
 import wse
-from wse.serving.economics import Economics
-from wse.serving.operating_point import RequestShape, operating_point
-from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
+from tests.serving.test_steady_state import PlainRounds
+from wse.serving.steady_state import ClosedLoop, PromptRounds
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "operating-point.md"
 ROW = re.compile(r"^\| `([^`]+)` \| (.*) \|$", re.MULTILINE)
@@ -22,40 +20,14 @@ LARGEST_DIFFERENCE = 0.08
 """Of any figure of the table, relative to the simulation."""
 
 
-SHAPE = RequestShape(prompt_tokens=4000, new_tokens=300)
-
-
-@dataclass(frozen=True)
-class EightGpus:
-    """The deployment of the example by hand: rounds of 16.7 ms, of 213 ms where a prompt is read."""
-
-    shape: RequestShape = SHAPE
-    max_concurrency: int = 658
-    chips: int = 8
-    economics: Economics | None = None
-
-    def wait_s(self, others: float) -> float:
-        return 0.0167 / 2
-
-    def is_busy(self, decoding: float) -> bool:
-        return False
-
-    def decode_round_s(self, decoding: float) -> float:
-        return 0.0167
-
-    def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        return PromptRounds(rounds=1.0, round_s=0.213, fill=4000 / 8192)
-
-    def steady_state(self, concurrency: float) -> SteadyState:
-        return ClosedLoop(self, self.shape.new_tokens).steady_state(concurrency)
-
-
 def test_example_by_hand_is_what_the_closed_form_gives() -> None:
-    point = operating_point(EightGpus(), 32)
-    assert point.ttft_s == pytest.approx(0.221, abs=0.001)
-    assert point.tpot_s == pytest.approx(0.0371, abs=0.0001)
-    assert point.tokens_per_s == pytest.approx(850, abs=2)
-    assert [operating_point(EightGpus(), users).saturated for users in (614, 616)] == [False, True]
+    """Rounds of 16.7 ms, of 213 ms where a prompt is read; answers of 300 tokens."""
+    loop = ClosedLoop(PlainRounds(0.0167, PromptRounds(rounds=1.0, round_s=0.213, fill=4000 / 8192)), 300)
+    state = loop.steady_state(32)
+    assert state.ttft_s == pytest.approx(0.221, abs=0.001)
+    assert state.answer_s / 299 == pytest.approx(0.0371, abs=0.0001)
+    assert 300 * state.requests_per_s == pytest.approx(850, abs=2)
+    assert [loop.steady_state(users).saturated for users in (614, 616)] == [False, True]
 
 
 def rows() -> list[tuple[str, str]]:

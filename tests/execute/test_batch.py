@@ -5,90 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from plain_router import MIXTURES, mixture_spec
-from session import SOFTWARE, golden, model, region_options, wafer
+from session import SOFTWARE, region_options, wafer
 from tiers import slow_but
-from tiny_model import latent_spec, tensors, tiny_spec
-from trait_specs import POSITIONS, TRAITS, norms_spec
+from tiny_model import tiny_spec
+from user_cases import CASES, user_engine
 
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_tokens.sampling import Sampler, Sampling
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phases.phase import phase_run
-from wse.compiler.choice import Choice
-from wse.compiler.options import OPTIMIZED
-from wse.compiler.pipeline import compile_choice
-from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.remedies import remedies
-from wse.compiler.search.search import compile_model, search
+from wse.compiler.search.search import compile_model
 from wse.errors import DoesNotFit
 from wse.hardware.spec import WaferSpec
-from wse.number_formats import CODINGS
 from wse.program.program import Program
 from wse.program.steps import StepKind
 from wse.program.transfers.patterns import AlongLine, CacheShift
 from wse.program.transfers.transfer_types import is_of_type
-from wse_mappings.cuts.expert_groups import DEDICATED
 
 PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3,), (60, 1, 1, 8, 22, 13, 35, 18, 50, 4, 6), (11, 12, 13, 14))
 CONTEXT = 24
 STEPS = 10
-THIN = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
-NORMS = norms_spec()
-CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
-    "3x3": ((3, 3), {}, replace(THIN, prefill="mesh-gemm", prefill_chunk=3)),
-    "4x5": ((4, 5), {}, THIN),
-    "1x1": ((1, 1), {}, THIN),
-    "two wafers": ((5, 3), {"wafers": 2}, THIN),
-    "pipeline": ((4, 6), {"mapping": "pipeline"}, replace(THIN, per_band=2)),
-    "untied": ((3, 4), {"wafers": 2, "tied": False}, THIN),
-    "drawn": ((4, 5), {"sampling": "host"}, THIN),
-    "float16": ((3, 3), {"dtype": "float16"}, THIN),
-    **{coding: ((3, 4), {"dtype": coding, "activations": "float32"}, THIN) for coding in CODINGS},
-    "latent": ((4, 5), {"spec": latent_spec(layers=2)}, THIN),
-    "experts": ((3, 4), {"spec": mixture_spec(MIXTURES["shared"]), "wafers": 2}, THIN),
-    "positions": ((4, 5), {"spec": POSITIONS}, THIN),
-    "norms": ((3, 4), {"spec": NORMS}, THIN),
-    "biased experts": ((3, 4), {"spec": mixture_spec(MIXTURES["biased"])}, THIN),
-    "over wafers": ((3, 4), {"mapping": "tensor", "wafers": 3}, THIN),
-    "experts apart": ((3, 4), {"spec": mixture_spec(MIXTURES["shared"]), "mapping": "expert", "wafers": 2}, THIN),
-    "traits": ((3, 3), {"spec": TRAITS}, replace(THIN, prefill="mesh-gemm", prefill_chunk=3)),
-    "attention in the middle": ((4, 9), {"spec": TRAITS}, replace(THIN, attention_cols=4)),
-    "latent attention in the middle": ((4, 9), {"spec": latent_spec(layers=2)}, replace(THIN, attention_cols=5)),
-}
+NAMES = [name for name in CASES if name not in ("baseline", "more rows", "one row", "own weights")]
 SECOND_LOOKS = {"1x1", "untied", "positions", "norms", "biased experts", "over wafers"}
 """Cases of which each part is in another as well."""
 
-OWN_EXPERTS = ((4, 5), {"spec": mixture_spec(MIXTURES["shared"]), "experts": DEDICATED}, THIN)
 
-
-def compiled(
-    prompts: Sequence[Sequence[int]],
-    mesh: tuple[int, int],
-    wanted: dict[str, Any],
-    choice: Choice,
-    context: int = CONTEXT,
-) -> tuple[Engine, Program, WaferSpec]:
-    """An engine for a tiny random model, with draws of every user from one seed."""
-    spec = wanted.get("spec") or tiny_spec(tied=wanted.get("tied", True))
-    asked = {name: value for name, value in wanted.items() if name not in ("spec", "tied")}
-    options = region_options(
-        context=context, prompt_tokens=tuple(map(len, prompts)), logits_out="all", schedule=OPTIMIZED, **asked
-    )
-    machine = wafer(*mesh, 1 << 20)
-    of_one_user = {"local-maxima", "query-scales"}  # which round otherwise
-    of_one_user |= {"norm-scales"} if spec.latent is not None else set()
-    choice = replace(choice, rewrites=tuple(one for one in rewrites_of(spec, options) if one[0] not in of_one_user))
-    program = compile_choice(spec, machine, SOFTWARE, options, choice)
+def compiled(prompts: Sequence[Sequence[int]], name: str, context: int = CONTEXT) -> tuple[Engine, Program, WaferSpec]:
+    """An engine with draws of every user from one seed, without the rewrites that round otherwise."""
+    without = {"local-maxima", "query-scales"} | ({"norm-scales"} if "latent" in name else set())
     draws = [Sampler(Sampling(temperature=1.5), p).draw for p in prompts]
-    return Engine(program, spec, tensors(spec).__getitem__, draws), program, machine
+    return user_engine(prompts, name, draws, without=without, context=context)
 
 
 class Batch(NamedTuple):
@@ -109,8 +62,8 @@ class Batch(NamedTuple):
 
 @cache
 def batch_run(name: str) -> Batch:
-    """The run of a case, or of experts on their own columns."""
-    engine, program, machine = compiled(PROMPTS, *CASES.get(name, OWN_EXPERTS))
+    """The run of a case."""
+    engine, program, machine = compiled(PROMPTS, name)
     fabric, pairs = Fabric(program, machine, SOFTWARE), engine.routing.pairs
     costs = [fabric.prefill_cost(index, dict(pairs)) for index in engine.prefill(*PROMPTS)]
     tokens, logits = [engine.tokens], [engine.logits]
@@ -123,17 +76,16 @@ def batch_run(name: str) -> Batch:
 
 def users_of(name: str) -> tuple[int, int]:
     """Two of the four users of a case, who are others in the next."""
-    first = [*CASES, "own experts"].index(name) % 4
+    first = NAMES.index(name) % 4
     return first, (first + 1) % 4
 
 
-@pytest.mark.parametrize("name", slow_but([*CASES, "own experts"], *set(CASES) - SECOND_LOOKS))
+@pytest.mark.parametrize("name", slow_but(NAMES, *set(NAMES) - SECOND_LOOKS - {"own experts"}))
 def test_a_user_in_a_batch_gets_what_they_get_alone(name: str) -> None:
-    mesh, wanted, choice = CASES.get(name, OWN_EXPERTS)
     together = batch_run(name)
     for user in users_of(name):
         prompt = PROMPTS[user]
-        engine = compiled([prompt], mesh, wanted, choice, context=len(prompt) + STEPS)[0]
+        engine = compiled([prompt], name, len(prompt) + STEPS)[0]
         list(engine.prefill(prompt))
         for step in range(STEPS + 1):
             assert engine.tokens == [together.tokens[step][user]], (user, step)
@@ -142,7 +94,7 @@ def test_a_user_in_a_batch_gets_what_they_get_alone(name: str) -> None:
                 engine.decode()
 
 
-@pytest.mark.parametrize("name", slow_but([*CASES, "own experts"], "own experts", *set(CASES) - SECOND_LOOKS))
+@pytest.mark.parametrize("name", slow_but(NAMES, *set(NAMES) - SECOND_LOOKS))
 def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: str) -> None:
     found = batch_run(name)
     assert np.array_equal(sum(cost.links for cost in found.costs), found.links)
@@ -152,8 +104,7 @@ def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: s
 
 @pytest.mark.parametrize("name", ["4x5", "two wafers", "pipeline"])
 def test_wavelets_of_a_token_of_each_user_are_those_words(name: str) -> None:
-    mesh, wanted, choice = CASES[name]
-    _, program, machine = compiled(PROMPTS, mesh, wanted, choice)
+    _, program, machine = compiled(PROMPTS, name)
     cost = Fabric(program, machine, SOFTWARE).decode_cost(7, 1, 11, 4)
     run = phase_run(program, program.decode, (7, 1, 11, 4), machine, SOFTWARE)
     np.testing.assert_array_equal(run.links, cost.links)
@@ -164,7 +115,7 @@ def test_wavelets_of_a_token_of_each_user_are_those_words(name: str) -> None:
 
 def test_all_reduces_are_launched_once_for_all_users() -> None:
     """And carry so many times the words; only caches are shifted user by user."""
-    decode = [compiled(prompts, (4, 5), {}, THIN)[1].decode for prompts in (PROMPTS[:1], PROMPTS)]
+    decode = [compiled(prompts, "4x5")[1].decode for prompts in (PROMPTS[:1], PROMPTS)]
     lines = [np.flatnonzero(is_of_type(phase.steps, AlongLine)) for phase in decode]
     assert len(lines[0]) == len(lines[1])
     for alone, together in zip(*lines, strict=True):
@@ -176,7 +127,7 @@ def test_all_reduces_are_launched_once_for_all_users() -> None:
 
 
 def test_prompts_with_equal_chunks_share_their_steps() -> None:
-    _, program, _ = compiled(PROMPTS, (4, 5), {}, THIN)
+    _, program, _ = compiled(PROMPTS, "4x5")
     assert [(phase.user, phase.cached, phase.tokens) for phase in program.prefill] == [
         *((0, 0, 4), (0, 4, 3), (1, 0, 1)),
         *((2, 0, 4), (2, 4, 4), (2, 8, 3), (3, 0, 4)),
@@ -196,31 +147,3 @@ def test_more_users_than_fit_are_refused() -> None:
     few = wafer(3, 3, 45_000)
     assert "a single prompt" in remedies(spec, few, few, SOFTWARE, options)
     assert "at most 3 prompts" in remedies(spec, few, machine, SOFTWARE, replace(options, prompt_tokens=(4,) * 16))
-
-
-@pytest.mark.parametrize(
-    ("mesh", "wafers", "mapping", "attention_cols"),
-    [((7, 5), 1, "region", 0), ((16, 16), 1, "region", 0), ((7, 5), 2, "pipeline", 0), ((7, 13), 1, "region", 6)],
-    ids=str,
-)
-def test_three_prompts_as_in_transformers(
-    shared: Path, mesh: tuple[int, int], wafers: int, mapping: str, attention_cols: int
-) -> None:
-    folder = shared / "models" / "stories260k"
-    cases = golden(folder)[:3]
-    prompts = [case["prompt_ids"] for case in cases]
-    assert len(set(map(len, prompts))) > 1
-    answers = [case["token_ids"][len(case["prompt_ids"]) :][:24] for case in cases]
-    loaded, machine = model(folder), wafer(*mesh, 1 << 20)
-    options = region_options(
-        mapping=mapping, wafers=wafers, context=max(map(len, prompts)) + 24, prompt_tokens=tuple(map(len, prompts))
-    )
-    found = search(loaded.spec, machine, SOFTWARE, options)
-    choice = replace(found.choice, attention_cols=attention_cols)
-    program = compile_choice(loaded.spec, machine, SOFTWARE, found.options, choice)
-    engine = Engine(program, loaded.spec, loaded.checkpoint.tensor)
-    list(engine.prefill(*prompts))
-    steps = [engine.tokens, *(engine.decode() for _ in range(23))]
-    for user, answer in enumerate(answers):
-        got = [step[user] for step in steps][: len(answer)]
-        assert got == answer, user

@@ -11,21 +11,11 @@ import pytest
 from session import Session, session
 
 from tests.kernels.helpers import JIT
-from wse.backends.execute.calls.line_calls import LANE_S, VECTOR_S, core_s_of_line
-from wse.program.isa.instructions import kernel_named
-from wse.program.isa.operands import FIRST_OPERAND
 from wse_kernels import library
 from wse_kernels.codegen.jit import build_of
 from wse_kernels.library import LEAST_CORE_S, STORING, TRIALS, WAKES, CompiledKernel, compiled_kernel, parallel_core_s
-from wse_mappings.schedule import Arrival
 
 PROMPT = (1, 410, 469, 347)
-
-
-def core_s(kernel: str, **operands: int) -> float:
-    """Estimated seconds of a call on one PE; operands that are not given are 1."""
-    record = kernel_named(kernel)
-    return record.core_s([0] * FIRST_OPERAND + [operands.get(name, 1) for name in record.views])
 
 
 def run(shared: Path, mesh: tuple[int, int]) -> Session:
@@ -61,19 +51,6 @@ def test_the_threshold_goes_by_what_it_takes_to_wake_the_cores(monkeypatch: pyte
         ticks = itertools.accumulate(trials_s, initial=0.0)
         monkeypatch.setattr(library.time, "perf_counter", lambda ticks=ticks: next(ticks))
         assert parallel_core_s.__wrapped__() == pytest.approx(expected_s)
-
-
-def line(*messages: tuple[int, int, int, int]) -> np.ndarray:
-    """Messages as kernels take them, of (source, target, arrival, elements)."""
-    return np.array([(source, target, arrival, 0, n) for source, target, arrival, n in messages], np.int32)
-
-
-def test_a_line_takes_the_time_of_its_arrivals() -> None:
-    chain = line((0, 1, Arrival.ADD, 8), (1, 2, Arrival.ADD, 8), (2, 3, Arrival.ADD, 8))
-    assert core_s_of_line(chain, along_columns=False) == pytest.approx(24 * LANE_S)
-    assert core_s_of_line(chain, along_columns=True) == pytest.approx(24 * VECTOR_S)
-    multicast = line((2, 9, Arrival.MULTICAST, 4), (2, 0, Arrival.MULTICAST, 4))
-    assert core_s_of_line(multicast, along_columns=False) == pytest.approx((8 + 3) * 4 * VECTOR_S)
 
 
 @pytest.mark.skipif(not JIT, reason="interpreted kernels have one build")

@@ -78,17 +78,6 @@ def test_the_choice_is_noted_once_all_columns_have_it(cols: int) -> None:
     assert all(sum(pairs) == MIXTURES["shared"].active for found in noted for pairs in found.values())
 
 
-def test_only_columns_of_chosen_experts_carry_words() -> None:
-    """Five experts on five columns: what is sent for those chosen is on their columns alone, as much for each."""
-    fabric = executed((4, 5), DEDICATED).fabric()
-    chosen = np.array([[0, 1, 0, 0, 1], [1, 1, 0, 0, 0]])
-    sent = fabric.decode_cost(7, pairs={1: chosen[0], 2: chosen[1]}).links
-    without = fabric.decode_cost(7, pairs=dict.fromkeys((1, 2), np.zeros(5, np.int64))).links
-    words = (sent - without).sum(axis=(0, 1, 2))
-    assert words.max() > 0
-    assert words.tolist() == (chosen.sum(axis=0) * words.max() // 2).tolist()
-
-
 def test_a_column_with_more_pairs_takes_longer_and_carries_as_many_words() -> None:
     run = executed((3, 3), DEDICATED)  # experts 0 and 1 on the first column, 2 and 3 on the second, 4 on the third
     fabric, layers = run.fabric(), [1, 2]
@@ -107,18 +96,6 @@ def test_what_spread_experts_cost_does_not_depend_on_the_choice() -> None:
     skewed = fabric.decode_cost(7, pairs={1: np.array([0, 0, 0, 1, 1]), 2: np.array([1, 1, 0, 0, 0])})
     assert skewed.cycles == fabric.decode_cost(7).cycles
     assert np.array_equal(skewed.links, fabric.decode_cost(7).links)
-
-
-def test_the_routers_tiles_say_what_a_pe_multiplies() -> None:
-    """Their sign changed in SRAM, other experts are chosen, and the logits follow."""
-    clean, turned = executed((3, 3), DISTRIBUTED), executed((3, 3), DISTRIBUTED)
-    tile = next(tile for tile in turned.program.tiles if tile.name == "layers.1.router")
-    for arena in turned.engine.arenas.values():
-        arena.view("float32")[:, tile.address : tile.address + tile.outer * tile.inner, :] *= np.float32(-1.0)
-    for run in (clean, turned):
-        run.read()
-    assert not np.array_equal(turned.engine.routing.pairs[1], clean.engine.routing.pairs[1])
-    assert np.abs(turned.engine.logits - clean.engine.logits).max() > 1e-3
 
 
 def test_by_wavelets_spread_experts_send_the_same_words_and_others_are_refused() -> None:

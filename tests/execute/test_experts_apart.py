@@ -138,11 +138,3 @@ def test_models_without_experts_or_with_too_few_are_refused() -> None:
         compile_model(tiny_spec(), machine, SOFTWARE, APART)
     with pytest.raises(BadMesh, match=r"--wafers 6: tiny has 5 experts .* choose at most 5"):
         compile_model(mixture_spec(MIXTURES["shared"], layers=7), machine, SOFTWARE, replace(APART, wafers=6))
-
-
-def test_on_one_wafer_it_is_the_region_mapping() -> None:
-    programs = [
-        compile_choice(SPEC, wafer(4, 5, 1 << 20), SOFTWARE, replace(APART, wafers=1, mapping=name), CHOICE)
-        for name in ("region", "expert")
-    ]
-    assert programs[1].digest() == replace(programs[0], mapping_name="expert").digest()

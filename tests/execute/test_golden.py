@@ -63,28 +63,20 @@ def test_stories260k_gives_its_golden_tokens_on_regions_of_different_rows(shared
     assert run.greedy(FIRST) == answer(case)[:FIRST]
 
 
-@pytest.mark.parametrize("index", [1, 2])
-def test_stories260k_gives_all_its_golden_cases_with_mesh_gemm(shared: Path, index: int) -> None:
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_stories260k_tells_its_golden_stories_with_mesh_gemm(shared: Path, index: int) -> None:
+    """The first one is what its author published."""
     folder = shared / "models" / "stories260k"
     case = golden(folder)[index]
     run = start(folder, (16, 16), case)
     assert run.program.prefill_name == "mesh-gemm"
-    assert run.greedy(len(answer(case))) == answer(case)
-
-
-def test_stories260k_tells_the_story_that_its_author_published(shared: Path) -> None:
-    folder = shared / "models" / "stories260k"
-    case = golden(folder)[0]
-    tokenizer = model(folder).tokenizer
-    run = start(folder, (16, 16), case)
-    assert run.program.prefill_name == "mesh-gemm"
-    tokens = run.greedy(256)
+    tokens = run.greedy(len(answer(case)))
     assert tokens == answer(case)
-    text = tokenizer.decode([*case["prompt_ids"], *tokens])
+    text = model(folder).tokenizer.decode([*case["prompt_ids"], *tokens])
     assert text == case["text"]
-    assert len(text) == 565
-    digest = "30b2ffb07967932a88bfdf5e23b517a6f4cfcf7231db9e537360d3c12a4e4d10"
-    assert hashlib.sha256(text.encode()).hexdigest() == digest
+    if index == 0:
+        digest = "30b2ffb07967932a88bfdf5e23b517a6f4cfcf7231db9e537360d3c12a4e4d10"
+        assert hashlib.sha256(text.encode()).hexdigest() == digest
 
 
 @pytest.mark.parametrize("mesh", [(16, 16), (33, 20)], ids=["16x16", "33x20"])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
 import pytest
 from plain_decoder import plain_logits
-from session import SOFTWARE, check_traffic, forced, golden, region_options, session, wafer
+from session import SOFTWARE, check_traffic, forced, region_options, wafer
 from tiers import slow_but
 from tiny_model import tensors, tiny_spec
 
@@ -83,15 +81,3 @@ def test_words_on_links_are_the_fabrics_and_tiles_are_back_where_they_were(heads
     fabric = Fabric(program, wafer(side, side), SOFTWARE)
     costs = [fabric.prefill_cost(i) for i in range(4)] + [fabric.decode_cost(23 + i) for i in range(NEW_TOKENS - 1)]
     check_traffic(engine, costs)
-
-
-@pytest.mark.parametrize(("side", "chunk"), [(16, 16), (7, 63)])
-def test_stories260k_gives_its_golden_tokens(shared: Path, side: int, chunk: int) -> None:
-    folder = shared / "models" / "stories260k"
-    case = golden(folder)[2]
-    prompt = case["prompt_ids"]
-    answer = case["token_ids"][len(prompt) :]
-    size = min(chunk, len(prompt))
-    choice = Choice(prefill=MESH_GEMM_OWN, prefill_chunk=size, head_chunk=40)
-    run = session(folder, (side, side), prompt=prompt, new_tokens=len(answer), choice=choice, sram_bytes=1 << 18)
-    assert run.greedy(len(answer)) == answer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -18,13 +17,10 @@ from tiny_model import tensors, tiny_spec
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.weight_storage.quantise import quantise
-from wse.backends.execute.weight_storage.tiles import Patch, inner_places, patch_shard
 from wse.backends.execute.weight_storage.weights import store_weights
 from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.number_formats import CODINGS
-from wse.program.steps import COLUMNS, ROWS
-from wse.program.tiles import Tile, TilePart
 
 F32 = npt.NDArray[np.float32]
 TYPES = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
@@ -125,23 +121,3 @@ def test_weights_too_large_for_the_type_of_scales_are_refused() -> None:
         BadModel, match=r"^w: contains 1e\+07, too large for a scale of float16; use --activations float32$"
     ):
         quantise("w", weights, CODINGS["int8"], TYPES["float16"])
-
-
-def test_a_byte_holds_two_rows_the_even_one_in_its_low_half() -> None:
-    outer, inner = np.arange(3, dtype=np.int32)[None], np.arange(2, dtype=np.int32)[None]
-    part = TilePart(tensor="w", outer=outer, outer_axis=ROWS, inner=inner, inner_axis=COLUMNS, transposed=False)
-    tile = Tile(stage=0, name="w", address=0, view="raw", outer=3, inner=2, parts=(part,), coding="int4")
-    codes = np.array([[0x1, 0x2], [0x3, 0x4], [0xF, 0x8]], np.uint8)
-    assert stored(tile, codes) == [0x31, 0x42, 0x0F, 0x08]
-    assert tile.elements == 4
-    eight = replace(tile, coding="int8")
-    assert stored(eight, codes) == [1, 2, 3, 4, 15, 8]
-    assert eight.elements == 6
-
-
-def stored(tile: Tile, codes: npt.NDArray[np.uint8]) -> list[int]:
-    """The bytes of a tile on one PE that holds all codes."""
-    arena, (part,) = Arena(1, 1, 0, 8), tile.parts
-    (places,) = inner_places(tile.parts, tile.blocks)
-    arena.store("uint8", 0, codes, patch_shard(part, 0, Patch(0, 1, 0, 1), tile, places))
-    return list(arena.read("uint8", 0, tile.elements).reshape(-1).tolist())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +11,20 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from goldens import TOLERANCE, check_logits
-from plain_router import MIXTURES, mixture_spec
 from random_checkpoint import write_checkpoint
-from session import SOFTWARE, check_traffic, golden, region_options, session, wafer
+from session import SOFTWARE, check_traffic, session
 from tiers import slow_but
-from tiny_model import latent_spec, tensors, tiny_spec
-from trait_specs import POSITIONS, TRAITS, norms_spec
+from user_cases import CASES, user_engine
 
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phases.phase import phase_run
-from wse.compiler.choice import Choice
 from wse.compiler.options import BASELINE, OPTIMIZED
-from wse.compiler.pipeline import compile_choice
-from wse.compiler.rewrites.recipes import rewrites_of
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
 from wse.program.program import Program
-from wse_mappings.cuts.expert_groups import DEDICATED
 
 PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3, 11))
 TOKENS = 5
@@ -39,52 +32,16 @@ KEPT = (5, 2, 1, 4, 3)
 """Tokens that are kept of each pass; a token is decoded after each."""
 GENERATED = sum(KEPT) + len(KEPT)
 CONTEXT = len(PROMPTS[0]) + GENERATED + TOKENS
-THIN = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
-SQUARE = replace(THIN, prefill="mesh-gemm", prefill_chunk=3)
-NORMS = norms_spec()
-MIXTURE = mixture_spec(MIXTURES["shared"])
-CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
-    "4x5": ((4, 5), {}, THIN),
-    "baseline": ((4, 5), {"schedule": BASELINE}, THIN),
-    "more rows": ((9, 4), {}, THIN),
-    "one row": ((1, 4), {}, THIN),
-    "square": ((3, 3), {}, SQUARE),
-    "own weights": ((3, 3), {}, replace(SQUARE, prefill="mesh-gemm-own-weights")),
-    "pipeline": ((4, 6), {"mapping": "pipeline"}, replace(THIN, per_band=2)),
-    "untied": ((3, 4), {"wafers": 2, "tied": False}, THIN),
-    "over wafers": ((3, 4), {"mapping": "tensor", "wafers": 3}, THIN),
-    "int8": ((4, 5), {"dtype": "int8", "activations": "float32"}, THIN),
-    "latent": ((4, 5), {"spec": latent_spec(layers=2)}, THIN),
-    "experts": ((3, 4), {"spec": MIXTURE, "wafers": 2}, THIN),
-    "own experts": ((4, 5), {"spec": MIXTURE, "experts": DEDICATED}, THIN),
-    "experts apart": ((3, 4), {"spec": MIXTURE, "mapping": "expert", "wafers": 2}, THIN),
-    "positions": ((4, 5), {"spec": POSITIONS}, THIN),
-    "norms": ((3, 4), {"spec": NORMS}, THIN),
-    "traits": ((3, 3), {"spec": TRAITS}, SQUARE),
-    "attention in the middle": ((4, 9), {"spec": TRAITS}, replace(THIN, attention_cols=4)),
-    "latent attention in the middle": ((4, 9), {"spec": latent_spec(layers=2)}, replace(THIN, attention_cols=5)),
-}
+OF_USERS = ("1x1", "two wafers", "drawn", "float16", "fp8", "int4", "mxfp4", "biased experts")
+NAMES = [name for name in CASES if name not in OF_USERS]
 FAMILIES = Path(__file__).parents[1] / "data" / "families"
 QUICK = ("4x5", "square", "untied", "latent", "own experts", "traits", "latent attention in the middle")
 
 
-def compiled(
-    prompts: Sequence[Sequence[int]], mesh: tuple[int, int], wanted: dict[str, Any], choice: Choice
-) -> tuple[Engine, Program, WaferSpec]:
-    """An engine for a tiny random model."""
-    spec = wanted.get("spec") or tiny_spec(tied=wanted.get("tied", True))
-    asked = {name: value for name, value in wanted.items() if name not in ("spec", "tied")}
-    options = region_options(
-        context=CONTEXT,
-        prompt_tokens=tuple(map(len, prompts)),
-        logits_out="all",
-        verify_tokens=TOKENS,
-        **{"schedule": OPTIMIZED} | asked,
-    )
-    machine = wafer(*mesh, 1 << 20)
-    program = compile_choice(spec, machine, SOFTWARE, options, replace(choice, rewrites=rewrites_of(spec, options)))
-    draws = [lambda logits: int(logits.argmax())] * (len(prompts) if options.sampling == "host" else 0)
-    return Engine(program, spec, tensors(spec).__getitem__, draws), program, machine
+def compiled(prompts: Sequence[Sequence[int]], name: str, **more: Any) -> tuple[Engine, Program, WaferSpec]:
+    """An engine with passes over several tokens; the host draws the likeliest."""
+    draws = [lambda logits: int(logits.argmax())] * len(prompts)
+    return user_engine(prompts, name, draws, context=CONTEXT, verify_tokens=TOKENS, **more)
 
 
 def read(engine: Engine, prompts: Sequence[Sequence[int]]) -> list[int]:
@@ -107,12 +64,12 @@ def drafted(tokens: Sequence[int], first: int, kept: int) -> list[int]:
     return [*right[:kept], *((token + 1) % 60 for token in right[kept:])]
 
 
-@pytest.mark.parametrize("name", slow_but(CASES, *QUICK))
+@pytest.mark.parametrize("name", slow_but(NAMES, *QUICK))
 def test_a_pass_gives_what_single_tokens_give_and_what_it_gives_up_leaves_no_trace(name: str) -> None:
-    engine, _, _ = compiled(PROMPTS[:1], *CASES[name])
+    engine, _, _ = compiled(PROMPTS[:1], name)
     tokens, logits = one_by_one(engine, PROMPTS[0])
     allowed = 0.0 if name == "one row" else 2e-5 * float(np.abs(logits).max())
-    engine, _, _ = compiled(PROMPTS[:1], *CASES[name])
+    engine, _, _ = compiled(PROMPTS[:1], name)
     assert read(engine, PROMPTS[:1]) == tokens[:1]
     at = 0
     for kept in KEPT:
@@ -125,9 +82,9 @@ def test_a_pass_gives_what_single_tokens_give_and_what_it_gives_up_leaves_no_tra
         np.testing.assert_allclose(engine.logits[0], logits[at], rtol=0, atol=allowed)
 
 
-@pytest.mark.parametrize("name", slow_but(CASES, "4x5", "untied", "own experts", "attention in the middle"))
+@pytest.mark.parametrize("name", slow_but(NAMES, "4x5", "untied", "own experts", "attention in the middle"))
 def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: str) -> None:
-    engine, program, machine = compiled(PROMPTS[:1], *CASES[name])
+    engine, program, machine = compiled(PROMPTS[:1], name)
     fabric, pairs = Fabric(program, machine, SOFTWARE), engine.routing.pairs
     costs: list[PhaseCost] = [fabric.prefill_cost(index, dict(pairs)) for index in engine.prefill(*PROMPTS[:1])]
     length = len(PROMPTS[0])
@@ -142,9 +99,8 @@ def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: s
 @pytest.mark.parametrize("name", ["4x5", "pipeline", "latent", "attention in the middle"])
 def test_a_pass_leaves_other_users_alone(name: str) -> None:
     """Each of two users gets what they get alone, while passes are over tokens of one of them."""
-    mesh, wanted, choice = CASES[name]
-    alone = [one_by_one(compiled([prompt], mesh, wanted, choice)[0], prompt)[0] for prompt in PROMPTS]
-    engine, _, _ = compiled(PROMPTS, mesh, wanted, choice)
+    alone = [one_by_one(compiled([prompt], name)[0], prompt)[0] for prompt in PROMPTS]
+    engine, _, _ = compiled(PROMPTS, name)
     assert read(engine, PROMPTS) == [tokens[0] for tokens in alone]
     at = [0, 0]
     for turn, kept in enumerate(KEPT):
@@ -157,7 +113,7 @@ def test_a_pass_leaves_other_users_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["4x5", "pipeline", "latent", "latent attention in the middle"])
 def test_wavelets_of_a_pass_are_those_words(name: str) -> None:
-    _, program, machine = compiled(PROMPTS[:1], *CASES[name])
+    _, program, machine = compiled(PROMPTS[:1], name)
     for length in (7, 14):
         cost = Fabric(program, machine, SOFTWARE).verify_cost(length)
         run = phase_run(program, program.verify[0], [length], machine, SOFTWARE)
@@ -166,9 +122,7 @@ def test_wavelets_of_a_pass_are_those_words(name: str) -> None:
 
 def test_a_pass_costs_less_than_as_many_users_who_cost_less_than_tokens_one_by_one() -> None:
     """Users have caches of their own, which are read and shifted one after another."""
-    mesh, wanted, choice = CASES["baseline"]
-    one, several = (compiled([(3, 11)] * users, mesh, wanted, choice)[1] for users in (1, TOKENS))
-    machine = wafer(*mesh, 1 << 20)
+    (_, one, machine), (_, several, _) = (compiled([(3, 11)] * users, "baseline") for users in (1, TOKENS))
     fabric = Fabric(one, machine, SOFTWARE)
     plain, verify = fabric.decode_cost(14).cycles, fabric.verify_cost(14).cycles
     users = Fabric(several, machine, SOFTWARE).decode_cost(*(14,) * TOKENS).cycles
@@ -178,10 +132,9 @@ def test_a_pass_costs_less_than_as_many_users_who_cost_less_than_tokens_one_by_o
 @pytest.mark.parametrize("wanted", [{"sampling": "host"}, {"verify_ids": "host"}], ids=["drawn", "likeliest"])
 def test_tokens_of_a_pass_come_from_the_host_where_it_drafts_or_draws(wanted: dict[str, str]) -> None:
     """Ids, logits and words are those of a pass whose tokens stand on the PEs; a round trip to the host comes first."""
-    mesh, others, choice = CASES["4x5"]
-    engine, own_program, machine = compiled(PROMPTS[:1], mesh, others, choice)
+    engine, own_program, machine = compiled(PROMPTS[:1], "4x5")
     tokens, logits = one_by_one(engine, PROMPTS[0])
-    engine, program, _ = compiled(PROMPTS[:1], mesh, others | wanted, choice)
+    engine, program, _ = compiled(PROMPTS[:1], "4x5", **wanted)
     assert read(engine, PROMPTS[:1]) == tokens[:1]
     before = engine.link_words()
     assert engine.verify(drafted(tokens, 0, 3))[:3] == tokens[1:4]
@@ -200,7 +153,7 @@ def test_tokens_of_a_pass_come_from_the_host_where_it_drafts_or_draws(wanted: di
 
 
 def test_what_a_pass_cannot_be_over_is_refused() -> None:
-    engine, _, _ = compiled(PROMPTS[:1], *CASES["4x5"])
+    engine, _, _ = compiled(PROMPTS[:1], "4x5")
     read(engine, PROMPTS[:1])
     with pytest.raises(BadInput, match="4 tokens to verify: the Program has passes over 5"):
         engine.verify(range(TOKENS - 1))
@@ -215,27 +168,6 @@ def test_what_a_pass_cannot_be_over_is_refused() -> None:
         engine.decode()
     with pytest.raises(BadInput, match=f"5 tokens to verify after {CONTEXT - 4}: the cache has room for {CONTEXT}"):
         engine.verify(range(TOKENS))
-
-
-@pytest.mark.parametrize("mesh", [(7, 5), (16, 16)], ids=str)
-def test_stories260k_confirms_its_golden_tokens(shared: Path, mesh: tuple[int, int]) -> None:
-    folder = shared / "models" / "stories260k"
-    case = golden(folder)[0]
-    check_confirmed(folder, mesh, case["prompt_ids"], case["token_ids"][len(case["prompt_ids"]) :][:60])
-
-
-def check_confirmed(folder: Path, mesh: tuple[int, int], prompt: list[int], tokens: list[int], n: int = 8) -> None:
-    """Tokens come out n at a time, of which now and then a pass has wrong drafts."""
-    run = session(folder, mesh, prompt=prompt, new_tokens=len(tokens) + n, sram_bytes=1 << 20, verify_tokens=n)
-    got = [run.read()]
-    while len(got) + n <= len(tokens):
-        at, kept = len(got) - 1, n if len(got) % 3 else 3
-        drafts = tokens[at : at + n]
-        drafts[kept:] = [1] * (n - kept)
-        got += run.engine.verify(drafts)[:kept]
-        run.engine.keep(kept)
-    assert got == tokens[: len(got)]
-    assert len(got) > 40
 
 
 @pytest.mark.parametrize("name", slow_but(sorted(path.stem for path in FAMILIES.glob("*.json")), "gpt_oss", "gemma2"))

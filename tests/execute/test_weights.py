@@ -22,7 +22,6 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.weight_storage import quantise, tiles, weights
 from wse.backends.execute.weight_storage.tiles import (
-    Patch,
     inner_places,
     patch_shard,
     patches,
@@ -177,27 +176,6 @@ def test_values_that_are_not_finite_are_counted(dtype: Any, bad: float) -> None:
     run = engine(tensor=made.__getitem__, allow_nonfinite=True)
     held = np.concatenate([arena.view("float32").reshape(-1) for arena in run.arenas.values()])
     assert (~np.isfinite(held)).sum() >= 3
-
-
-def test_types_are_converted_to_the_nearest() -> None:
-    made: dict[str, Any] = dict(tensors(SPEC))
-    mixed = dict(made)
-    for name, dtype in (("layers.0.q", ml_dtypes.bfloat16), ("embedding", np.float16)):
-        mixed[name] = made[name].astype(dtype)
-        made[name] = mixed[name].astype(np.float32)
-    for dtype in ("float32", "float16"):
-        one, other = engine(dtype, tensor=mixed.__getitem__), engine(dtype, tensor=made.__getitem__)
-        for first, second in zip(one.arenas.values(), other.arenas.values(), strict=True):
-            np.testing.assert_array_equal(first.memory, second.memory)
-
-
-def test_patches_cover_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "VALUES_PER_READ", 10)
-    index = np.arange(12, dtype=np.int32).reshape(4, 3)
-    part = TilePart(tensor="t", outer=index, outer_axis=ROWS, inner=index, inner_axis=COLUMNS, transposed=False)
-    found = patches((part,), (np.zeros((12, 12)),), 4, 4)
-    assert found == [Patch(0, 4, col, col + 1) for col in range(4)]
-    assert [row_range(part, patch) for patch in found] == [(0, 3), (3, 6), (6, 9), (9, 12)]
 
 
 @pytest.mark.skipif(library.THREADS < 2, reason="numba has one thread")

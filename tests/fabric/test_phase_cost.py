@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from session import SOFTWARE, wafer
 from tiers import slow_but
-from tiny_model import tensors, tiny_spec
+from tiny_model import tiny_spec
 
-from wse.backends.execute.engine import Engine
 from wse.backends.fabric.bounds import PhaseBounds
 from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.links.traffic import StepTraffic, Traffic
@@ -25,10 +24,11 @@ from wse.models.spec import Layer
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import StepKind
 from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut, TokensIn
 from wse.program.transfers.patterns import AlongLine, CacheShift
 from wse.program.transfers.stage_streams import Crossing, StageTransfer
-from wse.program.transfers.transfer_types import is_of_type
+from wse.program.transfers.transfer_types import is_of_type, transfer_steps
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))
 CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
@@ -94,6 +94,19 @@ def test_a_stage_transfer_takes_its_distance_and_the_words_of_the_busiest_link()
     assert cost.traffic.words[steps[0]] == cost.traffic.hops[steps[0]] == 6 * words
 
 
+@pytest.mark.parametrize("options", [OPTIONS, replace(OPTIONS, wafers=1, logits_out="all")])
+def test_starts_do_not_go_back_and_causes_belong_to_their_steps(options: Options) -> None:
+    program, fabric = compiled(options=options, choice=replace(CHOICE, per_band=2))
+    phase, costs = program.decode, [fabric.prefill_cost(0), fabric.decode_cost(9)]
+    for cost in costs:
+        assert (np.diff(cost.start) >= 0).all()
+        assert cost.start[-1] <= cost.cycles
+        assert (cost.by_cause >= 0).all()
+    computes, leaves = phase.steps.kind == StepKind.COMPUTE, transfer_steps(phase.steps, lambda kind: kind.leaves_wafer)
+    for name, own in (("compute", computes), ("crossing", leaves), ("host", leaves)):
+        assert not cause(costs[-1], name)[~own].any()
+
+
 @pytest.mark.parametrize("more", [1, 7])
 def test_every_step_that_works_pays_one_dispatch(more: int) -> None:
     program, fabric = compiled()
@@ -157,24 +170,6 @@ def test_halves_travel_two_to_a_word_and_odd_counts_round_up(accumulate: str) ->
     words = -(-7 * ELEMENT_BYTES[accumulate] // 4)
     pattern = program.patterns[phase.steps.pattern[step]]
     assert cost.traffic.words[step] == words * len(pattern.messages) * 6
-    spec = tiny_spec(layers=4)
-    engine = Engine(program, spec, tensors(spec).__getitem__)
-    list(engine.prefill([3, 4, 5, 6]))
-    engine.decode()
-    expected = fabric.prefill_cost(0).links + fabric.decode_cost(4).links
-    assert np.array_equal(engine.link_words(), expected)
-
-
-def test_what_is_reserved_comes_first_in_sram() -> None:
-    program, _ = compiled()
-    reserved = (
-        SOFTWARE.code_bytes_per_pe
-        + SOFTWARE.stack_bytes_per_pe
-        + MACHINE.runtime_bytes_per_pe
-        + MACHINE.task_table_bytes_per_pe
-    )
-    assert all(stage.sram_base_byte == reserved for stage in program.stages)
-    assert all(b.address >= reserved for b in program.buffers if b.use != "code")
 
 
 def test_a_window_changes_neither_the_cache_nor_a_cycle() -> None:

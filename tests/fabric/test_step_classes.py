@@ -18,9 +18,6 @@ from wse.compiler.choice import Choice
 from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 from wse.program.program import Program
-from wse.program.transfers.patterns import AlongLine
-from wse.program.transfers.stage_streams import Crossing, StageTransfer
-from wse.program.transfers.transfer_types import is_of_type, operand_index
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float16", accumulate="float32", context=30, prompt_tokens=(9,))
 CHOICE = Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
@@ -97,39 +94,3 @@ def test_costs_that_other_programs_have_shown_are_those_of_this_one(monkeypatch:
     for a, b in zip(shown, own + own, strict=True):
         assert np.array_equal(a.by_cause, b.by_cause)
         assert np.array_equal(a.contention, b.contention)
-
-
-def test_any_number_but_an_address_tells_steps_apart() -> None:
-    phase = compiled().decode
-    like = step_classes(phase.steps)
-    lines = is_of_type(phase.steps, AlongLine)
-    twins = [int(s) for s in range(len(phase.steps)) if like[s] < s and lines[s]]
-    step = twins[0]
-    index = operand_index(AlongLine)
-    for column, apart in (
-        (index["source"], False),
-        (index["target"], False),
-        (index["elements"], True),
-        (0, True),
-        (1, True),
-    ):
-        fixed = phase.steps.fixed.copy()
-        fixed[step, column] += 1000
-        assert bool(step_classes(replace(phase.steps, fixed=fixed))[step] == step) is apart
-    for name in ("axis", "view", "pattern", "stage"):
-        changed = getattr(phase.steps, name).copy()
-        changed[step] += 1000
-        assert step_classes(replace(phase.steps, **{name: changed}))[step] == step
-
-
-def test_stages_of_one_shape_differ_in_streams_alone() -> None:
-    program = compiled()
-    for phase in program.phases:
-        one_shape, all_shapes = (
-            step_classes(phase.steps, np.zeros(2, np.int64)),
-            step_classes(phase.steps, np.arange(2)),
-        )
-        assert np.array_equal(all_shapes, step_classes(phase.steps))
-        streams = is_of_type(phase.steps, StageTransfer, Crossing)
-        assert np.array_equal(one_shape[streams], all_shapes[streams])
-        assert len(set(one_shape[~streams].tolist())) < len(set(all_shapes[~streams].tolist()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
@@ -151,6 +151,19 @@ def test_rounds_of_the_simulation_are_these_passes(
     assert round_s == server.pass_time(groups).total_s
     assert round_s <= costs.round_s(users + 1, context, parts) * ROUNDING
     assert round_s <= costs.round_s(users, context, [*parts, PromptPart(1, 0)]) * ROUNDING
+
+
+def test_round_with_drafts_verifies_them_and_makes_them() -> None:
+    """For all users together: a pass over one token more than are drafted, and as many of the head."""
+    gpu = load_gpu("h100")
+    stack = load_stack("vllm", gpu.generation)
+    server = GpuServer(spec=spec_of("llama-3-8b"), weights=FORMATS["bfloat16"], gpu=gpu, stack=stack)
+    plain = GpuCosts(server=server, context=2048)
+    drafted = replace(plain, server=replace(server, draft=server.draft_head), draft_tokens=3)
+    head_s = server.draft_head.draft_s(7, 1, 500)
+    assert drafted.round_s(7, 500, ()) == pytest.approx(server.verify_s(7, 4, 500) + 3 * head_s)
+    assert drafted.round_s(0, 0, [PromptPart(300, 64)]) == plain.round_s(0, 0, [PromptPart(300, 64)])
+    assert 1 / 32 < head_s / server.decode_s(7, 500) < 1 / 4  # one of 32 layers, and the table
 
 
 @pytest.mark.parametrize(("model", "gpu"), [("llama-3.1-70b", "h200"), ("deepseek-v3", "b200")])

@@ -92,6 +92,7 @@ KNOWN = ", ".join(sorted([*numeric_fields(WaferSpec), "name", "base", "generatio
     ("line", "tail"),
     [
         ("mesh_rows = 0", "mesh_rows = 0: give a number from 1 to 10,000 (row)"),
+        ("mesh_rows = 10_001", "mesh_rows = 10001: give a number from 1 to 10,000 (row)"),
         ("mesh_rows = 1.5", "mesh_rows = 1.5: give a whole number from 1 to 10,000"),
         ("clock_hz = nan", "clock_hz = nan: give a number from 1,000 to 1,000,000,000,000 (Hz)"),
         ("hop_cycles = '2'", "hop_cycles = '2': Input should be a valid integer"),

@@ -12,24 +12,6 @@ from wse.program.isa.instructions import kernel_named
 
 Array = npt.NDArray[Any]
 
-SIZES: dict[str, tuple[str, ...]] = {
-    "router_place": ("M", "n", "E"),
-    "router_scores": ("M", "E"),
-    "router_correct": ("M", "E"),
-    "router_limit": ("M", "groups", "size"),
-    "router_choose": ("M", "E", "A"),
-    "chosen_softmax": ("M", "A"),
-    "expert_pairs": ("M", "A", "experts"),
-    "expert_in": ("M", "A", "K", "N", "local_experts"),
-    "expert_out": ("M", "A", "K", "N", "local_experts"),
-    "expert_in_quantised": ("M", "A", "K", "N", "local_experts", "rows"),
-    "expert_out_quantised": ("M", "A", "K", "N", "local_experts", "rows"),
-    "expert_in_mxfp4": ("M", "A", "K", "N", "local_experts", "rows"),
-    "expert_out_mxfp4": ("M", "A", "K", "N", "local_experts", "rows"),
-    "expert_in_fp8_blocks": ("M", "A", "K", "N", "local_experts", "B", "rows"),
-    "expert_out_fp8_blocks": ("M", "A", "K", "N", "local_experts", "B", "rows"),
-    "expert_bias": ("M", "A", "N", "local_experts", "share"),
-}
 GROUPS = 3
 INT8, FP8, INT4 = range(3)
 SCALE_PICO = 2_500_000_000_000

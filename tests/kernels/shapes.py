@@ -15,79 +15,31 @@ from tests.kernels.helpers import EPS, TINY, Case, Shape
 from wse.program.isa.activation import ACTIVATIONS
 from wse.program.isa.instructions import kernel_named
 from wse.program.isa.operands import FIRST_OPERAND
+from wse_kernels.library import COMPUTE
 
 Array = npt.NDArray[Any]
 
+SIZE_NAMES = {
+    *("M", "K", "N", "n", "B", "rows", "parts", "share", "H", "Hq", "Hk", "Hl", "F", "E", "Ev", "V"),
+    *("capacity", "queries_per_kv", "A", "experts", "local_experts"),
+}
+"""Operands that are sizes of what a kernel works on; others follow from them or are drawn."""
+
 SIZES: dict[str, tuple[str, ...]] = {
-    "matmul": ("M", "K", "N"),
-    "matmul_act": ("M", "K", "N"),
-    "gemv": ("M", "K", "N"),
-    "matmul_int8": ("M", "K", "N", "rows"),
-    "matmul_fp8": ("M", "K", "N", "rows"),
-    "matmul_int4": ("M", "K", "N", "rows"),
-    "matmul_mxfp4": ("M", "K", "N", "rows"),
-    "matmul_fp8_blocks": ("M", "K", "N", "B", "rows"),
-    "sum_squares": ("M", "K"),
-    "rms_scale": ("M", "K"),
-    "l2_scale": ("M", "K"),
-    "gain_sum_squares": ("M", "K"),
-    "rms_factors": ("M",),
-    "scale_heads": ("M", "N"),
-    "rms_scale_sums": ("M", "N"),
-    "rms_scale_share": ("M", "n", "parts"),
-    "moments": ("M", "K"),
-    "gain_moments": ("M", "K"),
-    "layer_scale_sums": ("M", "N"),
-    "layer_scale": ("M", "K"),
+    name: tuple(size for size in kernel_named(name).views if size in SIZE_NAMES) for name in COMPUTE
+} | {
     "rope": ("M", "Hq", "Hk", "half", "rest"),
     "rotate": ("M", "H", "half", "rest"),
     "rotary_turns": ("M", "half", "rest"),
-    "split_heads": ("M", "Hq", "Hk", "F"),
-    "scale_queries": ("M", "n"),
-    "kv_append": ("E", "Ev", "capacity"),
-    "attention_scores": ("M", "Hk", "queries_per_kv", "F", "capacity"),
-    "attention_max": ("M", "H", "capacity"),
-    "attention_exp": ("M", "H", "capacity"),
-    "attention_exp_share": ("M", "H", "capacity"),
     "softmax_sums": ("M", "H", "T"),
     "attention_max_by_column": ("M", "H", "capacity"),
     "attention_exp_by_column": ("M", "H", "capacity"),
-    "attention_values": ("M", "Hk", "queries_per_kv", "F", "capacity"),
     "attention_online": ("M", "Hk", "queries_per_kv", "F", "capacity"),
-    "sink_sums": ("M", "H"),
-    "sink_weights": ("M", "H"),
-    "round_maxima": ("n",),
-    "softmax_rescale": ("M", "H", "F"),
-    "attention_finish": ("M", "H", "F"),
-    "residual_add": ("n",),
-    "add": ("n",),
-    "add_bias": ("M", "n"),
-    "scale": ("n",),
-    "store": ("n",),
-    "store_part": ("M", "n"),
-    "clear": ("n",),
-    "copy": ("n",),
-    "copy_statistics": ("n",),
-    "add_statistics": ("n",),
-    "store_statistics": ("n",),
-    "load_statistics": ("n",),
-    "copy_weights": ("n",),
-    "soft_cap": ("n",),
-    "place_heads": ("M", "H", "Hl", "n"),
-    "place_rotated": ("M", "H", "Hl", "K", "n"),
-    "pick_rotated": ("Hl", "K", "n"),
-    "set_heads": ("H", "Hl", "n"),
-    "pick_heads": ("M", "H", "Hl", "n"),
-    "finish_heads": ("M", "H", "Hl", "n"),
-    "turn_block": ("M", "K", "N"),
-    "activate": ("M", "n"),
-    "activate_share": ("M", "n"),
-    "embedding_lookup": ("M", "K", "V"),
-    "add_positions": ("M", "K", "V"),
-    "argmax_fold": ("n", "V"),
-    "pair_indices": ("n",),
-    **expert_shapes.SIZES,
+    "router_limit": ("M", "groups", "size"),
+    "expert_bias": ("M", "N", "local_experts", "share"),
 }
+SIZES |= {name: (*sizes, "A") for name, sizes in SIZES.items() if "P" in kernel_named(name).views and "A" not in sizes}
+"""Sizes of each kernel that tests draw; pairs are those of so many experts a token."""
 
 PRIMES = (1, 2, 3, 5, 7)
 SCALE_PICO = 353_553_390_593
@@ -99,7 +51,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
 
     Operands that the sizes do not determine are random.
     """
-    if kernel in expert_shapes.SIZES:
+    if kernel.startswith(("router_", "expert_", "chosen_")):
         plain, contents = expert_shapes.drawn(kernel, size, rows, cols, rng)
         return Shape(extents(kernel, plain), plain, contents, control(max(rows, cols), 1, rng))
     s = dict(size)

@@ -95,14 +95,6 @@ def test_narrowing_keeps_nan_and_its_sign(element: str) -> None:
         np.testing.assert_array_equal(stored >> 15, bits >> 31)
 
 
-def test_float32_is_stored_as_it_is() -> None:
-    values = np.array([0.0, -0.0, 1.5, np.inf, 1e-45], np.float32)
-    got, wide = np.zeros_like(values), np.zeros_like(values)
-    narrow_all(values, got)
-    widen_all(values, wide)
-    assert got.tobytes() == wide.tobytes() == values.tobytes() == oracle.narrow(values, "float32").tobytes()
-
-
 @intrinsic
 def _rounded_product(typing_context: Any, code: Any, factor: Any) -> Any:
     """Return the product of a code and an element, as `wse_kernels.products.weights` computes it."""

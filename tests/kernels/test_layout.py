@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_values import store_values
 
-from tests.kernels.helpers import MAX_LANES, NUMPY_TYPE, ByteRange, lanes_of, lay_out, numbers, to_lanes
+from tests.kernels.helpers import NUMPY_TYPE, ByteRange, lanes_of, lay_out, numbers, to_lanes
 from wse.backends.execute.host_memory.arena import Arena
 
 COLS = st.sampled_from([1, 2, 7, 127, 128, 129, 250, 257])
@@ -62,14 +61,3 @@ def test_byte_offset_finds_every_byte_of_a_pe(rows: int, cols: int, sizes: list[
         width = NUMPY_TYPE[s.element].itemsize
         offsets = [arena.byte_offset(row, col, 1024 + byte, width) for byte in range(s.start, s.end)]
         np.testing.assert_array_equal(arena.memory[offsets], memory[row, col, s.start : s.end])
-
-
-@pytest.mark.parametrize(
-    ("cols", "blocks"), [(1, 1), (7, 1), (128, 1), (129, 2), (257, 3), (683, 11), (750, 6), (994, 9)]
-)
-def test_blocks_are_few_and_nearly_all_lanes_have_a_pe(cols: int, blocks: int) -> None:
-    arena = Arena(2, cols, 0, 8)
-    assert arena.blocks_per_row == blocks
-    assert cols <= blocks * arena.lanes <= cols * 8 / 7
-    assert arena.lanes <= MAX_LANES
-    assert arena.view("float32").shape == (2 * blocks, 2, arena.lanes)

@@ -15,7 +15,7 @@ from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.reduce_multicast import reduce_multicast
 from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
-from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
+from wse_mappings.schedule import Arrival, LineSchedule, even_schedule, uniform_schedule, varied_schedule
 
 ADD, REPLACE, MULTICAST = Arrival.ADD, Arrival.REPLACE, Arrival.MULTICAST
 
@@ -80,3 +80,19 @@ def test_words_twice_are_no_fault_where_the_right_sum_takes_their_place() -> Non
     assert outcome_of(schedule).collective is None
     mended = line(3, (2, 0, ADD), (1, 0, ADD), (1, 2, ADD), (0, 2, MULTICAST))
     assert outcome_of(mended).collective == "all_reduce"
+
+
+STEP = (0, 1, Arrival.ADD)
+BACK = (1, 0, Arrival.REPLACE)
+
+
+def test_even_variants_are_those_that_varied_makes_of_the_same_lists() -> None:
+    groups = [[STEP, BACK], [BACK, STEP], [STEP, STEP]]
+    variants = np.array([[0, 2], [1, 0]], np.int32)
+    a, b = (
+        varied_schedule("v", 2, groups, variants, colours=1),
+        even_schedule("v", 2, np.array(groups), variants, colours=1),
+    )
+    for name in ("messages", "first", "variants"):
+        assert np.array_equal(getattr(a, name), getattr(b, name))
+        assert getattr(a, name).dtype == getattr(b, name).dtype == np.int32

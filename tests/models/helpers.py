@@ -79,6 +79,13 @@ def llama2c_bytes(pieces: Sequence[bytes], scores: Sequence[float], longest: int
     )
 
 
+def older_rope(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of transformers 4 for what is in a table of transformers 5."""
+    outside = {key: table[key] for key in ("rope_theta", "partial_rotary_factor") if key in table}
+    scaling = {key: value for key, value in table.items() if key not in (*outside, "rope_type")}
+    return outside | ({"rope_scaling": {"type": table["rope_type"], **scaling}} if scaling else {})
+
+
 def about(changes: Mapping[str, Any], tail: str) -> str:
     """A message with the first changed key and its value in the place of its ellipsis."""
     return tail.replace("…", "".join(f"{key} = {value!r}" for key, value in list(changes.items())[:1]), 1)

@@ -12,23 +12,6 @@ from wse.models.catalogue import BUNDLED
 from wse.models.load import load_model
 
 
-def test_a_folder_gives_spec_checkpoint_and_tokenizer(tmp_path: Path) -> None:
-    write_model(tmp_path)
-    assert load_model(tmp_path).tokenizer is None
-    (tmp_path / "tokenizer.bin").write_bytes(llama2c_bytes([b"%x" % i for i in range(16)], [0.0] * 16))
-    model = load_model(str(tmp_path))
-    assert model.spec.name == tmp_path.name
-    assert model.path == tmp_path
-    assert model.checkpoint.spec is model.spec
-    assert model.tokenizer.vocab_size == model.spec.vocab_size
-
-
-def test_a_config_file_gives_the_spec_alone(tmp_path: Path) -> None:
-    model = load_model(str(write_config(tmp_path)))
-    assert (model.checkpoint, model.tokenizer) == (None, None)
-    assert model.spec.hidden_size == 12
-
-
 def test_a_folder_with_a_config_alone_gives_the_spec_and_its_tokenizer(tmp_path: Path) -> None:
     """As a hub has it, of which config.json alone was fetched: enough for everything but a run."""
     write_config(tmp_path)

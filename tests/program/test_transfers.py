@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
@@ -19,16 +18,13 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.symbolic import SymBuffer
 from wse.errors import WseBug
 from wse.program.program import Program
-from wse.program.steps import HOST, OPERAND_COUNT, StepKind
+from wse.program.steps import OPERAND_COUNT, StepKind
 from wse.program.transfers.messages import Translation
-from wse.program.transfers.patterns import FROM_CHOSEN, BetweenWafers
 from wse.program.transfers.stage_streams import StageTransfer
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import (
     ADDRESSES,
     TRANSFERS,
-    crossings_of,
-    is_of_type,
     operand_index,
     transfer_of,
 )
@@ -91,38 +87,6 @@ def test_regions_hand_words_over_on_their_own_wafer(case: str) -> None:
         if isinstance(transfer.messages, Translation):
             target = program.stages[transfer.messages.target_stage]
             assert (target.wafer != transfer.site.placed_stage.wafer) == transfer.leaves_wafer
-
-
-def test_crossings_of_a_phase_name_the_host_where_ids_come_and_go() -> None:
-    program = program_of("regions of two wafers")
-    pairs = [pair for _, crossings in crossings_of(program, program.decode) for pair in crossings]
-    assert (0, 1) in pairs
-    assert any(receiver == HOST for _, receiver in pairs)
-
-
-def test_only_wafers_with_chosen_experts_take_part() -> None:
-    spec, options = mixture_spec(MIXTURES["shared"], layers=3), replace(OPTIONS, mapping="expert", wafers=3)
-    choice = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
-    program = compile_choice(spec, wafer(4, 3, 1 << 20), SOFTWARE, options, choice)
-    phase = program.decode
-    step = next(
-        step
-        for step in np.flatnonzero(is_of_type(phase.steps, BetweenWafers) & phase.steps.depends_on_experts).tolist()
-        if transfer_of(program, phase, step, program.cache_slots(8)).crossings
-    )
-    everyone = transfer_of(program, phase, step, program.cache_slots(8))
-    assert isinstance(everyone, BetweenWafers)
-    end = everyone.chosen_end
-    assert end == (0 if everyone.by_choice == FROM_CHOSEN else 1)
-    for wafer_index in range(3):
-        alone = transfer_of(program, phase, step, program.cache_slots(8), chosen_wafers=frozenset((wafer_index,)))
-        assert alone.crossings == tuple(pair for pair in everyone.crossings if pair[end] == wafer_index)
-        assert len(alone.edges) == 2 * len(alone.crossings)
-    assert transfer_of(program, phase, step, program.cache_slots(8), chosen_wafers=frozenset()).edges == ()
-    one, same = (
-        transfer_of(program, phase, step, program.cache_slots(8), chosen_wafers=frozenset((0,))) for _ in range(2)
-    )
-    assert one.messages.schedule is same.messages.schedule  # tables are kept by it
 
 
 def test_an_operand_that_a_kind_does_not_have_is_refused() -> None:

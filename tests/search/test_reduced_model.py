@@ -12,7 +12,7 @@ from tiny_model import latent_spec, tiny_spec
 
 from wse.backends.fabric.model import Fabric
 from wse.compiler.choice import Choice
-from wse.compiler.options import OPTIMIZED, REPORT
+from wse.compiler.options import OPTIMIZED, REPORT, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.reduced import least_bytes
@@ -31,18 +31,30 @@ SPECS = {
 }
 
 
-@pytest.mark.parametrize("wafers", [1, 2])
-@pytest.mark.parametrize("dtype", ["float16", "int4"])
-@pytest.mark.parametrize("name", SPECS)
-def test_the_fullest_pe_of_each_kind_of_stage_needs_as_many_bytes(name: str, dtype: str, wafers: int) -> None:
-    spec, machine = SPECS[name], wafer(12, 13)
-    options = replace(OPTIONS, wafers=wafers, dtype=dtype, activations="float16" if dtype == "int4" else None)
-    whole = compile_choice(spec, machine, SOFTWARE, options, CHOICE)
-    small = reduced_model(spec, machine, SOFTWARE, options, CHOICE)
-    assert len(small.state.spec.layers) < len(spec.layers)
-    needed = small.allocate().needed_bytes()
+def check_bytes(name: str, options: Options, choice: Choice = CHOICE, sram_bytes: int = 49_152) -> None:
+    """Check that a reduced model needs the bytes of the fullest PE of each kind of stage, and takes as long."""
+    spec, machine = SPECS[name], wafer(12, 13, sram_bytes)
+    whole = compile_choice(spec, machine, SOFTWARE, options, choice)
+    reduced = reduced_model(spec, machine, SOFTWARE, options, choice)
+    assert choice.block_parts > 1 or len(reduced.state.spec.layers) < len(spec.layers)
+    small = reduced.allocate()
+    needed = small.needed_bytes()
     assert set(needed) == {stage.sram_top_byte for stage in whole.stages}
-    assert small.least_bytes() <= max(needed)
+    assert reduced.least_bytes() <= max(needed)
+    assert any(stage.first_part > 1 for stage in whole.stages) == (choice.block_parts > 1)
+    program = small.program()
+    cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
+    cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
+    sum_over_model = small.sum_over_model(program, program.decode, cost.by_step)
+    assert sum_over_model == pytest.approx(cycles, rel=0.01)  # transfers to the next stage of other lengths
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wafers"), [("float16", 1), ("float16", 2), ("float16", 4), ("int4", 1), ("int4", 2)]
+)
+@pytest.mark.parametrize("name", SPECS)
+def test_bytes_and_cycles_are_those_of_the_whole(name: str, dtype: str, wafers: int) -> None:
+    check_bytes(name, replace(OPTIONS, wafers=wafers, dtype=dtype, activations="float16" if dtype == "int4" else None))
 
 
 @pytest.mark.parametrize("experts", ["distributed", "dedicated"])
@@ -65,24 +77,8 @@ def test_experts_on_wafers_count_no_more_than_all_tiles(
 @pytest.mark.parametrize("name", ["mixture", "latent"])
 def test_layers_that_follow_each_other_on_a_stage_share_what_passes_whatever_the_rewrites(name: str) -> None:
     """Values that rewrites write into the middle of a buffer belong to no earlier layer."""
-    spec, machine, options = SPECS[name], wafer(12, 13), replace(OPTIONS, schedule=OPTIMIZED)
-    choice = replace(CHOICE, rewrites=rewrites_of(spec, options))
-    whole = compile_choice(spec, machine, SOFTWARE, options, choice)
-    needed = reduced_model(spec, machine, SOFTWARE, options, choice).allocate().needed_bytes()
-    assert set(needed) == {stage.sram_top_byte for stage in whole.stages}
-
-
-@pytest.mark.parametrize("wafers", [1, 4])
-@pytest.mark.parametrize("name", SPECS)
-def test_steps_take_about_as_long_as_in_the_whole(name: str, wafers: int) -> None:
-    spec, machine, options = SPECS[name], wafer(12, 13), replace(OPTIONS, wafers=wafers)
-    whole = compile_choice(spec, machine, SOFTWARE, options, CHOICE)
-    small = reduced_model(spec, machine, SOFTWARE, options, CHOICE).allocate()
-    program = small.program()
-    cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
-    cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
-    sum_over_model = small.sum_over_model(program, program.decode, cost.by_step)
-    assert sum_over_model == pytest.approx(cycles, rel=0.01)  # transfers to the next stage of other lengths
+    options = replace(OPTIONS, schedule=OPTIMIZED)
+    check_bytes(name, options, replace(CHOICE, rewrites=rewrites_of(SPECS[name], options)))
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -103,15 +99,5 @@ def test_chunks_follow_each_other_as_soon_as_in_the_whole(name: str) -> None:
 @pytest.mark.parametrize("name", SPECS)
 def test_stages_with_parts_of_layers_need_as_many_bytes(name: str, dtype: str, *, tight: bool) -> None:
     """The bytes also agree if nothing fits, where buffers are placed in other orders."""
-    spec, machine = SPECS[name], wafer(12, 13, 21_000 if tight else 49_152)
     options = replace(OPTIONS, wafers=3, dtype=dtype, activations="float16" if dtype == "int4" else None)
-    choice = replace(CHOICE, block_parts=4)
-    whole = compile_choice(spec, machine, SOFTWARE, options, choice)
-    assert any(stage.first_part > 1 for stage in whole.stages)
-    small = reduced_model(spec, machine, SOFTWARE, options, choice).allocate()
-    assert set(small.needed_bytes()) == {stage.sram_top_byte for stage in whole.stages}
-    assert small.least_bytes() <= max(small.needed_bytes())
-    program = small.program()
-    cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
-    cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
-    assert small.sum_over_model(program, program.decode, cost.by_step) == pytest.approx(cycles, rel=0.01)
+    check_bytes(name, options, replace(CHOICE, block_parts=4), 21_000 if tight else 49_152)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,27 +11,23 @@ import pytest
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 from tiers import slow_but
+from timed_search import timing_of
 from tiny_model import tiny_spec
 
-from wse.arrays import F64
-from wse.backends.fabric.line.line_costs import LineCosts
-from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import BASELINE, OPTIMIZED, Options
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.remedies import remedies, smallest_square
 from wse.compiler.search.search import compile_model, fits, search
-from wse.compiler.search.trial import Timer, Trial
+from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import try_layout
 from wse.errors import BadMesh, DoesNotFit, TooFewColours, UnknownName
 from wse.hardware.load import load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
-from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse_mappings.cuts.expert_groups import AUTO, DISTRIBUTED, GROUPED
-from wse_mappings.schedule import LineSchedule
 from wse_mappings.strategies.catalogue import bundled_strategies
 from wse_mappings.strategies.strategy import Layout
 
@@ -131,10 +126,6 @@ def test_the_most_users_that_fit_are_found_in_few_trials(monkeypatch: pytest.Mon
     assert len({*tried} - {4096}) <= 1 + np.log2(4096)
 
 
-def line_cycles(machine: WaferSpec) -> Callable[[LineSchedule, int], float]:
-    return pattern_times(LineCosts.for_software(machine, SOFTWARE)).alone_cycles
-
-
 def test_weights_that_no_byte_can_number_do_not_fit_and_are_not_suggested() -> None:
     tall = tiny_spec(layers=1, hidden=96, ffn=32 * 300, vocab=500)
     coded = replace(OPTIONS, dtype="int4", activations="float32")
@@ -155,10 +146,7 @@ def test_a_cost_function_decides_between_products_that_fit() -> None:
     opposite = compile_model(SPEC, machine, SOFTWARE, OPTIONS, lambda p: -prompt_cycles(p))
     assert {chosen.prefill_name, opposite.prefill_name} == {"mesh-gemm", "thin-gemm"}
     assert prompt_cycles(chosen) < prompt_cycles(opposite)
-    timing = Timer(
-        lambda program, phases: [], 1, line_cycles(machine)
-    )  # a single layout is compiled without being timed
-    timed = search(SPEC, machine, SOFTWARE, OPTIONS, prompt_cycles, timing)
+    timed = search(SPEC, machine, SOFTWARE, OPTIONS, prompt_cycles, timing_of(machine, SOFTWARE))
     assert timed.program.prefill_name == chosen.prefill_name
 
 
@@ -186,11 +174,7 @@ def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) 
         prompt = sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill)))
         return prompt + 500 * fabric.decode_cost(60).cycles
 
-    def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
-        fabric, decode = Fabric(program, machine, SOFTWARE), len(program.prefill)
-        return [(fabric.decode_cost(60) if n == decode else fabric.prefill_cost(n)).by_step for n in phases]
-
-    timing = Timer(by_step, 500, line_cycles(machine))
+    timing = timing_of(machine, SOFTWARE, 500, 60)
     best = search(SPEC, machine, SOFTWARE, replace(options, mapping="auto"), cycles, timing)
     names = set(bundled_strategies()) - {"auto", "expert"}
     fixed = [search(SPEC, machine, SOFTWARE, replace(options, mapping=name), cycles, timing).program for name in names]
@@ -210,13 +194,7 @@ def test_the_fastest_layout_is_tried_with_grouped_experts_even_with_room_without
     spec, machine = mixture_spec(MIXTURES["shared"], layers=4), wafer(24, 17)
     options = replace(OPTIONS, mapping="auto", schedule=OPTIMIZED, experts=AUTO)
 
-    def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
-        fabric = Fabric(program, machine, SOFTWARE)
-        return [
-            fabric.decode_cost(60).by_step if i >= len(program.prefill) else fabric.prefill_cost(i).by_step
-            for i in phases
-        ]
-
+    timing = timing_of(machine, SOFTWARE, 500, 60)
     tried: list[str | None] = []
 
     def refuse_groups(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
@@ -228,10 +206,10 @@ def test_the_fastest_layout_is_tried_with_grouped_experts_even_with_room_without
 
     with monkeypatch.context() as patch:  # one that cannot be does not end the search
         patch.setattr("wse.compiler.search.exploring.exploration.try_layout", refuse_groups)
-        without = search(spec, machine, SOFTWARE, options, timing=Timer(by_step, 500, line_cycles(machine)))
+        without = search(spec, machine, SOFTWARE, options, timing=timing)
     assert GROUPED in tried
     assert {trial.layout.experts for trial in without.trials} == {None}
-    trials = search(spec, machine, SOFTWARE, options, timing=Timer(by_step, 500, line_cycles(machine))).trials
+    trials = search(spec, machine, SOFTWARE, options, timing=timing).trials
     spread = [trial for trial in trials if trial.layout.experts is None and trial.dominant_cycles is not None]
     spread = [trial for trial in spread if trial.layout.groups is None]  # other groups of all-reduces come after
     fastest = min(spread, key=lambda trial: trial.dominant_cycles or 0.0)

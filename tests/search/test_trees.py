@@ -18,6 +18,7 @@ from wse.compiler.rewrites.fitted_trees import groups_of
 from wse.compiler.search.search import Compilation, search
 from wse.compiler.search.trees import FEWER_GROUPS, cheapest_groups, fit_trees, least_cycles, with_group_count
 from wse.compiler.search.trial_setup import TrialSetup
+from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS, group_count, k_tree
 from wse_mappings.schedule import Arrival
@@ -27,6 +28,11 @@ ROUNDED = 0.04
 """Programs take whole cycles, and some of the all-reduces run beside what takes longer."""
 
 WIDE = tiny_spec(hidden=480, heads=8, kv_heads=4, head_size=32, ffn=960, vocab=500)
+
+
+def setup_of(machine: WaferSpec, software: SoftwareProfile) -> TrialSetup:
+    timing = timing_of(machine, software)
+    return TrialSetup(spec=WIDE, wafer=machine, software=software, options=OPTIONS, rewrites=(), timing=timing)
 
 
 def compilation(spec: ModelSpec = WIDE, **options: Any) -> Compilation:
@@ -47,9 +53,7 @@ def cycles_of(compiled: Compilation, spec: ModelSpec, choice: Choice, phase: str
 )
 def test_groups_are_the_cheapest_of_those_that_are_tried(wafer: str, profile: str) -> None:
     machine, software = machine_of(wafer, profile)
-    setup = TrialSetup(
-        spec=WIDE, wafer=machine, software=software, options=OPTIONS, rewrites=(), timing=timing_of(machine, software)
-    )
+    setup = setup_of(machine, software)
     times = pattern_times(LineCosts.for_software(machine, software))
     fitted = set()
     for pes in (1, 4, 17, 48, 121, 331, 755):
@@ -68,10 +72,7 @@ def test_groups_are_the_cheapest_of_those_that_are_tried(wafer: str, profile: st
 
 
 def test_words_of_several_stages_are_fitted_together() -> None:
-    machine, software = machine_of()
-    setup = TrialSetup(
-        spec=WIDE, wafer=machine, software=software, options=OPTIONS, rewrites=(), timing=timing_of(machine, software)
-    )
+    setup = setup_of(*machine_of())
     few, many = (cheapest_groups(setup, 121, {0: words}) for words in (1, 1500))
     both = cheapest_groups(setup, 121, {0: 1, 3: 1500})
     assert few.groups == group_count(121)
@@ -124,9 +125,7 @@ def test_trees_bring_no_rewrites_of_routes_that_cost_more_than_they_save() -> No
     rewrites = []
     for rewrite_cycles in (0, 100_000):
         costly = replace(software, route_rewrite_cycles=rewrite_cycles)
-        setup = TrialSetup(
-            spec=WIDE, wafer=machine, software=costly, options=OPTIONS, rewrites=(), timing=timing_of(machine, costly)
-        )
+        setup = setup_of(machine, costly)
         choice = setup.choice(layout := Layout("region", 1, 1), THIN_GEMM, TOKENS, 9)
         fitted = fit_trees(setup, layout, choice).choice
         assert fitted.trees

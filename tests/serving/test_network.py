@@ -36,9 +36,3 @@ def test_first_token_of_a_user_is_the_sum_of_its_parts(tmp_path: Path) -> None:
     assert user.outside_share == pytest.approx(0.31 / 2.31)
     assert user.grade == "U"
     assert network.weakest == ("U", "network_round_trip_s")
-
-
-def test_file_replaces_what_it_names_alone(tmp_path: Path) -> None:
-    network = load_network(write_toml(tmp_path, "connection_round_trips = 0"))
-    assert network.connection_s == 0
-    assert network.service_s == load_network().service_s

@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.backends.wavelet.phases.phase import phase_run
 from wse.compiler.choice import Choice
 from wse.compiler.options import OPTIMIZED, Options
 from wse.compiler.pipeline import compile_choice
@@ -27,9 +25,6 @@ from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import WaferSpec
 from wse.models.load import LoadedModel, load_model
 from wse.program.program import Program
-from wse.program.steps import StepKind
-from wse.program.transfers.patterns import AlongLine
-from wse.program.transfers.transfer_types import is_of_type
 
 SOFTWARE = load_software("tuned", "wse2")
 
@@ -124,20 +119,6 @@ class Session:
         costs = [fabric.prefill_cost(index) for index in range(len(self.program.prefill))]
         costs += [fabric.decode_cost(length + step) for step in range(decoded)]
         check_traffic(self.engine, costs)
-
-    def check_wavelets(self) -> None:
-        """Check that a decoded token takes as many wavelet cycles as the fabric says: kernels exactly, sums to 5 %."""
-        program, length = self.program, len(self.prompt)
-        cost, ran = (
-            self.fabric().decode_cost(length),
-            phase_run(program, program.decode, [length], self.machine, SOFTWARE),
-        )
-        np.testing.assert_array_equal(ran.links, cost.links)
-        steps, by_step = program.decode.steps, cost.by_cause.sum(axis=1)
-        kernels = (steps.kind == StepKind.COMPUTE) & (steps.overlap < 0)
-        np.testing.assert_array_equal(ran.step_cycles[kernels], by_step[kernels])
-        moving = is_of_type(steps, AlongLine) & (steps.overlap < 0)
-        assert by_step[moving].sum() == pytest.approx(ran.step_cycles[moving].sum(), rel=0.05)
 
 
 def session(

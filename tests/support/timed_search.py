@@ -33,18 +33,20 @@ def machine_of(
     return machine, load_software(profile, machine.generation)
 
 
-def timing_of(machine: WaferSpec, software: SoftwareProfile) -> Timer:
-    """The time of each phase as a request of 64 new tokens after 64 has it."""
+def timing_of(machine: WaferSpec, software: SoftwareProfile, new_tokens: int = TOKENS, after: int = AFTER) -> Timer:
+    """The time of each phase as a request of so many new tokens has it, the mean of them after ``after`` others."""
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
-        return [cost_of(program, number, machine, software).by_step for number in phases]
+        return [cost_of(program, number, machine, software, after).by_step for number in phases]
 
     line = pattern_times(LineCosts.for_software(machine, software))
-    return Timer(by_step, TOKENS, line.alone_cycles)
+    return Timer(by_step, new_tokens, line.alone_cycles)
 
 
-def cost_of(program: Program, number: int, machine: WaferSpec, software: SoftwareProfile) -> PhaseCost:
+def cost_of(
+    program: Program, number: int, machine: WaferSpec, software: SoftwareProfile, after: int = AFTER
+) -> PhaseCost:
     fabric, name = Fabric(program, machine, software), program.phases[number].name
     if name == PREFILL:
         return fabric.prefill_cost(number)
-    return fabric.decode_cost(AFTER) if name == DECODE else fabric.verify_cost(AFTER)
+    return fabric.decode_cost(after) if name == DECODE else fabric.verify_cost(after)

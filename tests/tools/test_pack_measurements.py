@@ -23,23 +23,6 @@ def originals(beside: Path) -> dict[str, list[Measurement]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
-def test_packed_rows_are_those_of_the_originals(
-    originals: dict[str, list[Measurement]], script: ModuleType, file: Path
-) -> None:
-    packed, whole = read(file), originals[file.name]
-    assert len(packed) == len(whole), "run tools/pack_measurements.py"
-    for small, large in zip(packed, whole, strict=True):
-        for column, cell in small.input.items():
-            if column == "note":
-                assert all(fact in large.input["note"] for fact in cell.split("; "))
-            elif column == "source":
-                assert large.input["source"].replace(script.ASIDE, "") == cell
-            else:
-                assert cell == large.input[column]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_packed_rows_are_predicted_as_the_originals(originals: dict[str, list[Measurement]], file: Path) -> None:
     for small, large in zip(read(file), originals[file.name], strict=True):
         answer = service_request if small.table == "public" else predict  # an estimate takes seconds

@@ -72,24 +72,17 @@ def with_smoke(patterns: Iterable[str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("pattern", with_smoke(samples()))
-def test_link_loads_are_equal(pattern: str) -> None:
-    for row in compared(pattern):
+def test_link_loads_are_equal_and_cycles_where_no_streams_take_turns(pattern: str) -> None:
+    """And cycles are close where they do."""
+    rows = compared(pattern)
+    for row in rows:
         assert row.loads_equal, told(row)
-
-
-@pytest.mark.parametrize("pattern", with_smoke(sorted(EXACT)))
-def test_cycles_are_equal_where_no_streams_take_turns(pattern: str) -> None:
-    for row in compared(pattern):
-        assert row.fast_cycles == row.wavelet_cycles, told(row)
-
-
-@pytest.mark.parametrize("pattern", sorted(set(samples()) - EXACT))
-def test_cycles_are_close_where_streams_take_turns(pattern: str) -> None:
-    judged = [row for row in compared(pattern) if row.wavelet_cycles > JUDGED_CYCLES]
-    assert judged, f"{pattern}: no configuration of more than {JUDGED_CYCLES} cycles"
-    for row in judged:
-        assert abs(row.error_pct) <= WORST_PCT, told(row)
-    assert np.median([abs(row.error_pct) for row in judged]) <= MEDIAN_PCT
+        if pattern in EXACT:
+            assert row.fast_cycles == row.wavelet_cycles, told(row)
+        else:
+            assert abs(row.error_pct) <= WORST_PCT or row.wavelet_cycles <= JUDGED_CYCLES, told(row)
+    judged = [abs(row.error_pct) for row in rows if row.wavelet_cycles > JUDGED_CYCLES]
+    assert pattern in EXACT or np.median(judged) <= MEDIAN_PCT
 
 
 def test_short_configurations_are_a_few_cycles_apart_at_most() -> None:

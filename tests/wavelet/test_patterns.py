@@ -150,20 +150,8 @@ def test_values_and_words_are_the_messages(
 
 
 @pytest.mark.parametrize("reduce", [chain, star, binary_tree, two_phase])
-@pytest.mark.parametrize(("rows", "cols"), [(1, 6), (6, 1), (5, 7)])
-def test_x_y_reduces_a_rectangle_into_its_corner(reduce: Reduce, rows: int, cols: int) -> None:
-    along_rows, along_column = x_y(rows, cols, ADD, reduce)
-    machine = WaveletMachine(WSE2, rows, cols, 9)
-    lines = Lines(machine=machine, gap_cycles=16)
-    colour = lines.rows(along_rows, 9)
-    lines.path(along_column, [(row, 0) for row in range(rows)], 9, colour=colour)
-    memory = small_numbers(machine)
-    np.testing.assert_array_equal(run(machine, memory).memory[0, 0], memory.sum(axis=(0, 1)))
-
-
-@pytest.mark.parametrize("reduce", [chain, star, binary_tree, two_phase])
 @pytest.mark.parametrize(("rows", "cols", "words"), [(4, 4, 1), (5, 9, 30), (16, 16, 256), (32, 8, 16)])
-def test_x_y_takes_a_row_and_then_a_column(reduce: Reduce, rows: int, cols: int, words: int) -> None:
+def test_x_y_reduces_into_a_corner_by_a_row_and_then_a_column(reduce: Reduce, rows: int, cols: int, words: int) -> None:
     """The sum of both (Luczynski et al., HPDC 2024), and the launch gap between a PE's last row and first column."""
     gap = 16
     along_rows, along_column = x_y(rows, cols, ADD, reduce)
@@ -171,8 +159,10 @@ def test_x_y_takes_a_row_and_then_a_column(reduce: Reduce, rows: int, cols: int,
     lines = Lines(machine=machine, gap_cycles=gap)
     colour = lines.rows(along_rows, words)
     lines.path(along_column, [(row, 0) for row in range(rows)], words, colour=colour)
-    each = [cycles(reduce(length, 1, ADD), words, gap=gap) for length in (cols, rows)]
-    assert run(machine).cycles == sum(each) + gap
+    each, memory = [cycles(reduce(length, 1, ADD), words, gap=gap) for length in (cols, rows)], small_numbers(machine)
+    result = run(machine, memory)
+    np.testing.assert_array_equal(result.memory[0, 0], memory.sum(axis=(0, 1)))
+    assert result.cycles == sum(each) + gap
     if reduce is chain:
         stage = 2 * WSE2.ramp_cycles + 2
         assert each == [words + stage * (length - 1) for length in (cols, rows)]

@@ -20,7 +20,6 @@ from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.machine import Port
 from wse.backends.wavelet.phases.phase import PhaseRun, phase_run
 from wse.backends.wavelet.phases.size import check_size
-from wse.compiler.choice import Choice
 from wse.compiler.options import THIN_GEMM, Options
 from wse.compiler.search.search import compile_model
 from wse.errors import BadMesh
@@ -34,20 +33,12 @@ from wse_mappings.cuts.cache_balance import CacheBalance
 
 PROMPT = tuple(range(1, 18))
 ON_WAFER = ("hops", "relays", "compute", "launch")
-FIVE_STAGES = Choice(bands=5, prefill="thin-gemm", prefill_chunk=5, head_chunk=40)
-CASES = [
-    pytest.param(("region", 1, (8, 8), None), marks=pytest.mark.slow),
-    pytest.param(("region", 1, (7, 5), None), marks=pytest.mark.slow),
-    pytest.param(("region", 1, (24, 24), None), marks=pytest.mark.slow),
-    ("region", 2, (9, 8), None),
-    pytest.param(("pipeline", 1, (15, 13), FIVE_STAGES), marks=pytest.mark.slow),
-    ("pipeline", 3, (6, 9), None),
-]
+CASES = [("region", 2, (9, 8)), ("pipeline", 3, (6, 9))]
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda c: f"{c[0]}-{c[1]}-{c[2][0]}x{c[2][1]}")
 def compiled(shared: Path, request: pytest.FixtureRequest) -> Session:
-    mapping, wafers, mesh, choice = request.param
+    mapping, wafers, mesh = request.param
     folder = shared / "models" / "stories260k"
     return session(
         folder,
@@ -56,7 +47,6 @@ def compiled(shared: Path, request: pytest.FixtureRequest) -> Session:
         new_tokens=30,
         mapping=mapping,
         wafers=wafers,
-        choice=choice,
         sram_bytes=1 << 18,
         logits=True,
     )
@@ -74,18 +64,9 @@ def on_wafer(cost: PhaseCost) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 def passing_length(compiled: Session) -> int:
-    """A length of the cache at which some rows pass an entry up, where the mesh has more than one."""
+    """A length of the cache at which some rows pass an entry up."""
     rows = compiled.program.stages[0].rect.rows
-    return next(
-        n for n in range(len(PROMPT), len(PROMPT) + 2 * rows) if CacheBalance.passing_rows(n, rows) or rows == 1
-    )
-
-
-def test_a_decoded_token_crosses_the_links_that_the_fast_model_says(compiled: Session) -> None:
-    for length in (len(PROMPT), passing_length(compiled)):
-        cost, ran = decoded(compiled, length)
-        np.testing.assert_array_equal(ran.links, cost.links)
-        assert ran.hops.sum() == cost.traffic.hops.sum() == ran.links.sum()
+    return next(n for n in range(len(PROMPT), len(PROMPT) + 2 * rows) if CacheBalance.passing_rows(n, rows))
 
 
 @pytest.mark.parametrize(
@@ -162,8 +143,6 @@ def test_the_log_of_a_token_has_every_word_on_its_link_once_and_the_cycles_of_it
 
 def test_a_prefill_crosses_the_links_and_takes_the_cycles_that_the_fast_model_says(compiled: Session) -> None:
     program = compiled.program
-    if program.stages[0].rect.rows > 24:
-        pytest.skip("several seconds, and no other steps than on smaller regions")
     for index in {0, len(program.prefill) - 1}:
         cost, phase = compiled.fabric().prefill_cost(index), program.prefill[index]
         ran = phase_run(program, phase, [phase.cached], compiled.machine, SOFTWARE)

@@ -60,14 +60,6 @@ def test_a_transpose_brings_every_tile_over_the_links_of_its_hooks(wafer: WaferS
     np.testing.assert_array_equal(result.link_words, expected)
 
 
-@pytest.mark.parametrize(("side", "words"), [(2, 5), (8, 300), (13, 64), (24, 40), (32, 128)])
-def test_it_takes_the_words_over_its_fullest_bend_and_at_most_the_longest_way(side: int, words: int) -> None:
-    _, result = transposed(WSE2, side, words)
-    ends = 2 * WSE2.ramp_cycles + 1
-    most = int(result.link_words.max())
-    assert most + ends < result.cycles <= most + 2 * (side - 1) + ends
-
-
 @pytest.mark.parametrize("wafer", [WSE2, WSE3])
 @pytest.mark.parametrize(("side", "words"), [(1, 9), (2, 5), (5, 10), (8, 300), (13, 64), (24, 4), (32, 16)])
 def test_the_fast_model_is_exact_and_times_few_hooks(wafer: WaferSpec, side: int, words: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -14,7 +13,6 @@ from session import SOFTWARE, wafer
 from tiny_model import latent_spec, tiny_spec
 
 from wse.compiler.check import check
-from wse.compiler.options import REPORT
 from wse.compiler.passes.allocate import SramOverflow, _Interval, _lowest, _Need, allocate, reserved_bytes
 from wse.compiler.state import State
 from wse.models.spec import ModelSpec
@@ -84,28 +82,11 @@ def test_what_is_needed_in_one_step_stands_apart_or_is_made_of_the_other_there(m
     assert max(b.address + b.bytes for b in state.buffers) <= state.stages[0].sram_top_byte
 
 
-def test_what_is_never_needed_in_one_step_shares_bytes() -> None:
-    passing = [b for b in allocated(begin((3, 4))).buffers if b.live]
-    top, base = max(b.address + b.bytes for b in passing), min(b.address for b in passing)
-    assert top - base < sum(b.bytes for b in passing)
-
-
 def test_every_buffer_has_an_aligned_address() -> None:
     state = allocated(begin((8, 5), dtype="float16"))  # 5 features on a PE, ten bytes
     assert state.addresses is not None
     assert all(b.address % 4 == 0 for b in state.buffers)
     assert {tile.buffer for tile in state.tiles} <= {*state.addresses}
-
-
-def test_too_much_is_refused_with_the_bytes_unless_it_is_only_to_be_told() -> None:
-    spec = tiny_spec(ffn=4000)
-    state = before("allocate", begin((1, 1), spec, sram_bytes=49152))
-    with_largest = r"needs ([0-9,]+) of 49,152 bytes, .* the largest is gate\+up of 2 layers \(weights\) with"
-    with pytest.raises(SramOverflow, match=with_largest) as refusal:
-        allocate(state)
-    told = allocate(replace(state, options=replace(state.options, capacity=REPORT)))
-    assert refusal.value.largest_use == "weights"
-    assert told.stages[0].sram_top_byte == refusal.value.needed > refusal.value.available == 49152
 
 
 @pytest.mark.parametrize(

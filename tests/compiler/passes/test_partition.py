@@ -1,21 +1,23 @@
-"""Test partition: every layer on one stage, in order, evenly, on regions that fit the mesh."""
+"""Test partition and placement: every layer on one stage, in order, evenly, on regions that fit the mesh and touch."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations, pairwise
 
 import pytest
-from compiler_states import CHOICE, OPTIONS, begin
-from plain_router import MIXTURES, mixture_spec
+from compiler_states import CHOICE, OPTIONS, before, begin
 from session import wafer
 from tiny_model import tiny_spec
 
 from wse.compiler.demand import demand_of
 from wse.compiler.options import BASELINE, OPTIMIZED
 from wse.compiler.passes.partition import partition
+from wse.compiler.passes.place import place
 from wse.compiler.state import StagePlan
 from wse.compiler.strategies import strategy
 from wse.errors import BadMesh
+from wse_mappings.mesh.placement import Rect
 from wse_mappings.strategies.strategy import Layout
 
 pytestmark = pytest.mark.smoke
@@ -23,12 +25,6 @@ pytestmark = pytest.mark.smoke
 
 def layers(plans: tuple[StagePlan, ...]) -> list[tuple[int, int]]:
     return [(plan.first_layer, plan.last_layer) for plan in plans]
-
-
-def test_one_region_holds_everything() -> None:
-    (plan,) = partition(begin((3, 5))).plans
-    assert (plan.wafer, plan.band, plan.rows, plan.cols, plan.span) == (0, 0, 3, 5, 1)
-    assert (plan.first_layer, plan.last_layer, plan.has_embedding, plan.has_head) == (0, 2, True, True)
 
 
 def test_layers_follow_each_other_over_wafers_bands_and_regions() -> None:
@@ -59,17 +55,6 @@ def test_a_product_on_a_square_gets_squares() -> None:
     assert [(plan.rows, plan.cols) for plan in plans] == [(3, 3), (3, 3)]
 
 
-def test_one_stage_spans_all_wafers_where_ops_are_split_over_them() -> None:
-    (plan,) = partition(begin((3, 4), mapping="tensor", wafers=3)).plans
-    assert (plan.wafer, plan.span, plan.cols, plan.last_layer) == (0, 3, 4, 2)
-
-
-def test_experts_spread_over_wafers_are_a_stage_of_their_own() -> None:
-    plans = partition(begin((3, 4), mixture_spec(MIXTURES["shared"]), mapping="expert", wafers=2)).plans
-    assert [plan.experts for plan in plans] == [False, False, True]
-    assert (plans[-1].span, plans[-1].first_layer, plans[-1].last_layer) == (2, 2, 2)
-
-
 @pytest.mark.parametrize(
     ("choice", "region", "message"),
     [
@@ -96,3 +81,20 @@ def test_the_released_schedule_has_bands_of_equal_rows_and_whole_wafers() -> Non
     auto = strategy("auto")
     assert not list(auto.smaller(demand, Layout("auto", 1, 1), 1))
     assert list(auto.smaller(replace(demand, as_released=False), Layout("auto", 1, 1), 1))
+
+
+def pes(rect: Rect) -> set[tuple[int, int]]:
+    return {
+        (row, col) for row in range(rect.row, rect.row + rect.rows) for col in range(rect.col, rect.col + rect.cols)
+    }
+
+
+def test_regions_keep_apart_and_those_of_neighbouring_layers_touch() -> None:
+    choice = replace(CHOICE, bands=2, per_band=3)
+    state = place(before("place", begin((6, 14), tiny_spec(layers=6), choice=choice, mapping="pipeline")))
+    rects = [stage.rect for stage in state.stages]
+    assert len(rects) == 6
+    assert all(not pes(a) & pes(b) for a, b in combinations(rects, 2))
+    for a, b in pairwise(rects):
+        near = {(row + down, col + right) for row, col in pes(a) for down, right in ((0, 1), (0, -1), (1, 0), (-1, 0))}
+        assert near & pes(b), (a, b)

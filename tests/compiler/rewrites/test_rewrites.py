@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,19 +11,17 @@ import numpy.typing as npt
 import pytest
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, check_traffic, region_options, wafer
+from timed_search import timing_of
 from tiny_model import latent_spec, tiny_spec
 from tiny_run import tiny_session, worst_logit_error
 from wafer_runs import wafer_run
 
-from wse.arrays import F64
-from wse.backends.fabric.line.line_costs import LineCosts
-from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import BASELINE, MESH_GEMM, OPTIMIZED, THIN_GEMM
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.search import fits, search
-from wse.compiler.search.trial import Timer
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import Experts, ModelSpec
 from wse.program.isa.instructions import CODES, KERNELS
@@ -41,6 +38,20 @@ OPTIONS = region_options(context=30, prompt_tokens=(9,), schedule=OPTIMIZED)
 
 def program_of(schedule: str, spec: ModelSpec | None = None, mesh: tuple[int, int] = MESH) -> Program:
     return tiny_session(spec or tiny_spec(), mesh, THIN_GEMM, PROMPT, 3, schedule=schedule).program
+
+
+def timed(schedule: str, spec: ModelSpec, mesh: tuple[int, int] = MESH) -> tuple[Program, PhaseCost]:
+    """Return a program, and the cost of its decoded token."""
+    run = tiny_session(spec, mesh, THIN_GEMM, PROMPT, 3, schedule=schedule)
+    return run.program, run.fabric().decode_cost(len(PROMPT))
+
+
+def shares_of(steps: Steps) -> list[dict[str, int]]:
+    """Return the operands of the steps that activate shares."""
+    return [
+        KERNELS[steps.code[s]].by_name(steps.operands(s, {0: 0}))
+        for s in np.flatnonzero(_runs(steps, "activate_share")).tolist()
+    ]
 
 
 def kernels_of(program: Program) -> Counter[str]:
@@ -128,6 +139,7 @@ EFFECTS: dict[str, tuple[str, ModelSpec, tuple[int, int], tuple[int, int], dict[
     "picked heads": ("picked-heads", latent_spec(), MESH, (0, 0), {"finish_heads": 2, "attention_finish": 0}),
     "gathered queries": ("query-gathers", latent_spec(), MESH, (0, -4), {"set_heads": 4, "place_heads": 0}),
     "queries of several heads a row": ("query-gathers", latent_spec(heads=11), MESH, (0, 0), {"set_heads": 0}),
+    "joint blocks": ("joint-blocks", SHARED, MESH, (1, 1), {"activate": 2 + 1}),
     "gathered scores": ("gathers", SHARED, (3, 24), (-1, 0), {}),
 }
 """A schedule, its model and mesh; patterns along rows and columns that it saves, and calls of kernels, of a token."""
@@ -142,19 +154,6 @@ def test_rewrites_save_patterns_and_call_other_kernels(name: str) -> None:
     assert {kernel: kernels[kernel] for kernel in calls} == calls
 
 
-@pytest.mark.parametrize(("schedule", "spec"), [("picked-heads", latent_spec()), ("query-gathers", latent_spec())])
-def test_rewrites_of_latent_attention_save_cycles_or_words(schedule: str, spec: ModelSpec) -> None:
-    released, rewritten = (
-        tiny_session(spec, MESH, THIN_GEMM, PROMPT, 3, schedule=one).fabric().decode_cost(len(PROMPT))
-        for one in (BASELINE, schedule)
-    )
-    if schedule == "picked-heads":
-        assert np.array_equal(released.links, rewritten.links)
-        assert rewritten.cycles < released.cycles
-    else:
-        assert rewritten.links.sum() < released.links.sum()
-
-
 def test_a_layer_norm_stays_apart_where_its_products_have_no_room() -> None:
     low, high = 0, 1 << 20  # a PE with so many bytes has no room for the model, and has
     while high - low > 32:
@@ -167,27 +166,12 @@ def test_a_layer_norm_stays_apart_where_its_products_have_no_room() -> None:
     assert len(names[1] - names[0]) == 2 * LAYER_NORMS.layer_count
 
 
-def test_a_shared_block_takes_no_all_reduce_of_its_own() -> None:
-    baseline, optimized = program_of(BASELINE, SHARED), program_of("joint-blocks", SHARED)
-    layers = sum(layer.experts for layer in SHARED.layers)
-    for axis in (ROWS, COLUMNS):
-        assert lines_of(baseline, axis) - lines_of(optimized, axis) == layers
-    assert kernels_of(baseline) == kernels_of(optimized)
-    own = tiny_session(SHARED, MESH, THIN_GEMM, PROMPT, 3, schedule="joint-blocks", experts="dedicated").program
-    assert lines_of(own, COLUMNS) == lines_of(optimized, COLUMNS)  # pairs differ from column to column
-
-
 def test_few_features_of_several_pairs_are_shared_out_as_one_vector() -> None:
     """Six features of two pairs are divided between eight neighbours, at most two each."""
     assert SHARED.experts is not None
     spec = replace(SHARED, experts=replace(SHARED.experts, ffn_size=18))
     assert worst_logit_error(spec, (9, 3), chunk=4, schedule="shared-activation") < 1e-5
-    steps = program_of("shared-activation", spec, mesh=(9, 3)).decode.steps
-    shares = [
-        KERNELS[steps.code[s]].by_name(steps.operands(s, {0: 0}))
-        for s in range(len(steps))
-        if steps.computes(s) and KERNELS[steps.code[s]].name == "activate_share"
-    ]
+    shares = shares_of(program_of("shared-activation", spec, mesh=(9, 3)).decode.steps)
     assert {(share["M"], share["shared_tokens"]) for share in shares} == {(1, 1), (2, 2)}
 
 
@@ -211,12 +195,7 @@ def test_shares_of_a_pair_that_ends_inside_of_a_word_have_zeros_to_its_end(size:
         for rewrites in ((), (("shared-activation", 8),))
     )
     check_traffic(shared.engine, shared.costs)
-    steps = shared.program.decode.steps
-    shares = [
-        KERNELS[steps.code[s]].by_name(steps.operands(s, {0: 0}))
-        for s in range(len(steps))
-        if steps.computes(s) and KERNELS[steps.code[s]].name == "activate_share"
-    ]
+    shares = shares_of(shared.program.decode.steps)
     assert [share["padding"] for share in shares] == [0, shares[1]["M"] * (size % 2)]  # of a dense block and of experts
     assert shares[1]["M"] > 1
     assert np.array_equal(shared.engine.logits, plain.engine.logits)  # sums of shares are exact
@@ -234,25 +213,21 @@ def test_maxima_are_found_beside_the_exponentials() -> None:
 
 
 def test_joined_tasks_save_their_dispatch_and_nothing_else() -> None:
-    costs = []
-    for schedule in (BASELINE, "joined-tasks"):
-        run = tiny_session(tiny_spec(), MESH, THIN_GEMM, PROMPT, 3, schedule=schedule)
-        costs.append((run.fabric().decode_cost(len(PROMPT)), run.program.decode.steps))
-    (released, _), (joined, steps) = costs
+    (_, released), (program, joined) = (timed(schedule, tiny_spec()) for schedule in (BASELINE, "joined-tasks"))
+    steps = program.decode.steps
     assert np.array_equal(released.links, joined.links)
     assert not any(steps.runs_in_previous_task[s] and not steps.computes(s - 1) for s in range(1, len(steps)))
     saved = SOFTWARE.task_dispatch_cycles * int(steps.runs_in_previous_task.sum())
     assert 0 < released.cycles - joined.cycles == pytest.approx(saved, abs=len(steps))
-    layers = np.array(run.program.op_layers)[steps.op]
+    layers = np.array(program.op_layers)[steps.op]
     assert steps.runs_in_previous_task[np.flatnonzero(layers == 1)[0]]  # it adds to what the layer before added to
 
 
 def test_vectors_over_heads_save_work_of_kernels_that_have_heads_and_nothing_else() -> None:
-    costs = []
-    for schedule in (BASELINE, "vectors-over-heads"):
-        run = tiny_session(tiny_spec(heads=8), (9, 3), THIN_GEMM, PROMPT, 3, schedule=schedule)
-        costs.append((run.fabric().decode_cost(len(PROMPT)), run.program.decode.steps))
-    (baseline, _), (over_heads, steps) = costs
+    (_, baseline), (program, over_heads) = (
+        timed(schedule, tiny_spec(heads=8), (9, 3)) for schedule in (BASELINE, "vectors-over-heads")
+    )
+    steps = program.decode.steps
     assert np.array_equal(baseline.links, over_heads.links)
     saved = baseline.by_step - over_heads.by_step
     assert saved.min() == 0
@@ -263,10 +238,7 @@ def test_vectors_over_heads_save_work_of_kernels_that_have_heads_and_nothing_els
 
 def test_outputs_of_a_router_are_gathered_and_sent_to_all() -> None:
     """A gather moves fewer words than an all-reduce, as no word returns after a sum."""
-    (baseline, summed), (optimized, gathered) = (
-        (run.program, run.fabric().decode_cost(len(PROMPT)))
-        for run in (tiny_session(SHARED, (3, 24), THIN_GEMM, PROMPT, 3, schedule=s) for s in (BASELINE, "gathers"))
-    )
+    (baseline, summed), (optimized, gathered) = (timed(schedule, SHARED, (3, 24)) for schedule in (BASELINE, "gathers"))
     layers = sum(layer.experts for layer in SHARED.layers)
     assert lines_of(optimized, ROWS) - lines_of(baseline, ROWS) == layers
     names = Counter(optimized.patterns[pattern].name for pattern in optimized.decode.steps.pattern if pattern >= 0)
@@ -280,9 +252,7 @@ def test_outputs_of_a_router_are_gathered_and_sent_to_all() -> None:
 def test_what_is_chosen_is_sent_in_place_of_what_it_is_chosen_from() -> None:
     """Only ids and weights are sent, and a run makes the same choice as before."""
     (gathered, outputs), (central, chosen) = (
-        (run.program, run.fabric().decode_cost(len(PROMPT)))
-        for schedule in ("gathers", "gathers,central-choice")
-        for run in (tiny_session(SHARED, (3, 24), THIN_GEMM, PROMPT, 3, schedule=schedule),)
+        timed(schedule, SHARED, (3, 24)) for schedule in ("gathers", "gathers,central-choice")
     )
     assert kernels_of(gathered) == kernels_of(central)
     assert isinstance(SHARED.experts, Experts)
@@ -294,9 +264,8 @@ def test_what_is_chosen_is_sent_in_place_of_what_it_is_chosen_from() -> None:
 def test_stretches_of_columns_gather_what_each_has_of_a_router() -> None:
     """Outputs and choices stay inside their column segment, and a run makes the same choices."""
     whole, copied = (
-        (run.program, run.fabric().decode_cost(len(PROMPT)))
+        timed(schedule, SHARED, (3, 24))
         for schedule in ("gathers,central-choice", "gathers,router-copies,central-choice")
-        for run in (tiny_session(SHARED, (3, 24), THIN_GEMM, PROMPT, 3, schedule=schedule),)
     )
     assert kernels_of(whole[0]) == kernels_of(copied[0])
     assert copied[1].cycles < whole[1].cycles
@@ -308,13 +277,11 @@ def test_stretches_of_columns_gather_what_each_has_of_a_router() -> None:
 
 
 def test_turns_are_worked_out_once_a_layer_beside_sums() -> None:
-    plain, early = (
-        tiny_session(tiny_spec(), MESH, THIN_GEMM, PROMPT, 3, schedule=schedule)
-        for schedule in ("early-shift", "early-shift,early-turns")
+    (_, plain), (program, early) = (
+        timed(schedule, tiny_spec()) for schedule in ("early-shift", "early-shift,early-turns")
     )
-    assert kernels_of(early.program)["rotary_turns"] == len(tiny_spec().layers)
-    cycles = [run.fabric().decode_cost(len(PROMPT)).cycles for run in (early, plain)]
-    assert cycles[0] < cycles[1]
+    assert kernels_of(program)["rotary_turns"] == len(tiny_spec().layers)
+    assert early.cycles < plain.cycles
 
 
 @pytest.mark.parametrize("norm", ["rms", "l2"])
@@ -425,15 +392,10 @@ def test_an_unknown_schedule_is_refused() -> None:
 def test_a_search_keeps_what_saves_cycles() -> None:
     spec, machine = tiny_spec(), wafer(*MESH, 1 << 20)
 
-    def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
-        fabric, decode = Fabric(program, machine, SOFTWARE), len(program.prefill)
-        return [(fabric.decode_cost(9) if n == decode else fabric.prefill_cost(n)).by_step for n in phases]
-
     def cycles(program: Program) -> float:
         return Fabric(program, machine, SOFTWARE).decode_cost(9).cycles
 
-    line = pattern_times(LineCosts.for_software(machine, SOFTWARE))
-    timing = Timer(by_step, 1, line.alone_cycles)
+    timing = timing_of(machine, SOFTWARE, 1, 9)
     chosen = search(spec, machine, SOFTWARE, OPTIONS, cycles, timing)
     kept = {one.name: one for one in chosen.rewrites}
     assert dict(chosen.choice.rewrites) == {one.name: one.setting for one in chosen.rewrites}

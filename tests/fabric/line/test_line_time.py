@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.line_time import line_cycles
-from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
 from wse_mappings.patterns.ring_reduce import ring_reduce
 from wse_mappings.patterns.ring_shift import ring_shift
@@ -63,21 +62,6 @@ def test_the_variants_called_slowest_bound_all_others(make: object, length: int,
     for variants in pattern.variants:
         assert len(pattern.critical(variants)) <= 5
         assert slowest(pattern.critical(variants)) == slowest(variants.tolist())
-
-
-@given(length=st.integers(4, 300), words=st.integers(1, 500))
-@settings(max_examples=15, deadline=None)
-def test_a_k_tree_of_short_messages_beats_the_chain_to_the_centre_on_long_lines(length: int, words: int) -> None:
-    tree = k_tree(length, 1, Arrival.ADD, broadcast=True)
-    time = line_cycles(tree.messages, words, WSE2)
-    centre = length // 2
-    two_chains = [(pe, pe + 1, Arrival.ADD) for pe in range(centre)]
-    two_chains += [(pe, pe - 1, Arrival.ADD) for pe in range(length - 1, centre, -1)]
-    two_chains += [(centre, length - 1, Arrival.MULTICAST), (centre, 0, Arrival.MULTICAST)]
-    chain_time = line_cycles(np.array(two_chains, np.int32), words, WSE2)
-    assert time.hops >= length // 2, "at least the way out to the ends"
-    if length >= 64 and words <= 4:
-        assert time.total < chain_time.total
 
 
 def test_causes_of_a_chain_are_distance_streaming_and_stages() -> None:

@@ -109,16 +109,6 @@ def test_the_layers_add_up_to_the_links_of_all_costs(name: str) -> None:
     assert len(set(told)) == len(told)
 
 
-def test_a_layer_lies_in_its_region_and_the_first_reaches_back_to_the_one_before() -> None:
-    program, fabric = compiled("three regions")
-    found = {layer: part.rect for part in layer_links(fabric, runs_of(program), {}) for layer in part.layers}
-    for stage, before in zip(program.stages, (None, *program.stages), strict=False):
-        first, *others = range(stage.first_layer, stage.last_layer)
-        assert all(found[layer] == stage.rect for layer in others)
-        above = stage.rect if before is None else before.rect
-        assert found[first] == (above.row, above.col, stage.rect.row + stage.rect.rows - above.row, above.cols)
-
-
 @pytest.mark.parametrize(("name", "most"), [("one region", 2), ("two wafers", 6)])
 def test_layers_that_are_alike_are_computed_once(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     program, fabric = compiled(name)

@@ -59,15 +59,6 @@ def test_rotary_partners_stand_in_one_column_half_of_the_rotated_ones_apart(
     assert (rest[rest >= 0] >= rotary_size).all()
 
 
-def test_features_that_do_not_rotate_take_places_of_pairs_where_that_leaves_fewer_places() -> None:
-    """A column has a pair and one other feature, or any two, of 32 pairs and 64 other features."""
-    apart, mixed = (head_groups(755, 8, 128, 64, mixed_pairs=mixed) for mixed in (False, True))
-    assert (apart.rotated, apart.features_per_head) == (2, 3)
-    assert (mixed.rotated, mixed.features_per_head) == (2, 2)
-    assert head_places(755, 8, 128, 64) == (1, 2)
-    assert head_groups(16, 8, 128, 64).features_per_head == 64  # where all divides anyhow
-
-
 @given(size=sizes())
 def test_pairs_and_what_does_not_rotate_are_each_spread_evenly_over_a_group(size: Sizes) -> None:
     groups = head_groups(*size)

@@ -33,8 +33,3 @@ def test_free_rectangles_are_all_that_cannot_grow(occupied: list[Rect]) -> None:
     assert len(found) == len(maximal)
     areas = [rect.rows * rect.cols for rect in found]
     assert areas == sorted(areas, reverse=True)
-
-
-def test_a_full_mesh_has_none_and_an_empty_one_has_itself() -> None:
-    assert free_rects(4, 3, [Rect(0, 0, 4, 3)]) == []
-    assert free_rects(4, 3, []) == [Rect(0, 0, 4, 3)]

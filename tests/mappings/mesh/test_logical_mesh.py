@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import networkx as nx
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -177,14 +176,6 @@ def test_a_row_is_left_out_where_that_loses_fewer_pes() -> None:
     assert mesh.hops[ALONG_ROWS][3].tolist() == [4, 1, 1, 1]  # round the dead PE by a neighbouring row
     assert mesh.hops[ALONG_COLUMNS][1].tolist() == [10, 6, 4, 2, 2]  # through the row that is left out
     assert mesh.hops[ALONG_COLUMNS][2].tolist() == [1, 1, 1, 1, 1]
-
-
-def test_a_dead_link_is_two_hops_more() -> None:
-    nothing = np.zeros((3, 3), bool)
-    south: npt.NDArray[np.bool_] = nothing.copy()
-    south[0, 1] = True
-    mesh = LogicalMesh.on(FabricFaults(dead=nothing, east=nothing, south=south), 3, 3)
-    assert mesh.hops[ALONG_COLUMNS].tolist() == [[1, 3, 1], [1, 1, 1]]
 
 
 def test_more_rows_than_there_are_or_places_that_nothing_joins_are_refused() -> None:

@@ -76,15 +76,6 @@ def test_messages_stay_in_their_segment(line: Segmented, *, broadcast: bool) -> 
     assert all(segment_of[start] == segment_of[end] for start, end, _ in tree.messages.tolist())
 
 
-@given(line=levelled())
-def test_without_segments_the_whole_line_is_one(line: Levelled) -> None:
-    length, groups = line
-    whole = k_tree(length, 3, Arrival.ADD, broadcast=True, segments=((0, length),), groups=groups)
-    plain = k_tree(length, 3, Arrival.ADD, broadcast=True, groups=groups)
-    np.testing.assert_array_equal(whole.messages, plain.messages)
-    assert plain.variants.tolist() == [[0, 0, 0]]
-
-
 @given(length=LENGTHS, values=st.data())
 def test_every_pe_agrees_on_the_largest_and_on_ties_on_the_lowest_index(length: int, values: st.DataObject) -> None:
     drawn = values.draw(st.lists(st.integers(-3, 3), min_size=length, max_size=length))

@@ -58,10 +58,6 @@ def test_the_star_begins_with_the_nearest() -> None:
     assert star(5, 1, Arrival.ADD).messages[:, 0].tolist() == [1, 2, 3, 4]
 
 
-def test_the_tree_has_as_many_levels_as_the_length_has_bits() -> None:
-    assert sorted(set(hops(binary_tree(13, 1, Arrival.ADD)))) == [1, 2, 4, 8]
-
-
 @given(st.integers(2, 40))
 def test_the_ring_sends_each_part_round_once_for_the_sum_and_once_for_the_result(length: int) -> None:
     schedule = ring_all_reduce(length, 1, Arrival.ADD)

@@ -16,17 +16,6 @@ from wse.models.configs.rope import plain_rope
 KNOWN = ", ".join(sorted(FAMILIES))
 
 
-def test_every_field_of_a_config_arrives(tmp_path: Path) -> None:
-    spec = read_config(write_config(tmp_path))
-    assert (spec.name, spec.family) == (tmp_path.name, "llama")
-    assert (spec.layer_count, spec.hidden_size, spec.ffn_size) == (2, 12, 20)
-    assert (spec.head_count, spec.kv_head_count, spec.head_size, spec.queries_per_kv) == (4, 2, 6, 2)
-    assert (spec.vocab_size, spec.context_limit) == (16, 32)
-    assert (spec.norm_eps, spec.rope) == (1e-5, plain_rope(6, 1e4))
-    assert (spec.tied_embedding, spec.dtype) == (False, "float32")
-    assert (spec.bos_token_id, spec.eos_token_ids) == (1, (2,))
-
-
 def test_a_config_file_of_another_name_names_the_model(tmp_path: Path) -> None:
     path = write_config(tmp_path).rename(tmp_path / "llama-9b.json")
     assert read_config(path).name == "llama-9b"

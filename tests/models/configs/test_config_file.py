@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.hardware.helpers import refusal
-from tests.models.families.configs import SIZES, SPELLINGS
+from tests.models.families.configs import LLAMA4, SPELLINGS, both
 from tests.models.helpers import result_or_refusal
 from wse.errors import BadInput, BadModel
 from wse.models.configs.config import read_config
@@ -52,8 +52,7 @@ JSON = st.recursive(
 )
 
 
-CONFIGS = [old if "text_config" in old else SIZES | old for old, _, _ in SPELLINGS.values()]
-CONFIGS += [SIZES | new for _, new, _ in SPELLINGS.values()]
+CONFIGS = [LLAMA4, *(config for name in SPELLINGS for config in both(name))]
 TABLES = ("text_config", "rope_parameters", "rope_scaling")
 
 

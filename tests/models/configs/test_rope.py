@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.models.helpers import write_config
+from tests.models.helpers import older_rope, write_config
 from wse.models.configs.config import read_config
 from wse.models.configs.rope import llama3_rope, plain_rope
 from wse.models.spec import ModelSpec
@@ -37,13 +37,6 @@ def spec_of(folder: Path, case: dict[str, Any], rope: dict[str, Any]) -> ModelSp
     )
 
 
-def older(table: dict[str, Any]) -> dict[str, Any]:
-    """The keys of transformers 4 for what is in a table of transformers 5."""
-    outside = {key: table[key] for key in ("rope_theta", "partial_rotary_factor") if key in table}
-    scaling = {key: value for key, value in table.items() if key not in (*outside, "rope_type")}
-    return outside | ({"rope_scaling": {"type": table["rope_type"], **scaling}} if scaling else {})
-
-
 @pytest.mark.parametrize("index", range(len(CASES)))
 def test_both_spellings_give_the_frequencies_of_transformers(tmp_path: Path, index: int) -> None:
     case = CASES[index]
@@ -53,7 +46,7 @@ def test_both_spellings_give_the_frequencies_of_transformers(tmp_path: Path, ind
     worst = np.abs(got - expected) / np.spacing(expected)
     assert worst.max() <= ULPS, f"{worst.max()} units in the last place, allowed {ULPS}"
     assert spec.rope.multiplier == pytest.approx(case["multiplier"], rel=1e-15)
-    assert spec_of(tmp_path, case, older(case["rope_parameters"])).rope == spec.rope
+    assert spec_of(tmp_path, case, older_rope(case["rope_parameters"])).rope == spec.rope
 
 
 def test_long_rope_holds_for_the_original_context_and_others_for_the_whole(tmp_path: Path) -> None:

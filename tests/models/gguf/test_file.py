@@ -21,31 +21,6 @@ A = np.arange(12, dtype=np.float32).reshape(3, 4)
 AGAIN = "; fetch the file again"
 
 
-def test_metadata_and_tensors_come_back(tmp_path: Path) -> None:
-    metadata = {
-        "general.architecture": "llama",
-        "n": 7,
-        "x": 0.5,
-        "yes": True,
-        "words": ["a", "", "ö"],
-        "floats": [0.5, -1.0],
-        "ints": [3, -4],
-    }
-    tensors = {"a": A, "b": A[:, :3].astype(np.float16), "c": np.ones(5, np.float32)}
-    gguf = GgufFile(write_arrays(tmp_path / "m.gguf", metadata, tensors))
-    for key in ("general.architecture", "n", "x", "yes"):
-        assert gguf.metadata[key] == metadata[key]
-    for key in ("words", "floats", "ints"):
-        assert gguf.elements(key) == metadata[key]
-    assert gguf.elements("nothing") is None
-    assert list(gguf.tensors) == list(tensors)
-    for name, array in tensors.items():
-        entry = stored_entry(gguf, gguf.tensors[name])
-        assert entry.shape == array.shape
-        np.testing.assert_array_equal(entry.array(), array)
-        assert not entry.array().flags.writeable
-
-
 def file_of(items: list[tuple[str, Any]], infos: bytes = b"", count: int = 0, data: bytes = b"") -> bytes:
     made = b"".join(text(key) + item(value) for key, value in items)
     return padded(head(count, len(items)) + made + infos) + data

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from safetensors_writer import write_safetensors
 
 from tests.hardware.helpers import refusal
-from tests.models.helpers import tiny_tensors, write_config, write_model
+from tests.models.helpers import write_config, write_model
 from wse.errors import BadModel
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
@@ -93,17 +93,6 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
 def test_unlike_parts_are_refused(tmp_path: Path, method: str, tensors: dict[str, Any], says: str) -> None:
     path = tmp_path / "m.safetensors"
     assert refusal(BadModel, held, path, tensors, Packing(method=method, block=(4, 5))).startswith(f"{path}: {says}")
-
-
-def test_an_fp8_folder_is_loaded_as_the_configs_own_type(tmp_path: Path) -> None:
-    tensors = tiny_tensors(ml_dtypes.bfloat16)
-    name = "model.layers.1.mlp.up_proj.weight"
-    tensors[name] = np.full((20, 12), 2, ml_dtypes.float8_e4m3fn)
-    tensors[name + "_scale_inv"] = np.arange(15, dtype=np.float32).reshape(5, 3)
-    model = load_model(write_model(tmp_path, tensors, torch_dtype="bfloat16", quantization_config=FP8))
-    assert model.spec.dtype == "bfloat16"
-    up = model.checkpoint.tensor("layers.1.up")
-    assert (up.dtype, up[19, 11], up[0, 0]) == (np.float32, 28, 0)
 
 
 @pytest.mark.parametrize(

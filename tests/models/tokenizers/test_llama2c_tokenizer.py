@@ -79,12 +79,6 @@ def read(folder: Path, data: bytes, vocab_size: int = 16) -> Llama2cTokenizer:
     return Llama2cTokenizer.read(path, read_config(write_config(folder, vocab_size=vocab_size)))
 
 
-def test_a_written_file_is_read(tmp_path: Path) -> None:
-    tokenizer = read(tmp_path, llama2c_bytes(PIECES, SCORES), len(PIECES))
-    assert tokenizer.vocab_size == len(PIECES)
-    assert tokenizer.encode("aba") == [1, ID[b" "], ID[b"aba"]]
-
-
 GOOD = llama2c_bytes([b"%02d" % i for i in range(16)], [0.0] * 16)
 AGAIN = "fetch the file again"
 OTHER = f"{AGAIN}, or use the tokenizer that belongs to the model"

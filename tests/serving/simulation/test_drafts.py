@@ -16,7 +16,7 @@ from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.static import StaticPolicy, simulate_static
-from wse.serving.simulation.statistics import gap_distribution, per_token_s, queueing_s
+from wse.serving.simulation.statistics import gap_distribution, per_token_s
 
 DRAFTS = Drafts(acceptances=(0.8, 0.7, 0.5), seed=3)
 
@@ -78,20 +78,6 @@ def test_passes_cost_by_the_context_that_drafts_have_reached() -> None:
     assert outcome.end_s[0] - outcome.first_s[0] == pytest.approx(expected)
     bus = simulate_static(work, costs, StaticPolicy(batch_slots=1), drafts=drafts)
     assert bus.end_s[0] - bus.first_s[0] == pytest.approx(expected)
-
-
-def test_answers_of_drawn_passes_wait_by_pollaczek_and_khinchine() -> None:
-    """λ E[S²] / (2 (1 - ρ)) for one batch slot, the service as many passes as were drawn."""
-    requests, load = 40_000, 0.7
-    passes = DRAFTS.passes(np.full(requests, 6))
-    rate = load / passes.mean()
-    arrivals = np.random.Generator(np.random.Philox(5)).exponential(1 / rate, requests).cumsum()
-    work = plain_workload(arrivals, np.ones(requests, np.int64), np.full(requests, 7))
-    outcome = simulate_continuous(
-        work, PlainCosts(pass_s=1.0), ContinuousPolicy(max_users=1, prompt_tokens=1), drafts=DRAFTS
-    )
-    expected = rate * (passes.astype(float) ** 2).mean() / (2 * (1 - load))
-    assert queueing_s(outcome).mean() == pytest.approx(expected, rel=0.06)
 
 
 @given(

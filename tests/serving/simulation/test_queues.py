@@ -39,13 +39,6 @@ def served_one_by_one(arrival_s: F64, answers: I64, costs: PlainCosts) -> Simula
     return simulate_continuous(work, costs, ContinuousPolicy(max_users=1, prompt_tokens=1))
 
 
-def test_equal_services_wait_as_in_an_m_d_1_queue() -> None:
-    """ρ s / (2 (1 - ρ))."""
-    outcome = served_one_by_one(poisson(LOAD), ones(), PlainCosts(prompt_s=SERVICE_S))
-    assert queueing_s(outcome).mean() == pytest.approx(LOAD / (2 * (1 - LOAD)), rel=0.05)
-    assert outcome.busy_s / outcome.makespan_s == pytest.approx(LOAD, rel=0.02)
-
-
 def test_exponential_services_wait_as_in_an_m_m_1_queue() -> None:
     """The mean wait is ρ s / (1 - ρ), and longer than t with probability ρ exp(-(1 - ρ) t / s).
 
@@ -69,6 +62,7 @@ def test_answers_of_any_length_wait_by_pollaczek_and_khinchine() -> None:
     outcome = served_one_by_one(poisson(rate), answers, PlainCosts(pass_s=1.0))
     expected = rate * (services**2).mean() / (2 * (1 - LOAD))
     assert queueing_s(outcome).mean() == pytest.approx(expected, rel=0.05)
+    assert outcome.busy_s / outcome.makespan_s == pytest.approx(LOAD, rel=0.02)
 
 
 def test_fast_tier_waits_as_cobham_says() -> None:
