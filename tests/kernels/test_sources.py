@@ -95,4 +95,4 @@ def test_every_compute_kernel_has_a_record_and_every_record_a_kernel() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}-{p.name}")
 def test_a_function_has_at_most_ten_parameters(path: Path) -> None:
     nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
-    assert {node.name: len(parameters(node)) for node in nodes if len(parameters(node)) > 10} == {}
+    assert [node.name for node in nodes if len(node.args.args) > 10] == []
