@@ -25,7 +25,7 @@ from wse.program.steps import Slots, StepKind
 
 
 class Counts(NamedTuple):
-    """Numbers of operations and bytes in one run of a phase, summed over all PEs.
+    """Operation and byte counts for one run of a phase, summed over all PEs.
 
     The fields are multiply-adds, bytes read from SRAM, and vector operations issued.
     """
@@ -73,7 +73,7 @@ def phase_counts(
     grows, stage = by_slots(phase.steps), phase.steps.stage
 
     def class_counts(step: int, times: int, slots: Slots) -> list[F64]:
-        """Return the counts of all steps of one class, whose steps all cost the same.
+        """Return the counts of all steps of a class of steps that cost the same.
 
         Args:
             step: A step of the class.

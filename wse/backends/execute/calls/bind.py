@@ -52,7 +52,7 @@ class BoundPhase(NamedTuple):
         slots: Cache slots in use, on which the operands of the calls depend.
         calls: Functions and arguments, in order.
         steps: Index of the step to which each call belongs.
-        loads: Number of times that each transfer runs whose calls do not count the words on links.
+        loads: Number of executions of each transfer whose calls do not count the words on links.
             The key is a pair of the stage and the `LineLoads` of the transfer.
     """
 
@@ -72,12 +72,13 @@ class Binder:
             no calls.
         control: Cache counters by user and stage, which kernels read.
         streams: Data exchanged with the host, and counters of words that leave regions.
-        routing: Record of the experts that tokens choose.
-        outputs: Reader of the outputs of ops between steps, or None.
+        routing: Record of the experts that the tokens are routed to.
+        outputs: Object that reads the outputs of ops between steps, or None.
 
     Attributes:
-        contents: Reader of buffers of single PEs between steps, in the last iteration of a loop;
-            None to read nothing. Changes affect only phases that are bound afterwards.
+        contents: Object that reads buffers of individual PEs between steps, in the last iteration
+            of a loop; None to read nothing. Setting it affects only phases that are bound
+            afterwards.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Binder:
         self._bound = lru_cache(maxsize=CACHED_PHASES)(self._bind)
 
     def bind(self, phase: Phase, slots: Slots) -> BoundPhase:
-        """Return the calls of a phase, which are cached for the most recently bound phases.
+        """Return the calls of a phase, cached for the most recently bound phases.
 
         Prompt chunks with the same steps and slots are bound once.
 
@@ -115,8 +116,8 @@ class Binder:
     def _bind(self, phase: Phase, slots: Slots) -> BoundPhase:
         """Turn a phase into a list of calls, without the cache of `bind`.
 
-        Calls that read the outputs of ops or the chosen experts are added after the last iteration
-        of a loop. Calls that read the contents of PEs are added within that iteration.
+        Calls that read the outputs of ops or the selected experts are added after the last
+        iteration of a loop. Calls that read the contents of PEs are added within that iteration.
 
         Args:
             phase: The phase.
@@ -161,7 +162,7 @@ class Binder:
             bound.loads[stage, loads] += 1
 
     def _compute(self, phase: Phase, step: int, slots: Slots, iteration: int, user: int) -> list[Call]:
-        """Return the kernel call of a compute step, as a list of one element.
+        """Return the kernel call of a compute step, as a one-element list.
 
         The list is empty if the stage is in another process.
         """
@@ -182,8 +183,8 @@ class Binder:
         """Return the memory ranges of a kernel's operands that are worth prefetching.
 
         Returns:
-            Pairs of a first byte and a length in bytes, one after another in a flat list. They
-            count from the start of a block, over all of its lanes.
+            Flat list that alternates first bytes and lengths in bytes. Bytes are counted from the
+            start of a block, over all of its lanes.
         """
         arena, ranges = self._arenas[stage], []
         for operand in kernel.operands:
@@ -195,11 +196,11 @@ class Binder:
         return ranges
 
     def _reads_of_choices(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
-        """Return the calls that record which experts tokens have chosen.
+        """Return the calls that record which experts the tokens are routed to.
 
         Returns:
-            Lists of calls. The key is the index of the step after which they are made: the last
-            step of the router that chose the experts.
+            Lists of calls. The key is the index of the step after which the calls are made: the
+            last step of the router that selected the experts.
         """
         reads: dict[int, list[Call]] = {}
         chooses = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES[ROUTER.name])

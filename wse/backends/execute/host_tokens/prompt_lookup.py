@@ -17,7 +17,7 @@ LONGEST_RUN: Final = 3
 def prompt_lookup(text_ids: Sequence[int], tokens: int) -> tuple[int, ...]:
     """Draft the tokens that followed an earlier occurrence of the last tokens of a text.
 
-    At most three last tokens are looked up; a longer match is preferred. The result is empty if
+    At most the last three tokens are looked up; a longer match is preferred. The result is empty if
     there is no match. An occurrence counts only if ``tokens`` tokens follow it, so a draft always
     has the length that a verification pass needs.
 
