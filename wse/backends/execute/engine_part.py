@@ -1,8 +1,8 @@
-"""Part of an engine: it runs the steps of one wafer, and exchanges words with the parts of others.
+"""Part of an engine that runs the steps of one wafer and exchanges words with other parts.
 
-The parts of all wafers together compute the same as one `wse.backends.execute.engine.Engine`, on
-the same bytes in the same order. Only words that cross between wafers, ids and logits are exchanged
-between parts, and with the host.
+Together, the parts of all wafers compute the same as a single `wse.backends.execute.engine.Engine`,
+on the same bytes in the same order. Only ids, logits and words that cross between wafers are
+exchanged between parts and with the host.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class EnginePart:
         return self.engine.precompile(lambda count, total, name: None)
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """Return the word count of each link of this wafer, int64 ``[1, 4, mesh rows, mesh cols]``."""
+        """Return the word counts of this wafer's links, int64 ``[1, 4, mesh rows, mesh cols]``."""
         return self.engine.link_words()
 
     def step_times(self) -> tuple[dict[int, tuple[F64, I64]], float]:

@@ -1,4 +1,4 @@
-"""Wall times of a run's steps: where this computer spends time while it emulates.
+"""Wall times of a run's steps: where this computer spends its time during emulation.
 
 Every call of a pass is timed. The bytes of a step are the minimum that must be accessed: for a
 kernel, its operands on all lanes of its rows, each counted once; for a transfer, its elements, once
@@ -74,7 +74,7 @@ class StepTimes:
 
     @property
     def by_phase(self) -> dict[int, tuple[F64, I64]]:
-        """Time in seconds and bytes of each step, keyed by the index of the first phase that ran it.
+        """Seconds and bytes per step, keyed by the index of the first phase that ran the step.
 
         The result can be sent to another process and passed to `add` there.
         """
@@ -84,8 +84,7 @@ class StepTimes:
         """Add times that were measured in another process.
 
         Args:
-            by_phase: Time in seconds and bytes of each step, keyed by phase, from the property
-                `by_phase`.
+            by_phase: Seconds and bytes per step, keyed by phase, from the property `by_phase`.
             passes_s: Time in seconds of the calls of all passes.
         """
         self.passes_s += passes_s

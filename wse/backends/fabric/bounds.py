@@ -1,4 +1,4 @@
-"""Lower bounds of the cycles of each step, which no software on this wafer can undercut.
+"""Lower bounds on the cycles of each step, which no software on this wafer can beat.
 
 ``wse estimate`` reports them next to the modelled cycles, to show what limits a model. There are
 four bounds:
@@ -8,9 +8,9 @@ four bounds:
 - ``hops``: cycles of the longest path of any word that a result depends on.
 - ``crossing``: latency and bytes of a transfer between wafers, or to and from the host.
 
-The bounds of consecutive steps add up. Of steps that run at the same time, the largest bound
-counts. The bounds apply to the given placement, including its padding. Weights that are read for
-several users count once per user.
+The bounds of consecutive steps add up. For concurrent steps, the largest bound counts. The bounds
+apply to the given placement, including its padding. Weights that are read for several users count
+once per user.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class PhaseBounds:
         return 0.0, 0.0, float(self._links(transfer, iterations) * self.wafer.hop_cycles), 0.0
 
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
-        """Return the wafers with selected experts, or None if a step does not depend on the selection.
+        """Return the wafers with selected experts; None if the step does not depend on them.
 
         Tokens are assumed to be distributed evenly over the experts.
         """

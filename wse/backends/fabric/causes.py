@@ -54,7 +54,7 @@ class Cycles(NamedTuple):
         return Cycles(*(value * count for value in self))
 
     def followed_by(self, next_interval: Cycles) -> Cycles:
-        """Return the sum of this interval and the next one, by cause."""
+        """Return the sum of this interval and the next one, broken down by cause."""
         return Cycles(*(a + b for a, b in zip(self, next_interval, strict=True)))
 
 

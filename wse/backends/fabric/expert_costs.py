@@ -1,7 +1,7 @@
-"""Cost of routed steps: steps whose work and words depend on which experts the tokens chose.
+"""Cost of routed steps: steps whose work and words depend on the experts that tokens are routed to.
 
 Each column of PEs stores some experts of a layer. It processes the (token, expert) pairs of its own
-experts, and sends words for each of them. The phase waits for the column with the most pairs.
+experts, and sends words for each pair. The phase waits for the column with the most pairs.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from wse.program.transfers.transfer import WaferPair
 from wse.program.transfers.transfer_types import TRANSFERS, transfer_of, transfer_steps
 
 Pairs = Mapping[int, I64]
-"""Number of tokens of one run that chose each expert, int64 ``[experts]``, by layer."""
+"""Number of tokens routed to each expert in one run, int64 ``[experts]``, by layer."""
 
 EVEN: Final[Pairs] = {}
-"""No choice of experts. Tokens are assumed to choose evenly in layers that are missing."""
+"""No recorded expert selection. In layers that are missing, tokens are distributed evenly."""
 
 
 class _RoutedClass(NamedTuple):
-    """Steps of equal cost and traffic, whose work depends on which experts the tokens are routed to.
+    """Steps of equal cost and traffic, whose work depends on which experts tokens are routed to.
 
     The cost is for one particular selection of experts.
 
@@ -88,7 +88,7 @@ class RoutedCosts:
         self._even: dict[Steps, _RoutedSteps] = {}  # where tokens choose evenly
 
     def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
-        """Return the cost of a phase, including the steps whose work depends on the selected experts.
+        """Return the cost of a phase, including the steps that depend on the selected experts.
 
         Such steps are called routed steps.
 
@@ -137,7 +137,7 @@ class RoutedCosts:
         )
 
     def _routed_steps(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _RoutedSteps:
-        """Return the routed steps of a phase, grouped into classes, with a function that counts traffic.
+        """Return a phase's routed steps, grouped into classes, and a function that counts traffic.
 
         A routed step is a step whose work depends on which experts the tokens are routed to.
 
@@ -151,7 +151,7 @@ class RoutedCosts:
         return _RoutedSteps(routed_classes, cache(partial(_count_traffic, self._traffic, phase, routed_classes)))
 
     def _classes(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> list[_RoutedClass]:
-        """Group the steps that depend on the selected experts into classes of equal cost and traffic.
+        """Group the steps that depend on selected experts into classes of equal cost and traffic.
 
         Two steps are in the same class if the following are equal:
 
@@ -185,7 +185,7 @@ class RoutedCosts:
         return routed_classes
 
     def _class(self, phase: Phase, steps: I64, step_class: int, slots: Slots, columns: I64) -> _RoutedClass:
-        """Return the time and traffic of a class of equal steps that depend on the selected experts.
+        """Return the time and traffic of a class of equal steps that depend on selected experts.
 
         Args:
             phase: The phase.

@@ -1,6 +1,6 @@
-"""Cycles of overlap groups (steps that run at the same time), over all iterations of their loops.
+"""Cycles of overlap groups (steps that run concurrently), over all iterations of their loops.
 
-A step outside of any overlap group is a group of its own.
+A step outside any overlap group forms its own group.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class GroupCosts:
         return GroupCost._make(column[rows] for column in costs)
 
     def _classes(self, steps: Steps, classes: I64, first: I64) -> _GroupClasses:
-        """Divide the overlap groups of a phase into classes with equal costs.
+        """Divide the overlap groups of a phase into classes of equal cost.
 
         Two groups are in one class if they have the same number of steps and corresponding steps
         have equal numbers in ``classes``.
@@ -207,7 +207,7 @@ class GroupCosts:
     def _goes_by_place(self, steps: Steps) -> npt.NDArray[np.bool_]:
         """Return whether each step's cost depends on the position of its region, bool ``[steps]``.
 
-        If PEs are dead, the cost of every step may depend on it.
+        If PEs are dead, the cost of every step may depend on the position.
         """
         if not self._costs.on_whole_wafers:
             return np.ones(len(steps), np.bool_)
@@ -250,7 +250,7 @@ def _no_cost(steps: int) -> GroupCost:
 
 
 def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) -> GroupCost:
-    """Return the cost of one overlap group, over all iterations of its loop.
+    """Compute the cost of one overlap group, over all iterations of its loop.
 
     1. The transfers of the group start together and take as long as the slowest one.
     2. The kernels and transfers of the group's chain run sequentially, alongside the other

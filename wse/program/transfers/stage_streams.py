@@ -84,7 +84,7 @@ class StageStream(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTransfer(StageStream):
-    """A transfer to a region of the same wafer, along rows and then along columns.
+    """Transfer to a region on the same wafer, along rows and then along columns.
 
     If the receiving stage is on the same PEs, the words are copied within their SRAM.
     """
@@ -99,9 +99,9 @@ class StageTransfer(StageStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing(StageStream):
-    """A transfer to a region of another wafer.
+    """Transfer to a region on another wafer.
 
-    Words travel east along their rows to the edge of their wafer, over the link between the wafers,
+    Words travel east along their rows to the edge of the wafer, over the link between the wafers,
     and from the west edge of the other wafer to the receiving PEs.
     """
 
@@ -110,7 +110,7 @@ class Crossing(StageStream):
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """Paths of words to the edge of the sending wafer, and from that of the receiving wafer."""
+        """Paths of words to the sending wafer's edge and from the receiving wafer's edge."""
         return tuple(
             EdgeStream(
                 wafer=stage.wafer,

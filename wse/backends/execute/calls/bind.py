@@ -1,4 +1,4 @@
-"""Binding: conversion of a phase to a list of calls, so that a token is executed without look-ups.
+"""Binding: conversion of a phase to a list of calls, so that tokens are executed without look-ups.
 
 The list depends on the number of cache slots in use. A new list is made when this number changes.
 """
@@ -28,7 +28,7 @@ from wse.program.steps import Slots, StepKind, Steps
 from wse_kernels.library import compiled_kernel
 
 BLOCK_S: Final = 1e-7
-"""Approximate seconds of a core to start a block whose operands have been prefetched."""
+"""Approximate time in seconds that a core needs to start a block with prefetched operands."""
 MAX_BYTES_AHEAD: Final = 8192
 """Maximum size of an operand, over all lanes of a block, that is prefetched.
 
@@ -41,7 +41,7 @@ Phases for which kernels were just compiled are run next, so they need not be bo
 """
 
 ROUTER: Final = kernel_named("router_choose")
-"""Kernel that writes the ids of the chosen experts."""
+"""Kernel that writes the ids of the selected experts."""
 
 
 class BoundPhase(NamedTuple):
@@ -183,7 +183,7 @@ class Binder:
         """Return the memory ranges of a kernel's operands that are worth prefetching.
 
         Returns:
-            Flat list that alternates first bytes and lengths in bytes. Bytes are counted from the
+            Flat list of alternating first bytes and lengths in bytes. Bytes are counted from the
             start of a block, over all of its lanes.
         """
         arena, ranges = self._arenas[stage], []

@@ -1,4 +1,4 @@
-"""Words on links of messages whose paths do not depend on the contents of PEs.
+"""Link traffic of messages whose paths do not depend on the contents of PEs.
 
 The kernels that move such messages count nothing. The words of each transfer are computed from its
 messages when they are requested, and multiplied by the number of times that the transfer was

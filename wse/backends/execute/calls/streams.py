@@ -73,7 +73,7 @@ class Streams:
         return list(ids.tolist())
 
     def take_most_likely(self, places: range) -> None:
-        """Set the given ids of the host to the arg max of their logits; -1 if a logit is not finite.
+        """Set the given host ids to the arg max of their logits, or -1 if a logit is not finite.
 
         Args:
             places: Indices into ``host_tokens`` and ``host_logits``.

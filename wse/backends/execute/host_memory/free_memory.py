@@ -1,8 +1,8 @@
 """Memory that this process can still allocate.
 
-It is limited by the machine, by control groups and by ``ulimit``.
+This memory is limited by the machine, by control groups and by ``ulimit``.
 
-All limits are known on Linux. Elsewhere only those that the operating system reports to every
+All limits are known on Linux. Elsewhere, only the limits that the operating system reports to every
 program are known, if any. File pages in memory count as free, because the kernel drops them first.
 """
 

@@ -1,7 +1,7 @@
 """Drafts by prompt lookup: the tokens after an earlier occurrence of the text's last tokens.
 
 Source: A. Saxena, Prompt Lookup Decoding, November 2023,
-github.com/apoorvumang/prompt-lookup-decoding. The longest run of at most three last tokens that
+github.com/apoorvumang/prompt-lookup-decoding. The longest run of the last tokens, up to three, that
 occurred before is used, at its first occurrence.
 """
 

@@ -1,6 +1,6 @@
-"""Sampling of the next token on the host, from logits that the wafer sent.
+"""Sampling of the next token on the host, from logits received from the wafer.
 
-The steps, their order and their meaning are those of Hugging Face transformers 5
+The steps, their order and their meaning are the same as in Hugging Face transformers 5
 (``transformers/generation/logits_process.py``, order of ``GenerationMixin._get_logits_processor``):
 repetition penalty, temperature, top-k, top-p, min-p.
 """

@@ -1,7 +1,7 @@
 """Locations of ops' outputs: addresses in the steps of a Program, and the features on each PE.
 
-The division of features among PEs is read from the Program's own tiles. The division of logits is
-that of `wse.compiler.passes.shard`.
+The division of features among PEs is read from the Program's own tiles. Logits are divided as in
+`wse.compiler.passes.shard`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _AS_HIDDEN: Final = ("attention_norm", "mlp_norm", "final_norm", "embedding")
 READABLE: Final = frozenset(_OUTPUT_OPERANDS)
 """Types of ops whose outputs can be read.
 
-Outputs of other ops depend on the choice of experts, or alternate between rows and columns.
+Outputs of other ops depend on the selected experts, or alternate between rows and columns.
 """
 
 
@@ -85,7 +85,7 @@ class OutputPart:
 
 
 def at_the_end(op: Op) -> bool:
-    """Return True if an op comes after all layers and therefore processes only a prompt's last token."""
+    """Return True if an op comes after all layers and thus processes only a prompt's last token."""
     return op.layer < 0 and op.kind != "embedding"
 
 

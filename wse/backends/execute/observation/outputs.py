@@ -1,7 +1,7 @@
-"""Outputs of ops, read from the SRAM of PEs when each op ends, and assembled to whole tensors.
+"""Outputs of ops, read from the SRAM of PEs when each op ends, and assembled into whole tensors.
 
-Nothing is recomputed. If all rows or all columns store the same values, one of them is read. Only a
-chunk of the vocabulary is on the wafer at a time, so logits are read chunk by chunk.
+Nothing is recomputed. If all rows or all columns store the same values, only one row or column is
+read. Only a chunk of the vocabulary is on the wafer at a time, so logits are read chunk by chunk.
 """
 
 from __future__ import annotations

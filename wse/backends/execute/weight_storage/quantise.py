@@ -2,9 +2,9 @@
 
 Quantisation is symmetric, to nearest, ties to even. The scale is max|w| divided by the largest
 code, over the weights that share it. The scale is rounded up to its type, so that no code exceeds
-the largest. A code is w / scale. The codes of fp8 are the nearest e4m3 numbers. Those of mxfp4 are
-the nearest e2m1 numbers, with a power of two as scale. Codes that a checkpoint already has in the
-requested type are not changed. For sources see `wse.number_formats`.
+the largest. A code is w / scale. The codes of fp8 are the nearest e4m3 numbers. The codes of mxfp4
+are the nearest e2m1 numbers, with a power of two as the scale. Codes that a checkpoint already has
+in the requested type are not changed. For sources see `wse.number_formats`.
 """
 
 from __future__ import annotations

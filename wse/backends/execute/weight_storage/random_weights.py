@@ -1,8 +1,8 @@
 """Random weights: tensors generated from a seed when they are read.
 
-They are equal on every mesh and machine. A value depends only on the seed, the name of its tensor
-and its position there (`wse_kernels.compute.random_numbers`). Tiles can therefore be generated one
-by one, and nothing is stored.
+The weights are the same on every mesh and machine. A value depends only on the seed, the name of
+its tensor and its position there (`wse_kernels.compute.random_numbers`). Tiles can therefore be
+generated one by one, and nothing is stored.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def decoded_values(source: Source, first: int, last: int) -> int:
 
 
 def is_read_whole(source: Source) -> bool:
-    """Return True if reading any row decodes the whole tensor, so that it is best read only once."""
+    """Return True if reading any row decodes the whole tensor, so it is best read only once."""
     return isinstance(source, DecodedSource) and source.is_read_whole
 
 
@@ -272,7 +272,7 @@ def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
 
 
 def _shared_out(part: TilePart, patch: Patch) -> I32:
-    """Return the inner tensor indices of each PE when several PEs share a block of indices.
+    """Return each PE's inner tensor indices when a block of indices is divided among several PEs.
 
     The result is int32 ``[rows, cols, n]``.
     """
