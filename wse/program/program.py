@@ -108,14 +108,14 @@ class ColourUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
-    """The output of the compiler: a model that is placed on wafers and lowered to steps.
+    """Output of the compiler: a model placed on wafers and lowered to steps.
 
     Attributes:
         model_name, mapping_name, wafer_name: Names for people.
         wafer_rows, wafer_cols, wafers: Mesh of each wafer, and the number of wafers.
         is_transposed: True if the mesh of the Program is transposed: its rows are columns of the
             wafer.
-        sram_bytes_per_pe: SRAM of a PE, even if the stages need more.
+        sram_bytes_per_pe: Size of a PE's SRAM, even if the stages need more.
         prefill_name: Distributed matrix product of prefill: ``mesh-gemm``,
             ``mesh-gemm-own-weights`` or ``thin-gemm``.
         element_types: Element type of each view of SRAM, in the order of
@@ -123,7 +123,7 @@ class Program:
         weight_type: Storage of the weights of linear layers: an element type, or the name of a
             format of quantised weights.
         context: Maximum number of tokens in a user's cache.
-        batch: Number of users. One decode pass generates a token for each.
+        batch: Number of users. One decode pass generates a token for each user.
         vocab_size: Number of logits of the model.
         stages, patterns, phases, buffers, tiles: See their types. The phases are the prefill chunks
             in order, user by user; then decode; then, if requested, one verification pass for each
@@ -139,7 +139,7 @@ class Program:
         root_row: Row of the head's region where the logits are summed.
         logits_out: True if logits are sent to the host.
         sampling: ``wafer`` (arg max on PEs) or ``host``.
-        padding_fraction: Fraction of the weight elements in SRAM that are padding.
+        padding_fraction: Fraction of the weight elements in SRAM that is padding.
         mixtures: Assignment of experts to columns in each stage; None for a stage without experts.
     """
 

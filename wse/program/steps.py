@@ -66,7 +66,7 @@ Kernels have more operands than transfers.
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Steps:
-    """A sequence of steps, stored as one array per property.
+    """Sequence of steps, stored as one array per property.
 
     Phases with the same steps share one Steps object. Two phases therefore have the same steps if
     and only if their ``steps`` are the same object. An instance is equal only to itself, and can be
@@ -93,7 +93,7 @@ class Steps:
         runs_in_previous_task: bool ``[steps]``, True if a step runs in the task of the preceding
             compute step, so that no task is dispatched for it.
         over_heads: bool ``[steps]``, True if a kernel may vectorise over heads instead of over the
-            elements of a head. It does so if that needs fewer cycles. The sums are the same.
+            elements of a head. It does so if this needs fewer cycles. The sums are the same.
         fixed, per_slot, per_round, odd, per_slot_round, per_pair: int64 ``[steps, OPERAND_COUNT]``;
             see the module docstring.
         most_pairs: int64 ``[steps]``, number of (token, expert) pairs for which ``fixed`` is valid.

@@ -12,7 +12,7 @@ from wse.number_formats import CODINGS
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TilePart:
-    """The elements of one tensor that form a part of a tile, for every PE of a region.
+    """Elements of one tensor that form a part of a tile, for every PE of a region.
 
     A tile is the block of weights that a PE stores. Element (a, b) at PE (i, j) is
     ``tensor[outer[a], inner[b]]``, or ``tensor[inner[b], outer[a]]`` if ``transposed``. An index of

@@ -1,4 +1,4 @@
-"""Cycles by cause: how a time interval divides into hops, relays, compute and so on."""
+"""Breakdown of a time interval's cycles by cause: hops, relays, compute and so on."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Cycles(NamedTuple):
         return Cycles(sum(values), *values)
 
     def times(self, count: float) -> Cycles:
-        """Return the cycles of ``count`` repetitions of this interval."""
+        """Return the cycles that ``count`` repetitions of this interval take."""
         return Cycles(*(value * count for value in self))
 
     def followed_by(self, next_interval: Cycles) -> Cycles:

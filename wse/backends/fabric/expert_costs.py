@@ -31,7 +31,7 @@ Pairs = Mapping[int, I64]
 """Number of tokens routed to each expert in one run, int64 ``[experts]``, by layer."""
 
 EVEN: Final[Pairs] = {}
-"""No recorded expert selection. In layers that are missing, tokens are distributed evenly."""
+"""No recorded expert selection. In missing layers, tokens are assumed to be distributed evenly."""
 
 
 class _RoutedClass(NamedTuple):
@@ -53,7 +53,7 @@ class _RoutedClass(NamedTuple):
 
 
 class _RoutedTraffic(NamedTuple):
-    """Words of all routed steps of a phase, and the links that carry them.
+    """Traffic of all routed steps of a phase: the words, and the links that carry them.
 
     A routed step is a step whose work depends on which experts the tokens are routed to.
 
@@ -68,7 +68,7 @@ class _RoutedTraffic(NamedTuple):
 
 
 class _RoutedSteps(NamedTuple):
-    """All routed steps of a phase, for one selection of experts.
+    """All routed steps of a phase (whose work depends on the experts), for one expert selection.
 
     Attributes:
         classes: The steps, grouped into classes with equal cost and traffic.

@@ -33,7 +33,7 @@ class PhaseTotals:
     Attributes:
         runs: Number of chunks or passes.
         cycles: Total cycles.
-        layer_cycles: Cycles of the ops that belong to a layer of the model.
+        layer_cycles: Cycles spent on ops that belong to a layer of the model.
         by_cause: float64 ``[causes]``, cycles broken down by cause.
         words: Number of words of all messages.
         hops: Number of links that each word crosses, summed over these words.
@@ -54,7 +54,7 @@ class PhaseTotals:
         """Return the links that carried words in any run, with the words summed over all runs.
 
         Returns:
-            Rectangles of links with equal words, as in ``link_map``, int64 ``[n, 9]``.
+            Rectangles of links with equal word counts, as in ``link_map``, int64 ``[n, 9]``.
         """
         return np.concatenate([NOTHING, *(scale_words(part, times) for part, times in self._counted_links.values())])
 

@@ -1,4 +1,4 @@
-"""WaveletMachine: routes of a small region of PEs, and the vector operations that its PEs execute."""
+"""WaveletMachine: routes of a small region of PEs, and vector operations of the PEs."""
 
 from __future__ import annotations
 

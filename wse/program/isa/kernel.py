@@ -29,7 +29,7 @@ def _zero(*_: object) -> int:
 class Kernel:
     """Record of a compute kernel: its operands, and formulas for cycles, work and bytes read.
 
-    A formula is a function whose parameters are named like operands of the kernel.
+    A formula is a function whose parameters have the names of operands of the kernel.
 
     Attributes:
         name: Name of the kernel, of its function in ``wse_kernels`` and of its oracle (the
@@ -38,10 +38,11 @@ class Kernel:
             parameters, where a named tuple stands for one operand per field.
         work: Formula for the approximate number of element operations of one call on one PE. None
             means the multiply-adds.
-        operation_ps: Approximate picoseconds per element operation on one core of the emulating
-            computer, for float16 with float32 sums. The values were measured on a 2.6 GHz core with
-            512-bit vectors. They only decide which steps are split over several cores.
-        cycles: Formula for the cycles of one call on one PE. First parameter: ``c``, the PeCosts.
+        operation_ps: Approximate time in picoseconds per element operation on one core of the
+            emulating computer, for float16 with float32 sums. The values were measured on a 2.6 GHz
+            core with 512-bit vectors. They only determine which steps are split over several cores.
+        cycles: Formula for the cycles that one call takes on one PE. First parameter: ``c``, the
+            PeCosts.
         macs: Formula for the multiply-adds of one call on one PE; 0 for kernels that are not
             products.
         read_bytes: Formula for the bytes of weights and cache entries that one call on one PE must

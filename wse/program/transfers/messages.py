@@ -41,7 +41,7 @@ class LineMessages:
 
     @property
     def with_reduced_round(self) -> LineMessages:
-        """Copy with the round reduced modulo the schedule's number of rounds.
+        """Copy of the messages with the round reduced modulo the schedule's number of rounds.
 
         The rounds of a schedule repeat, so rounds with the same messages become equal cache keys.
         """

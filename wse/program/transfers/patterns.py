@@ -14,8 +14,7 @@ from wse_mappings.patterns.cache_shift import COLOURS
 from wse_mappings.schedule import COMBINING, LineSchedule
 
 TO_CHOSEN, FROM_CHOSEN = 1, 2
-"""Values of ``BetweenWafers.by_choice``: the end of a message whose wafer must have selected experts.
-"""
+"""Values of ``BetweenWafers.by_choice``: the end whose wafer must have selected experts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +181,7 @@ class BetweenWafers(Transfer):
 
     @property
     def added_elements(self) -> int:
-        """Number of elements that a PE adds per message from another wafer; 0 for no addition."""
+        """Number of elements that a PE adds per message from another wafer; 0 if it adds none."""
         return self.part if np.isin(self.site.schedule.messages[:, 2], COMBINING).any() else 0
 
     @property

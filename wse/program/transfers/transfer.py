@@ -57,7 +57,7 @@ class Site:
 
     @property
     def schedule(self) -> LineSchedule:
-        """Communication pattern of the step, which must have a pattern."""
+        """Communication pattern of a step that has one."""
         assert self.pattern is not None
         return self.pattern
 
@@ -151,12 +151,12 @@ class Transfer:
 
     @property
     def added_elements(self) -> int:
-        """Number of elements that a PE adds per message from another wafer; 0 for no addition."""
+        """Number of elements that a PE adds per message from another wafer; 0 if it adds none."""
         return 0
 
     @property
     def host_round_trips(self) -> float:
-        """Number of round trips to the host that must be waited for."""
+        """Number of round trips to the host that the phase must wait for."""
         return 0.0
 
     @property

@@ -1,4 +1,4 @@
-"""Words that leave a region for other regions, other wafers or the host, and data on the host."""
+"""Words that a region sends to other regions, other wafers or the host, and data on the host."""
 
 from __future__ import annotations
 

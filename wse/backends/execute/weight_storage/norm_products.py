@@ -1,4 +1,4 @@
-"""Products of matrices with the gain or bias of the norm before them, computed before a run."""
+"""Products of matrices and the gain or bias of the preceding norm, computed before a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storing of a checkpoint's tensors as tiles in SRAM, some rows of a tensor at a time."""
+"""Storage of a checkpoint's tensors as tiles in SRAM, a few rows of a tensor at a time."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def level_cycles(wafer: WaferSpec) -> int:
 
 
 def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.ADDITIVE) -> float:
-    """Return the cycles that the published model assigns to a pattern.
+    """Return how many cycles a pattern takes according to the published model.
 
     The model was published by Luczynski et al., HPDC 2024, arXiv 2404.15888.
 
@@ -159,10 +159,10 @@ def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) ->
 
 
 def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, *, root: int = 0) -> float:
-    """Return the cycles of a reduce divided by its published lower bound, `reduce_bound`.
+    """Return the ratio of a reduce's cycles to its published lower bound, `reduce_bound`.
 
     Args:
-        cycles: Cycles of the reduce, or of an all-reduce.
+        cycles: Cycles that the reduce, or an all-reduce, takes.
         length: Number of PEs on the line.
         words: Number of 32-bit words per PE.
         wafer: Wafer type, which defines the cycles per hop and per ramp.

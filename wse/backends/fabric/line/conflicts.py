@@ -1,7 +1,7 @@
 """Conflicts: places where words of two messages use the same link of a line, or the same ramp.
 
 Messages are divided into *pieces*, parts of their paths (`wse.backends.fabric.line.pieces`).
-Neither times nor numbers of words are known here, so conflicts are computed once per pattern. The
+Conflicts depend on neither times nor word counts, so they are computed once per pattern. The
 conflicts of all pieces of a plan are found together:
 
 1. Two pieces conflict on a type of link or ramp if the ranges of PEs at which they use it overlap.

@@ -8,7 +8,7 @@ from wse.backends.fabric.line.contention import Window
 from wse.backends.fabric.line.line_costs import LineCosts
 
 EventTime = tuple[float, float, float, float, float]
-"""Cycles of an event: in total, from hops, from relays, from launches, and from contention.
+"""Cycle of an event: the total, and the parts due to hops, relays, launches and contention.
 
 The total comes first, so that ``max`` finds the critical time. The cycles from contention are also
 counted as hops.

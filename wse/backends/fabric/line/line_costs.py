@@ -20,7 +20,7 @@ class LineCosts:
         ramp: Cycles per ramp, the connection between a PE and its router.
         gap: Cycles between the end of one operation of a PE and the start of the next.
         words_per_cycle: Rate at which a PE sends or receives words.
-        queue_words: Words in the queue of one colour at a router port.
+        queue_words: Capacity, in words, of the queue of one colour at a router port.
         relay: Cycles that software adds at a PE that receives words and forwards them.
         sync: Cycles to start and await a transfer between neighbours, including the path of its
             first word.

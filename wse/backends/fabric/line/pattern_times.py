@@ -26,10 +26,10 @@ MAX_PLANS: Final = 256
 """Maximum number of cached plans and conflicts of sections of lines; each needs about 100 kB."""
 
 MAX_PATTERNS: Final = 1024
-"""Maximum number of patterns whose sections, and whose times for some words, are cached."""
+"""Maximum number of patterns whose sections, and whose times for a given word count, are cached."""
 
 MAX_ENDS: Final = 4096
-"""Maximum number of cached ends of sections with some words; each needs about 10 kB of messages."""
+"""Maximum number of cached section ends for given word counts; each needs about 10 kB."""
 
 
 class LinePattern(NamedTuple):

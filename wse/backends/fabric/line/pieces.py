@@ -34,20 +34,20 @@ NOTHING: Final = (1 << 30, -1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """Parts of message paths (pieces), as arrays. The words of each piece travel at one pace.
+    """Parts of message paths (pieces), as arrays. The words of each piece move at the same rate.
 
     Attributes:
         source, target: int64 ``[n]``: PEs at which the words start and end. If the only piece
-            consists of several messages side by side, int64 ``[m]``: the Source and target PE of
-            each message.
-        relayed: bool ``[n]``: True if the PEs in between receive the words and send them on, False
-            if only their routers pass them on.
-        main: bool ``[n]``: whether the receiver uses its main thread, which performs one operation
-            after another.
+            consists of several messages side by side, int64 ``[m]``: source and target PE of each
+            message.
+        relayed: bool ``[n]``: True if the PEs in between receive and forward the words, False if
+            only their routers forward them.
+        main: bool ``[n]``: whether the receiver uses its main thread, which executes operations
+            sequentially.
         colour: int64 ``[n]``: colour of the words; -1 if no other piece uses their colour.
         places: Hops from the first PE to each PE of the line.
         hops: int64 ``[n]``: number of links of each piece, or of its longest message.
-        relays: int64 ``[n]``: number of PEs that receive the words and send them on.
+        relays: int64 ``[n]``: number of PEs that receive and forward the words.
         spans: int32 ``[resources, 2, n]``: first and last PE at which each piece uses each type of
             link or ramp; `NOTHING` if it does not. A link belongs to the PE that it leaves.
     """
@@ -67,7 +67,7 @@ class Pieces:
 
     @property
     def side_by_side(self) -> bool:
-        """True if there is only one piece, which consists of several messages side by side."""
+        """True if the only piece consists of several messages side by side."""
         return len(self.source) > len(self)
 
 
@@ -146,7 +146,7 @@ def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
     stored on arrival, not combined.
 
     Args:
-        source, target: int64 ``[m]``: Source and target PE of each message.
+        source, target: int64 ``[m]``: source and target PE of each message.
         places: Hops from the first PE to each PE of the line.
     """
     rises = target > source

@@ -3,9 +3,9 @@
 A segment is one of the following:
 
 - one message
-- a run of messages between neighbours, where the PEs in between only receive and send on
+- a run of messages between neighbours, where the PEs in between only receive and forward words
 - the two directions of a multicast
-- messages side by side that are the only ones of their PEs and use no link twice
+- messages side by side, at most one per sender and receiver, that use no link twice
 
 Words and times are not known here, so a plan is made once per pattern. Do not confuse path segments
 with the ``segments`` of a pattern, which are sections of its line.
@@ -28,22 +28,22 @@ _COMBINES: Final = np.isin(np.array(Arrival), COMBINING)  # whether each type of
 
 
 class PathSegment(NamedTuple):
-    """A send of one PE, and the path of its words to the PE that receives them next.
+    """Send operation of one PE, with the path of its words to the next receiving PE.
 
-    The words may first pass a run of neighbouring PEs that relay them, which is one piece of the
-    path. They are then on one or two further pieces: the last message of the run, the only message,
-    or the two directions of a multicast.
+    The words may first pass through a run of neighbouring PEs that relay them; this run is one
+    piece of the path. One or two further pieces follow: the last message of the run, the only
+    message, or the two directions of a multicast.
 
     Attributes:
         source: PE that sends.
         relays: Index of the piece for the run of relays; -1 if there is none.
-        relays_hop_cycles, relays_relay_cycles: Cycles of the hops of this run; cycles of its
-            relays, including those of software.
-        relays_age: Cycles of this run for words that never wait.
+        relays_hop_cycles, relays_relay_cycles: Cycles that this run spends on hops, and cycles that
+            it spends on relays, including their software.
+        relays_age: Cycles that words which never wait spend on this run.
         relays_room: Number of words that fit on this run.
         piece, end_piece: Index of the first further piece, and one past the last.
-        hop_cycles, room: Cycles of the hops of the first further piece; number of words that fit on
-            it.
+        hop_cycles, room: Cycles that the hops of the first further piece take, and number of words
+            that fit on that piece.
         target: PE that receives the words in its main thread; -1 if they are stored by another
             thread.
     """

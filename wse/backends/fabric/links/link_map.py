@@ -107,9 +107,9 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
     """Return the word count of every link, int64 ``[planes, rows, cols]``.
 
     Args:
-        rectangles: int64 ``[n, 9]``, rectangles of links with equal words, which the module
-            docstring defines. Rectangles without links are ignored; all others must be inside the
-            map.
+        rectangles: int64 ``[n, 9]``, rectangles of links with equal word counts, in the format of
+            the module docstring. Rectangles without links are ignored; all others must be inside
+            the map.
         planes: Planes of the map, such as one per direction, or one per colour and direction.
         rows: Rows of PEs.
         cols: Columns of PEs.
@@ -138,7 +138,7 @@ class Link(NamedTuple):
     Attributes:
         plane: Plane of the map of links, such as wafer * 4 + direction.
         row, col: Position of the PE.
-        words: Words on the link.
+        words: Number of words on the link.
     """
 
     plane: int
@@ -185,7 +185,7 @@ def cached_most_words(rectangles: I64) -> int:
 
 
 _MAX_WORDS: Final[dict[bytes, int]] = {}
-"""Words on the busiest link, by a hash of the rectangles after moving them to the origin."""
+"""Word count of the busiest link, keyed by a hash of the rectangles moved to the origin."""
 
 
 def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:

@@ -97,7 +97,7 @@ class Routes:
         """Return the word count of every physical link, int64 ``[wafers, 4, rows, cols]``.
 
         Args:
-            rectangles: int64 ``[n, 9]``, rectangles of mesh links with equal words, as in
+            rectangles: int64 ``[n, 9]``, rectangles of mesh links with equal word counts, as in
                 ``link_map``.
         """
         program = self.program
