@@ -135,7 +135,7 @@ class Backend(Protocol):
 
 
 class CheckpointableBackend(Backend, Protocol):
-    """A backend whose state can be saved between two passes and restored in another backend.
+    """Backend whose state can be saved between two passes and restored in another backend.
 
     Attributes:
         program: The Program.

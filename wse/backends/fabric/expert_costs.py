@@ -68,7 +68,7 @@ class _RoutedTraffic(NamedTuple):
 
 
 class _RoutedSteps(NamedTuple):
-    """All routed steps of a phase (whose work depends on the experts), for one expert selection.
+    """Routed steps of a phase (steps whose work depends on the experts), for one expert selection.
 
     Attributes:
         classes: The steps, grouped into classes with equal cost and traffic.

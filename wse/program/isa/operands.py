@@ -32,7 +32,7 @@ ATTO: Final = 10**18
 
 
 class Operand(NamedTuple):
-    """An operand of a kernel: an address in a view of SRAM, or a number.
+    """Operand of a kernel: an address in a view of SRAM, or a number.
 
     A view determines in which element type a kernel reads and writes the bytes of SRAM.
 

@@ -45,7 +45,7 @@ ROUTER: Final = kernel_named("router_choose")
 
 
 class BoundPhase(NamedTuple):
-    """A phase of the Program as a list of function calls that can be executed.
+    """Phase of the Program as a list of executable function calls.
 
     Attributes:
         phase: The phase.
