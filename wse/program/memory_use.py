@@ -13,7 +13,7 @@ USES: Final = ("code", "weights", "kv", "activations", "buffers")
 
 
 def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]:
-    """Return how many SRAM bytes of a PE are used for each purpose.
+    """Return how many bytes of a PE's SRAM are used for each purpose.
 
     Activations and buffers that are live at different times share addresses. Each address is
     counted once, for the largest buffer that contains it.
@@ -21,11 +21,11 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
     Args:
         program: The Program.
         stage: Index of the stage (region with its layers) to which the PE belongs.
-        sram_bytes: SRAM of a PE in bytes.
+        sram_bytes: Size of a PE's SRAM in bytes.
 
     Returns:
-        Keys are purposes, such as ``weights``, and ``free`` for unused bytes. The values add up to
-        the SRAM of a PE.
+        The keys are purposes, such as ``weights``, and ``free`` for unused bytes. The values add up
+        to the SRAM size of a PE.
     """
     uses = dict.fromkeys(USES, 0)
     sharing = _stages_in_sram(program, stage)

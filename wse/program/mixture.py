@@ -20,10 +20,10 @@ class Mixture:
     A column of PEs stores some features of each of its experts.
 
     Attributes:
-        count: Experts of a layer.
-        active: Experts that each token uses.
-        by_column: int32 ``[cols, experts per column]``, the experts of which a column stores some
-            features; -1 is padding.
+        count: Number of experts per layer.
+        active: Number of experts that each token uses.
+        by_column: int32 ``[cols, experts per column]``, experts with features on each column; -1 is
+            padding.
     """
 
     count: int
@@ -33,7 +33,8 @@ class Mixture:
     def most_pairs(self, tokens: int) -> int:
         """Return the maximum number of (token, expert) pairs that any column may have to process.
 
-        It is reached if all ``tokens`` tokens choose as many experts of one column as possible.
+        The maximum is reached if all ``tokens`` tokens are routed to as many experts of one column
+        as possible.
         """
         return tokens * min(self.active, int(self.by_column.shape[1]))
 
@@ -41,7 +42,7 @@ class Mixture:
         """Return how many (token, expert) pairs each column processes.
 
         Args:
-            pairs: int64 ``[experts]``, number of tokens that chose each expert.
+            pairs: int64 ``[experts]``, number of tokens routed to each expert.
 
         Returns:
             int64 ``[cols]``.
@@ -50,9 +51,9 @@ class Mixture:
         return np.asarray(pairs_held.sum(axis=1), np.int64)
 
     def even_pairs(self, tokens: int) -> I64:
-        """Return how many tokens choose each expert, int64 ``[experts]``, if they choose evenly.
+        """Return the number of tokens per expert, int64 ``[experts]``, for an even distribution.
 
-        Any remainder is distributed over the experts at equal distances.
+        Any remainder is spread evenly over the experts.
         """
         all_pairs = tokens * self.active
         remainder = all_pairs % self.count

@@ -1,9 +1,9 @@
 """Phase of a Program: one prefill chunk, one decode pass, or one verification pass.
 
-The users of a Program are sequences that are processed together; each has a cache and counters of
-its own. A decode pass generates one token for each user. A verification pass processes several new
-tokens of one user, such as draft tokens. The cache of the user contains the tokens before them, and
-the pass yields the id that follows each token.
+The users of a Program are sequences that are processed together; each has its own cache and
+counters. A decode pass generates one token for each user. A verification pass processes several new
+tokens of one user, such as draft tokens. The user's cache contains the preceding tokens, and the
+pass yields the id that follows each new token.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class Phase:
 
     Attributes:
         name: ``prefill``, ``decode`` or ``verify``.
-        tokens: Tokens that the phase processes: a chunk of a user's prompt, one token of each user,
-            or several new tokens of one user.
+        tokens: Number of tokens that the phase processes: a chunk of a user's prompt, one token per
+            user, or several new tokens of one user.
         user: User whose tokens are read; -1 for decode, which processes all users.
-        on_mesh: True if the tokens are divided among the rows of PEs. False if every PE has all of
-            them.
-        cached: Tokens in the user's cache before a prefill chunk; 0 for other phases, where the
-            number varies.
+        on_mesh: True if the tokens are divided among the rows of PEs. False if every PE has all
+            tokens.
+        cached: Number of tokens in the user's cache before a prefill chunk; 0 for other phases,
+            where the number varies.
         steps: Steps of the phase. Phases with the same steps refer to the same object.
     """
 
@@ -53,23 +53,22 @@ class Phase:
 
         Args:
             step: Index of the step.
-            iteration: Iteration of the step's loop. In a loop over users, it is the user.
+            iteration: Iteration of the step's loop. In a loop over users, this is the user.
         """
         loop = int(self.steps.loop[step])
         return iteration if loop >= 0 and self.steps.over_users[loop] else max(self.user, 0)
 
     def round_of(self, step: int, iteration: int) -> int:
-        """Return the value of ``round``, a variable in the formula of operands (see `Steps`).
+        """Return the value of ``round``, a variable in the operand formula (see `Steps`).
 
-        It is the iteration of the step's loop. For a step outside of loops, it is the user of the
-        phase (0 for decode).
+        The value is the iteration of the step's loop. For a step outside loops, it is the user of
+        the phase (0 for decode).
         """
         return iteration if self.steps.loop[step] >= 0 else max(self.user, 0)
 
     def with_pairs(self, step: int, pairs: int) -> Phase:
-        """Return a phase with only one of the steps, for a certain number of (token, expert) pairs.
+        """Return a phase with only one of the steps, for a given number of (token, expert) pairs.
 
-        The operands of the step are those for a column of PEs with ``pairs`` pairs instead of the
-        maximum.
+        The step gets the operands for a column of PEs with ``pairs`` pairs instead of the maximum.
         """
         return replace(self, steps=self.steps.with_pairs(step, pairs))

@@ -1,8 +1,8 @@
 """Program: the output of the compiler, which all three backends read.
 
-A Program consists of frozen arrays, and of names that are only for people. Nothing is looked up by
-name while a token runs. ``Buffer.address`` counts bytes from the start of SRAM. The addresses of
-tiles count elements, as operands of steps do (`wse.program.steps`).
+A Program consists of frozen arrays, and of names that are only meant for people. Nothing is looked
+up by name while a token runs. ``Buffer.address`` counts bytes from the start of SRAM. The addresses
+of tiles count elements, as operands of steps do (`wse.program.steps`).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ TIMES = "@"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A region of PEs with the layers that it stores.
+    """Region of PEs with the layers that it stores.
 
     A region is a rectangle of PEs on ``wafer`` and the same rectangle on each of the ``span - 1``
-    wafers after it. These rectangles form one region side by side, whose columns are counted
+    following wafers. Side by side, these rectangles form one region, whose columns are numbered
     through all wafers.
     """
 
@@ -58,7 +58,7 @@ class Stage:
 
     @property
     def cols(self) -> int:
-        """Columns of the region, on all of its wafers."""
+        """Number of columns of the region, over all of its wafers."""
         return self.rect.cols * self.span
 
     @property
@@ -75,7 +75,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """A named address range in the SRAM of every PE of a stage.
+    """Named address range in the SRAM of every PE of a stage.
 
     A stage is a region of PEs with the layers that it stores.
     """
@@ -93,9 +93,9 @@ class Buffer:
 class ColourUse:
     """Router colours that one communication pattern uses in one stage.
 
-    A colour is one of the routes that are configured in a router. The pattern uses the colours
-    ``first`` to ``first + colours - 1``. If ``is_rewritten`` is true, several patterns use these
-    colours one after another, and the routes are rewritten at run time.
+    A colour is one of the routes configured in a router. The pattern uses the colours ``first`` to
+    ``first + colours - 1``. If ``is_rewritten`` is true, several patterns use these colours in
+    turn, and the routes are rewritten at run time.
     """
 
     stage: int
@@ -108,14 +108,14 @@ class ColourUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
-    """The output of the compiler: a model that is placed on wafers and lowered to steps.
+    """Output of the compiler: a model placed on wafers and lowered to steps.
 
     Attributes:
         model_name, mapping_name, wafer_name: Names for people.
         wafer_rows, wafer_cols, wafers: Mesh of each wafer, and the number of wafers.
         is_transposed: True if the mesh of the Program is transposed: its rows are columns of the
             wafer.
-        sram_bytes_per_pe: SRAM of a PE, even if the stages need more.
+        sram_bytes_per_pe: Size of a PE's SRAM, even if the stages need more.
         prefill_name: Distributed matrix product of prefill: ``mesh-gemm``,
             ``mesh-gemm-own-weights`` or ``thin-gemm``.
         element_types: Element type of each view of SRAM, in the order of
@@ -123,7 +123,7 @@ class Program:
         weight_type: Storage of the weights of linear layers: an element type, or the name of a
             format of quantised weights.
         context: Maximum number of tokens in a user's cache.
-        batch: Number of users. One decode pass generates a token for each.
+        batch: Number of users. One decode pass generates a token for each user.
         vocab_size: Number of logits of the model.
         stages, patterns, phases, buffers, tiles: See their types. The phases are the prefill chunks
             in order, user by user; then decode; then, if requested, one verification pass for each
@@ -139,7 +139,7 @@ class Program:
         root_row: Row of the head's region where the logits are summed.
         logits_out: True if logits are sent to the host.
         sampling: ``wafer`` (arg max on PEs) or ``host``.
-        padding_fraction: Fraction of the weight elements in SRAM that are padding.
+        padding_fraction: Fraction of the weight elements in SRAM that is padding.
         mixtures: Assignment of experts to columns in each stage; None for a stage without experts.
     """
 
@@ -197,14 +197,13 @@ class Program:
 
     @property
     def verify_tokens(self) -> int:
-        """Number of tokens of one verification pass; 0 if the Program has no such passes."""
+        """Number of tokens per verification pass; 0 if the Program has no such passes."""
         return self.verify[0].tokens if self.verify else 0
 
     def host_places(self, phase: Phase) -> range:
         """Return the indices at which the host stores the ids and logits of a phase.
 
-        The arrays of the host have one place per user, followed by one per token of a verification
-        pass.
+        The host arrays have one element per user, followed by one per token of a verification pass.
         """
         if phase.name == "verify":
             return range(self.batch, self.batch + phase.tokens)
@@ -218,8 +217,8 @@ class Program:
     def cache_slots(self, tokens: int) -> Slots:
         """Return the cache slots in use in each stage if a user's cache contains ``tokens`` tokens.
 
-        A cache slot is the room for one token on a row of PEs. The result is for the fullest row of
-        each stage.
+        A cache slot holds one token on a row of PEs. The result is for the fullest row of each
+        stage.
         """
         slots_by_rows = {
             rows: CacheBalance.slots_after(tokens, rows) for rows in {stage.rect.rows for stage in self.stages}
@@ -244,7 +243,7 @@ class Program:
         return tuple(i for i in lower if self.shares_pes(i, stage))
 
     def used_bytes(self, stage: int) -> int:
-        """Return the SRAM bytes in use on a PE of a stage.
+        """Return how many bytes of SRAM are in use on a PE of a stage.
 
         The bytes of stages at higher addresses of the same PE are included.
         """
@@ -257,7 +256,8 @@ class Program:
         """Return the current and maximum size of the KV cache on a PE of each stage, in bytes.
 
         Returns:
-            For each stage, the bytes reserved for the cache, and these bytes plus all free SRAM.
+            For each stage, the number of bytes reserved for the cache, and this number plus all
+            free SRAM.
         """
         cached = [0] * len(self.stages)
         for buffer in self.buffers:
@@ -272,7 +272,7 @@ class Program:
 
         Args:
             stage: Index of the stage.
-            columns: int64 ``[cols]``, the number of pairs of each column of the region.
+            columns: int64 ``[cols]``, the number of pairs in each column of the region.
         """
         pairs = columns.reshape(self.stages[stage].span, -1).sum(axis=1)
         return frozenset(wafer for wafer, count in zip(self.stages[stage].wafers, pairs.tolist(), strict=True) if count)
@@ -291,8 +291,8 @@ class Program:
 def _feed(digest: hashlib._Hash, value: Any) -> None:
     """Add a value, and all values that it contains, to a hash.
 
-    The type and size of each item are added, too, so that different Programs give different input
-    to the hash.
+    The type and size of each item are also added, so that different Programs yield different hash
+    input.
     """
     if isinstance(value, np.ndarray):
         digest.update(f"{value.dtype}{value.shape}".encode())

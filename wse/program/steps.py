@@ -8,14 +8,14 @@ time:
               + per_round * round + odd * (round % 2)
 
 where ``slots`` is the number of cache slots in use on the fullest row of the step's stage, for the
-user with the longest cache. ``round`` is the iteration of the step's loop. For a step outside of
+user with the longest cache. ``round`` is the iteration of the step's loop. For a step outside
 loops, it is the user of the phase.
 
 Steps that depend on the counters of a user are in a loop over the users, with one iteration per
 user.
 
 Steps with mixtures of experts process (token, expert) pairs. The operands of such a step are valid
-for the maximum number of pairs on a column. For each pair fewer, ``per_pair`` is subtracted.
+for the maximum number of pairs on a column. ``per_pair`` is subtracted for each missing pair.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ Kernels have more operands than transfers.
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Steps:
-    """A sequence of steps, stored as one array per property.
+    """Sequence of steps, stored as one array per property.
 
     Phases with the same steps share one Steps object. Two phases therefore have the same steps if
     and only if their ``steps`` are the same object. An instance is equal only to itself, and can be
@@ -82,18 +82,18 @@ class Steps:
             a step moves.
         stage, op: int32 ``[steps]``, indices into ``Program.stages`` and ``Program.op_names``.
         loop: int32 ``[steps]``, index into ``loops``, or -1.
-        overlap: int32 ``[steps]``, index of the overlap group. The steps of a group run at the same
-            time. -1 for a step that runs alone.
+        overlap: int32 ``[steps]``, index of the overlap group. The steps of a group run
+            concurrently. -1 for a step that runs alone.
         in_chain: bool ``[steps]``. The kernels of an overlap group form a chain: each starts when
-            the one before has finished. True for a transfer that is a link of this chain.
+            the previous one has finished. True for a transfer that is part of this chain.
         route_rewrites: int32 ``[steps]``, how often the step's routes are rewritten, summed over
             the iterations of its loop.
-        depends_on_experts: bool ``[steps]``, True if the work of a step depends on which experts
-            were chosen.
+        depends_on_experts: bool ``[steps]``, True if the work of a step depends on the selected
+            experts.
         runs_in_previous_task: bool ``[steps]``, True if a step runs in the task of the preceding
             compute step, so that no task is dispatched for it.
         over_heads: bool ``[steps]``, True if a kernel may vectorise over heads instead of over the
-            elements of a head. It does so if that needs fewer cycles. The sums are the same.
+            elements of a head. It does so if this needs fewer cycles. The sums are the same.
         fixed, per_slot, per_round, odd, per_slot_round, per_pair: int64 ``[steps, OPERAND_COUNT]``;
             see the module docstring.
         most_pairs: int64 ``[steps]``, number of (token, expert) pairs for which ``fixed`` is valid.
@@ -134,12 +134,12 @@ class Steps:
         return bool(self.kind[step] == _COMPUTE)
 
     def operands(self, step: int, slots: Slots, round_: int = 0) -> list[int]:
-        """Return the values of all operands of one step in one iteration of its loop.
+        """Return all operand values of one step in one iteration of its loop.
 
         Args:
             step: Index of the step.
             slots: Cache slots in use in each stage.
-            round_: Value of ``round`` in the formula of the operands (``Phase.round_of``).
+            round_: Value of ``round`` in the operand formula (``Phase.round_of``).
 
         Returns:
             OPERAND_COUNT integers: addresses in elements, and numbers.
@@ -155,7 +155,7 @@ class Steps:
 
     @property
     def linear(self) -> tuple[I64, ...]:
-        """Coefficients of the linear functions from which operands are computed (module docstring).
+        """Coefficients of the linear functions that yield operands (see the module docstring).
 
         Each array is ``[steps, OPERAND_COUNT]``. The order is fixed, per_slot, per_round, odd,
         per_slot_round, per_pair.
@@ -163,9 +163,9 @@ class Steps:
         return tuple(getattr(self, name) for name in _OPERANDS)
 
     def with_pairs(self, step: int, pairs: int) -> Steps:
-        """Return a sequence of only one step, for a certain number of (token, expert) pairs.
+        """Return a one-step sequence for a given number of (token, expert) pairs.
 
-        Its operands are those for a column of PEs with ``pairs`` pairs instead of the maximum.
+        The step gets the operands for a column of PEs with ``pairs`` pairs instead of the maximum.
         """
         arrays: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
         arrays["fixed"] = arrays["fixed"] - arrays["per_pair"] * (self.most_pairs[step] - pairs)

@@ -12,7 +12,7 @@ from wse.number_formats import CODINGS
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TilePart:
-    """The elements of one tensor that form a part of a tile, for every PE of a region.
+    """Elements of one tensor that form a part of a tile, for every PE of a region.
 
     A tile is the block of weights that a PE stores. Element (a, b) at PE (i, j) is
     ``tensor[outer[a], inner[b]]``, or ``tensor[inner[b], outer[a]]`` if ``transposed``. An index of
@@ -51,7 +51,7 @@ class TilePart:
         return -(-index_count // self.sharers)
 
     def real_elements(self, rows: int, cols: int) -> int:
-        """Return the total number of elements on all PEs of a region, without padding."""
+        """Return the total number of elements on all PEs of a region, excluding padding."""
         positions = (cols, rows)  # PEs along each mesh axis: a row has `cols` PEs, a column has `rows`
         inner_count = np.count_nonzero(self.inner >= 0)
         if self.offset is not None:
@@ -63,7 +63,7 @@ class TilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tile:
-    """A block of weights that every PE of a stage stores: ``[outer, inner]`` elements, row-major.
+    """Block of weights that every PE of a stage stores: ``[outer, inner]`` elements, row-major.
 
     Attributes:
         stage: Index of the stage.
@@ -73,9 +73,9 @@ class Tile:
         outer, inner: Shape.
         parts: Sources of the values, side by side along ``inner``.
         coding: Storage format of quantised weights; empty if elements are stored as they are. Codes
-            that share a byte are neighbours in a column, the first one in the low bits.
-        blocks: If more than 1, every part is divided into this number of equal blocks. Block 0 of
-            every part is stored first, side by side, then block 1 of every part, and so on.
+            that share a byte are neighbours in a column, with the first one in the low bits.
+        blocks: If more than 1, every part is divided into this many equal blocks. Block 0 of every
+            part is stored first, side by side, then block 1 of every part, and so on.
     """
 
     stage: int
@@ -94,5 +94,5 @@ class Tile:
         return CODINGS[self.coding].code_bytes(self.outer, self.inner) if self.coding else self.outer * self.inner
 
     def real_elements(self, rows: int, cols: int) -> int:
-        """Return the total number of elements on all PEs of a region, without padding."""
+        """Return the total number of elements on all PEs of a region, excluding padding."""
         return sum(part.real_elements(rows, cols) for part in self.parts)

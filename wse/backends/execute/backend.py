@@ -19,7 +19,7 @@ from wse.program.steps import Slots
 
 
 class Backend(Protocol):
-    """Protocol of the executors of a Program, which store its weights and generate tokens.
+    """Protocol for executors of a Program, which store its weights and generate tokens.
 
     `wse.backends.execute.engine.Engine` executes on the cores of this machine. A backend that runs
     in other processes or on a GPU must produce the same bits, because the order of every sum is
@@ -50,31 +50,31 @@ class Backend(Protocol):
 
     @property
     def step_times(self) -> StepTimes | None:
-        """Wall times of the steps of all passes so far; None if they are not measured."""
+        """Wall times of the steps in all passes so far; None if they are not measured."""
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Number of tokens of the last phase that chose each expert, by layer.
+        """Number of tokens routed to each expert in the last phase, by layer.
 
-        A key is the index of a layer with experts; its value is int64 ``[experts]``.
+        The keys are the indices of layers with experts; the values are int64 ``[experts]``.
         """
 
     def cache_slots(self, user: int) -> Slots:
         """Return how many cache slots a user occupies on the fullest row of PEs of each stage.
 
-        A cache slot is the room for the keys and values of one token.
+        A cache slot holds the keys and values of one token.
         """
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
         """Compile all kernels that the Program needs.
 
         Args:
-            report: Function that is called before each kernel with the number of kernels compiled
-                so far, the number of all kernels, and the name of the kernel.
+            report: Function that is called before each kernel is compiled, with the number of
+                kernels compiled so far, the total number of kernels, and the name of the kernel.
 
         Returns:
-            The reason why the compiled kernels could not be stored for the next run; empty if they
-            were stored.
+            The reason why the compiled kernels could not be stored for the next run; empty if the
+            kernels were stored.
         """
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
@@ -90,10 +90,10 @@ class Backend(Protocol):
         """
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one decode pass for all users and return the next id of each.
+        """Run one decode pass for all users and return each user's next token id.
 
         Args:
-            tokens: Ids to continue from, one per user, instead of those that the wafer stores.
+            tokens: Ids to continue from, one per user, instead of the ids stored on the wafer.
         """
 
     def announce(self, tokens: Sequence[int], user: int) -> None:
@@ -122,26 +122,26 @@ class Backend(Protocol):
         Args:
             tokens: Number of tokens to keep.
             user: Index of the user.
-            next_id: Next token of the user, if the host sampled another id than the one that the
-                pass found after the last kept token.
+            next_id: Next token of the user, if the host sampled a different id from the one that
+                the pass found after the last kept token.
         """
 
     def link_words(self) -> npt.NDArray[np.int64]:
         """Return how many 32-bit words each link has carried so far.
 
         Returns:
-            int64 ``[wafers, 4, mesh rows, mesh cols]``. The second axis is the link of a PE: north,
-            east, south, west.
+            int64 ``[wafers, 4, mesh rows, mesh cols]``. The second axis selects the link of a PE:
+            north, east, south or west.
         """
 
 
 class CheckpointableBackend(Backend, Protocol):
-    """A backend whose state can be saved between two passes and restored in another backend.
+    """Backend whose state can be saved between two passes and restored in another backend.
 
     Attributes:
         program: The Program.
         streams: Data exchanged with the host, such as the last ids and logits.
-        passes_at_once: Maximum number of passes in flight.
+        passes_at_once: Maximum number of passes that may be in flight.
     """
 
     program: Program
@@ -161,7 +161,7 @@ class CheckpointableBackend(Backend, Protocol):
         """
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the state of the run without weights, as arrays by name.
+        """Return the state of the run, excluding weights, as named arrays.
 
         `wse.backends.execute.engine_state` lists the arrays.
         """
@@ -170,12 +170,12 @@ class CheckpointableBackend(Backend, Protocol):
         """Restore a state that `state` returned.
 
         Raises:
-            ValueError: The state is that of another Program.
+            ValueError: The state belongs to a different Program.
         """
 
 
 class BackendFactory(Protocol):
-    """A function that creates a backend. The arguments are those of the class `Engine`."""
+    """Function that creates a backend. It takes the same arguments as the class `Engine`."""
 
     def __call__(
         self,
@@ -190,7 +190,7 @@ class BackendFactory(Protocol):
         on_stored: Callable[[int, int, str], None] = ...,
         profile: bool = False,
     ) -> CheckpointableBackend:
-        """Create a backend that has the weights of a Program in its emulated SRAM."""
+        """Create a backend with the weights of a Program in its emulated SRAM."""
 
 
 def check_executable(program: Program, draws: Sequence[Draw]) -> None:

@@ -12,8 +12,8 @@ class Caches:
     """KV cache counters of all users: how many tokens each row of PEs stores.
 
     Attributes:
-        by_user: For each user, the counters by number of rows of a region. Regions with different
-            numbers of rows distribute the tokens differently.
+        by_user: For each user, the counters, keyed by the row count of a region. Regions with
+            different row counts distribute the tokens differently.
     """
 
     def __init__(self, program: Program) -> None:
@@ -24,7 +24,7 @@ class Caches:
     def slots(self, user: int) -> Slots:
         """Return how many cache slots a user occupies on the fullest row of PEs of each stage.
 
-        A cache slot is the room for the keys and values of one token.
+        A cache slot holds the keys and values of one token.
         """
         return tuple(self.by_user[user][rows].slots for rows in self._heights)
 
@@ -53,9 +53,9 @@ class Caches:
             cache.take_back(tokens)
 
     def _caches_of(self, phase: Phase) -> list[dict[int, CacheBalance]]:
-        """Return the counters that a phase changes: those of one user, or of all users for decode.
+        """Return the counters that a phase changes: one user's counters, or all users' for decode.
 
         Returns:
-            For each of these users, the counters by number of rows of a region.
+            For each of these users, the counters, keyed by the row count of a region.
         """
         return self.by_user if phase.user < 0 else [self.by_user[phase.user]]

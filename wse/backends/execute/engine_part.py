@@ -1,8 +1,8 @@
-"""Part of an engine: it runs the steps of one wafer, and exchanges words with the parts of others.
+"""Part of an engine that runs the steps of one wafer and exchanges words with other parts.
 
-The parts of all wafers together compute the same as one `wse.backends.execute.engine.Engine`, on
-the same bytes in the same order. Only words that cross between wafers, ids and logits are exchanged
-between parts, and with the host.
+Together, the parts of all wafers compute the same as a single `wse.backends.execute.engine.Engine`,
+on the same bytes in the same order. Only ids, logits and words that cross between wafers are
+exchanged between parts and with the host.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Tiles = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SegmentReport:
-    """Results of one segment (consecutive steps on one wafer) that are sent to the host.
+    """Results of one segment (consecutive steps on one wafer), which are sent to the host.
 
     Attributes:
         tokens: int64 ``[places]``, ids that the segment sent to the host; None if it sent none.
         logits: float32 ``[places, vocabulary]``, logits that the segment sent to the host; None if
             it sent none.
-        pairs: Number of tokens that chose each expert, int64 ``[experts]``, for each layer whose
+        pairs: Number of tokens routed to each expert, int64 ``[experts]``, for each layer whose
             router ran.
         outputs: Indices and values of the watched ops that ended in the segment.
     """
@@ -49,7 +49,7 @@ class SegmentReport:
 
 
 class EnginePart:
-    """The engine of one wafer of a Program, with only the SRAM, weights and counters of this wafer.
+    """Engine for one wafer of a Program, with only the SRAM, weights and counters of this wafer.
 
     Args:
         program: The Program.
@@ -98,7 +98,7 @@ class EnginePart:
             index: Index of the phase.
             number: Index of the segment in the phase.
             ids: Ids of the pass, as for `Engine.begin`.
-            drawn_ids: Ids that the host sampled, one per user, if the segment begins with them.
+            drawn_ids: Ids sampled by the host, one per user, if the segment begins with them.
             tiles: Words of each crossing (transfer from another wafer) that the segment receives.
 
         Returns:
@@ -131,21 +131,21 @@ class EnginePart:
         """Compile the kernels of this wafer's steps.
 
         Returns:
-            The reason why the compiled kernels could not be stored for the next run; empty if they
-            were stored.
+            The reason why the compiled kernels could not be stored for the next run; empty if the
+            kernels were stored.
         """
         return self.engine.precompile(lambda count, total, name: None)
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """Return the words on each link of this wafer, int64 ``[1, 4, mesh rows, mesh cols]``."""
+        """Return the word counts of this wafer's links, int64 ``[1, 4, mesh rows, mesh cols]``."""
         return self.engine.link_words()
 
     def step_times(self) -> tuple[dict[int, tuple[F64, I64]], float]:
         """Return the wall times of the steps in this process.
 
         Returns:
-            Seconds and accessed bytes of each step, with the index of the phase as the key; and the
-            seconds of all passes.
+            The time in seconds and the number of accessed bytes of each step, keyed by the index of
+            the phase; and the total time of all passes in seconds.
         """
         times = self.engine.step_times
         assert times is not None
@@ -164,19 +164,19 @@ class EnginePart:
         """Restore a state that `state` returned.
 
         Raises:
-            ValueError: The state is that of another Program.
+            ValueError: The state belongs to a different Program.
         """
         self.engine.restore(arrays)
 
     def _draw(self, user: int) -> Draw:
-        """Return a function that replaces sampling; it returns the id that the host sampled."""
+        """Return a function that replaces sampling and returns the id sampled by the host."""
         return lambda logits: self._drawn_ids[user]
 
 
 def _calls_of(bound: BoundPhase, segment: StepSegment) -> BoundPhase:
-    """Return a bound phase with only the calls of one segment (consecutive steps on one wafer).
+    """Return a bound phase that has only the calls of one segment (consecutive steps on one wafer).
 
-    The words on links are counted for the whole pass, together with the last segment of a wafer.
+    The words on links are counted once per pass, with the last segment of a wafer.
     """
     segment_steps = {*segment.receives, *segment.steps}
     segment_calls = [(call, step) for call, step in zip(bound.calls, bound.steps, strict=True) if step in segment_steps]

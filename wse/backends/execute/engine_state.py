@@ -19,7 +19,7 @@ from wse.program.program import Program
 
 
 class StatefulParts(Protocol):
-    """The attributes of an engine that make up its state."""
+    """Protocol for the engine attributes that make up its state."""
 
     program: Program
     arenas: dict[int, Arena]
@@ -56,7 +56,7 @@ def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> No
         arrays: State from `state_of`.
 
     Raises:
-        ValueError: An array is missing, or has a different type or shape than the Program requires.
+        ValueError: An array is missing, or its type or shape is not what the Program requires.
     """
     required_arrays = state_of(engine)
     for name, array in required_arrays.items():
@@ -102,8 +102,8 @@ def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.ui
     """Yield the contents of buffers whose values must survive from one pass to the next.
 
     Yields:
-        For each stage, the name of its memory in the state, and one view of the bytes of each
-        buffer, ``[blocks, bytes x lanes]``.
+        For each stage, the name of its memory in the state, and a view of each buffer's bytes,
+        ``[blocks, bytes x lanes]``.
     """
     for number, arena in engine.arenas.items():
         live_buffers = [
@@ -115,7 +115,7 @@ def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.ui
 
 
 def _bytes(arena: Arena, address: int, count: int) -> npt.NDArray[np.uint8]:
-    """Return ``count`` bytes of every PE, starting at an SRAM address, ``[blocks, count x lanes]``.
+    """Return ``count`` bytes of every PE, starting at an address, as ``[blocks, count x lanes]``.
 
     The bytes of an element are interleaved over the lanes (PEs) of a block.
     """

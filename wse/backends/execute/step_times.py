@@ -1,4 +1,4 @@
-"""Wall times of a run's steps: where this computer spends time while it emulates.
+"""Wall times of a run's steps: where this computer spends its time during emulation.
 
 Every call of a pass is timed. The bytes of a step are the minimum that must be accessed: for a
 kernel, its operands on all lanes of its rows, each counted once; for a transfer, its elements, once
@@ -34,7 +34,7 @@ class PassTimes:
 
     Attributes:
         phase: First phase that ran these steps.
-        s: float64 ``[steps]``, seconds of each step.
+        s: float64 ``[steps]``, time of each step in seconds.
         bytes: int64 ``[steps]``, minimum number of bytes that each step must access.
     """
 
@@ -53,7 +53,7 @@ class StepTimes:
             default, it reads the largest arena.
 
     Attributes:
-        passes_s: Seconds of the calls of all passes.
+        passes_s: Time in seconds of the calls of all passes.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class StepTimes:
 
     @property
     def by_phase(self) -> dict[int, tuple[F64, I64]]:
-        """Seconds and bytes of each step; the key is the index of the first phase that ran it.
+        """Seconds and bytes per step, keyed by the index of the first phase that ran the step.
 
         The result can be sent to another process and passed to `add` there.
         """
@@ -84,8 +84,8 @@ class StepTimes:
         """Add times that were measured in another process.
 
         Args:
-            by_phase: Seconds and bytes of each step, by phase, from the property `by_phase`.
-            passes_s: Seconds of the calls of all passes.
+            by_phase: Seconds and bytes per step, keyed by phase, from the property `by_phase`.
+            passes_s: Time in seconds of the calls of all passes.
         """
         self.passes_s += passes_s
         for index, (s, size) in by_phase.items():
@@ -128,7 +128,7 @@ class StepTimes:
     def _bytes_of_steps(self, phase: Phase, slots: Slots) -> I64:
         """Return the minimum number of bytes that each step must access, int64 ``[steps]``.
 
-        Steps of stages in other processes have 0.
+        The number is 0 for steps of stages in other processes.
         """
         sizes = np.zeros(len(phase.steps), np.int64)
         for step in np.flatnonzero(np.isin(phase.steps.stage, list(self._arenas))).tolist():
@@ -137,7 +137,7 @@ class StepTimes:
         return sizes
 
     def _kernel_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
-        """Return the bytes that a kernel step accesses on all its PEs, over all iterations."""
+        """Return how many bytes a kernel step accesses on all its PEs, over all iterations."""
         kernel, arena = KERNELS[phase.steps.code[step]], self._arenas[phase.steps.stage[step]]
         sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
         iterations, total = phase.steps.iterations(step), 0
@@ -153,7 +153,7 @@ class StepTimes:
         return int(total * arena.blocks_per_row * arena.lanes)
 
     def _transfer_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
-        """Return the bytes that a transfer step moves on all its PEs, over all iterations."""
+        """Return how many bytes a transfer step moves on all its PEs, over all iterations."""
         arena, iterations, total = self._arenas[phase.steps.stage[step]], phase.steps.iterations(step), 0
         for iteration in range(iterations):
             transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, iteration))

@@ -25,7 +25,7 @@ from wse.program.steps import Slots, StepKind
 
 
 class Counts(NamedTuple):
-    """Numbers of operations and bytes in one run of a phase, summed over all PEs.
+    """Operation and byte counts for one run of a phase, summed over all PEs.
 
     The fields are multiply-adds, bytes read from SRAM, and vector operations issued.
     """

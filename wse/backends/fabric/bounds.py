@@ -1,4 +1,4 @@
-"""Lower bounds of the cycles of each step, which no software on this wafer can undercut.
+"""Lower bounds on the cycles of each step, which no software on this wafer can beat.
 
 ``wse estimate`` reports them next to the modelled cycles, to show what limits a model. There are
 four bounds:
@@ -8,9 +8,9 @@ four bounds:
 - ``hops``: cycles of the longest path of any word that a result depends on.
 - ``crossing``: latency and bytes of a transfer between wafers, or to and from the host.
 
-The bounds of consecutive steps add up. Of steps that run at the same time, the largest bound
-counts. The bounds apply to the given placement, including its padding. Weights that are read for
-several users count once per user.
+The bounds of consecutive steps add up. For concurrent steps, the largest bound counts. The bounds
+apply to the given placement, including its padding. Weights that are read for several users count
+once per user.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
     Args:
         pattern: The communication pattern.
         variant: Index of the list of messages that a line executes in a round.
-        in_place: True if messages send on what earlier messages brought, so that distances add up.
+        in_place: True if messages forward the words of earlier messages, so that distances add up.
             False if all messages send the initial values.
     """
     messages, _, parts = pattern.variant_messages(variant)
@@ -82,7 +82,7 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
 
 
 class PhaseBounds:
-    """Calculator of lower bounds for the cycles of a Program's steps, with a cache."""
+    """Cached lower bounds on the cycles that each step of a Program takes."""
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile) -> None:
         self.program, self.wafer = program, wafer
@@ -93,10 +93,10 @@ class PhaseBounds:
         self._of_any_slots: dict[tuple[Steps, int], Bound] = {}
 
     def of(self, phase: Phase, slots: Slots, classes: I64) -> F64:
-        """Return the lower bounds in cycles of every step, as float64 ``[steps, bounds]``.
+        """Return lower bounds on the cycles of every step, as float64 ``[steps, bounds]``.
 
-        The bounds cover all iterations of a step's loop. For steps that run at the same time, the
-        row of the first step has the maxima, and the other rows are 0.
+        The bounds cover all iterations of a step's loop. For steps that run concurrently, the row
+        of the first step has the maxima, and the other rows are 0.
 
         Args:
             phase: The phase.
@@ -114,7 +114,7 @@ class PhaseBounds:
         return group_maxima
 
     def _class_bounds(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
-        """Return the bounds of one step, which are those of all steps that cost the same.
+        """Return the bounds of one step, which also apply to all steps of equal cost.
 
         The result is cached, unless the bounds grow with the cache slots in use (``grows``).
         """
@@ -128,8 +128,8 @@ class PhaseBounds:
     def _step(self, phase: Phase, step: int, slots: Slots) -> Bound:
         """Return the bounds of one step in cycles, in the order sram, arithmetic, hops, crossing.
 
-        They are the cycles to read weights and cache entries, to multiply and add, to move words
-        over the mesh, and to move words between wafers or to and from the host.
+        These are the cycles needed to read weights and cache entries, to multiply and add, to move
+        words over the mesh, and to move words between wafers or to and from the host.
         """
         iterations = phase.steps.iterations(step)
         if phase.steps.computes(step):
@@ -143,16 +143,16 @@ class PhaseBounds:
         return 0.0, 0.0, float(self._links(transfer, iterations) * self.wafer.hop_cycles), 0.0
 
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
-        """Return the wafers that store chosen experts, if a step depends on the choice; else None.
+        """Return the wafers with selected experts; None if the step does not depend on them.
 
-        Tokens are assumed to choose experts evenly.
+        Tokens are assumed to be distributed evenly over the experts.
         """
         if not phase.steps.depends_on_experts[step]:
             return None
         return self.program.chosen_wafers(int(phase.steps.stage[step]), by_column(self.program, phase, step, EVEN))
 
     def _off_wafer(self, transfer: Transfer, iterations: int) -> Bound:
-        """Return the lower bounds of a transfer between wafers, or to or from the host.
+        """Return the lower bounds for a transfer between wafers, or to or from the host.
 
         Links between different pairs of wafers work in parallel. The wafer that sends to, or
         receives from, the most wafers therefore determines the bound. A transfer for which no step
@@ -169,7 +169,7 @@ class PhaseBounds:
         return 0.0, 0.0, 0.0, iterations * seconds * wafer.clock_hz
 
     def _links(self, transfer: Transfer, iterations: int) -> int:
-        """Return how many links the words of a step must travel, one after another.
+        """Return how many links the words of a step must traverse sequentially.
 
         This is the length of the longest path, summed over all iterations of the step's loop.
         """
@@ -186,7 +186,7 @@ class PhaseBounds:
         return iterations  # a cache shift: one row up
 
     def _pattern_links(self, messages: LineMessages, iterations: int) -> int:
-        """Return the maximum number of links that a value of a pattern travels in all iterations.
+        """Return the maximum number of links that a value of a pattern traverses in all iterations.
 
         The number for one iteration is the maximum `reach` of the messages on any line. The numbers
         of all iterations are added up.
@@ -197,10 +197,10 @@ class PhaseBounds:
 
 
 def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:
-    """Return the `reach` of each variant of a pattern (a list of messages that lines execute).
+    """Return the `reach` of each variant (list of messages that lines execute) of a pattern.
 
     Returns:
-        int64 ``[variants]``: links; 0 for a variant that no line uses.
+        int64 ``[variants]``: number of links; 0 for a variant that no line uses.
     """
     used_variants = set(np.unique(pattern.variants).tolist())
     links = [reach(pattern, v, in_place=in_place) if v in used_variants else 0 for v in range(len(pattern.first) - 1)]

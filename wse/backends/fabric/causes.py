@@ -1,4 +1,4 @@
-"""Cycles by cause: how a time interval divides into hops, relays, compute and so on."""
+"""Breakdown of a time interval's cycles by cause: hops, relays, compute and so on."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
 
 
 class Cycles(NamedTuple):
-    """Cycles of a time interval, in total and by cause.
+    """Cycles of a time interval: the total, and its breakdown by cause.
 
     Comparisons use the total, so ``max`` returns the longest interval.
 
     Attributes:
         total: Sum over all causes.
-        hops: Cycles in which words move through routers, or follow each other over a link.
-        relays: Cycles of PEs that receive words and send them on in software.
-        compute: Cycles of vector operations including their issue, scalar functions, and loops.
-        launch: Cycles to start the task of a step, gaps between the vector operations of a
-            collective, and cycles to rewrite routes.
+        hops: Cycles in which words move through routers or follow each other over a link.
+        relays: Cycles in which PEs receive words and forward them in software.
+        compute: Cycles of vector operations (including their issue), scalar functions and loops.
+        launch: Cycles to start a step's task, gaps between the vector operations of a collective,
+            and cycles to rewrite routes.
         crossing: Cycles of transfers between wafers.
         host: Cycles of transfers to and from the host.
     """
@@ -37,7 +37,7 @@ class Cycles(NamedTuple):
         """Return a copy with more cycles for some causes and, accordingly, for the total.
 
         Args:
-            cycles: Cycles to add, with the names of causes as keywords, such as ``hops=3``.
+            cycles: Cycles to add, keyed by cause, such as ``hops=3``.
         """
         return self._replace(
             total=self.total + sum(cycles.values()),
@@ -50,11 +50,11 @@ class Cycles(NamedTuple):
         return Cycles(sum(values), *values)
 
     def times(self, count: float) -> Cycles:
-        """Return the cycles of ``count`` repetitions of this interval."""
+        """Return the cycles that ``count`` repetitions of this interval take."""
         return Cycles(*(value * count for value in self))
 
     def followed_by(self, next_interval: Cycles) -> Cycles:
-        """Return the sum of this interval and the next one, by cause."""
+        """Return the sum of this interval and the next one, broken down by cause."""
         return Cycles(*(a + b for a, b in zip(self, next_interval, strict=True)))
 
 

@@ -1,7 +1,7 @@
-"""Cost of routed steps: steps whose work and words depend on which experts the tokens chose.
+"""Cost of routed steps: steps whose work and words depend on the experts that tokens are routed to.
 
 Each column of PEs stores some experts of a layer. It processes the (token, expert) pairs of its own
-experts, and sends words for each of them. The phase waits for the column with the most pairs.
+experts, and sends words for each pair. The phase waits for the column with the most pairs.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ from wse.program.transfers.transfer import WaferPair
 from wse.program.transfers.transfer_types import TRANSFERS, transfer_of, transfer_steps
 
 Pairs = Mapping[int, I64]
-"""Number of tokens of one run that chose each expert, int64 ``[experts]``, by layer."""
+"""Number of tokens routed to each expert in one run, int64 ``[experts]``, by layer."""
 
 EVEN: Final[Pairs] = {}
-"""No choice of experts. Tokens are assumed to choose evenly in layers that are missing."""
+"""No recorded expert selection. In missing layers, tokens are assumed to be distributed evenly."""
 
 
 class _RoutedClass(NamedTuple):
-    """Steps with equal cost and traffic, whose work depends on which experts the tokens chose.
+    """Steps of equal cost and traffic, whose work depends on which experts tokens are routed to.
 
-    The cost is for one particular choice of experts.
+    The cost is for one particular selection of experts.
 
     Attributes:
         cost: Time of each step.
-        crossings: Pairs of (sending, receiving) wafers of each step; None if its words stay on a
-            wafer.
+        crossings: (sending, receiving) wafer pairs of each step; None if its words stay on a wafer.
         steps: int64 ``[n]``, indices of the steps.
         count_traffic: Function that computes the traffic of one of the steps.
     """
@@ -54,9 +53,9 @@ class _RoutedClass(NamedTuple):
 
 
 class _RoutedTraffic(NamedTuple):
-    """Words of all routed steps of a phase, and the links that carry them.
+    """Traffic of all routed steps of a phase: the words, and the links that carry them.
 
-    A routed step is a step whose work depends on which experts the tokens chose.
+    A routed step is a step whose work depends on which experts the tokens are routed to.
 
     Attributes:
         by_step: int64 ``[3, steps]``: words, hops and bytes of each step of the phase; 0 for steps
@@ -69,7 +68,7 @@ class _RoutedTraffic(NamedTuple):
 
 
 class _RoutedSteps(NamedTuple):
-    """All steps of a phase whose work depends on the chosen experts, for one choice of experts.
+    """Routed steps of a phase (steps whose work depends on the experts), for one expert selection.
 
     Attributes:
         classes: The steps, grouped into classes with equal cost and traffic.
@@ -81,7 +80,7 @@ class _RoutedSteps(NamedTuple):
 
 
 class RoutedCosts:
-    """Calculator of the cost of routed steps, whose work depends on which experts tokens chose."""
+    """Cost model for routed steps, whose work depends on which experts the tokens are routed to."""
 
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic
@@ -89,14 +88,14 @@ class RoutedCosts:
         self._even: dict[Steps, _RoutedSteps] = {}  # where tokens choose evenly
 
     def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
-        """Return the cost of a phase, including the steps whose work depends on the chosen experts.
+        """Return the cost of a phase, including the steps that depend on the selected experts.
 
         Such steps are called routed steps.
 
-        1. The routed steps are timed, once per class of equal steps. If tokens choose experts
-           evenly, the result is cached. It applies to any number of cache slots, on which no routed
-           step depends.
-        2. Their cycles are added to the steps, and delay all later steps.
+        1. The routed steps are timed, once per class of equal steps. If tokens are distributed
+           evenly over the experts, the result is cached. It applies to any number of cache slots
+           because no routed step depends on them.
+        2. Their cycles are added to the steps and delay all later steps.
         3. Their traffic is counted when ``PhaseCost.traffic`` is read for the first time.
 
         Args:
@@ -104,8 +103,8 @@ class RoutedCosts:
             phase: The phase.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
             slots: Cache slots in use in each stage.
-            pairs: For each layer, the number of tokens that chose each expert; empty for even
-                choices.
+            pairs: For each layer, the number of tokens routed to each expert; empty for an even
+                distribution.
         """
         steps = phase.steps
         if not steps.depends_on_experts.any():
@@ -138,21 +137,21 @@ class RoutedCosts:
         )
 
     def _routed_steps(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _RoutedSteps:
-        """Return the routed steps of a phase in classes, and a function that counts their traffic.
+        """Return a phase's routed steps, grouped into classes, and a function that counts traffic.
 
-        A routed step is a step whose work depends on which experts the tokens chose.
+        A routed step is a step whose work depends on which experts the tokens are routed to.
 
         Args:
             phase: The phase.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
             slots: Cache slots in use in each stage.
-            pairs: For each layer, the number of tokens that chose each expert.
+            pairs: For each layer, the number of tokens routed to each expert.
         """
         routed_classes = self._classes(phase, classes, slots, pairs)
         return _RoutedSteps(routed_classes, cache(partial(_count_traffic, self._traffic, phase, routed_classes)))
 
     def _classes(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> list[_RoutedClass]:
-        """Group the steps that depend on chosen experts into classes with equal cost and traffic.
+        """Group the steps that depend on selected experts into classes of equal cost and traffic.
 
         Two steps are in the same class if the following are equal:
 
@@ -165,7 +164,7 @@ class RoutedCosts:
             phase: The phase.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
             slots: Cache slots in use in each stage.
-            pairs: For each layer, the number of tokens that chose each expert.
+            pairs: For each layer, the number of tokens routed to each expert.
         """
         steps, program = np.flatnonzero(phase.steps.depends_on_experts), self.program
         layer, stage = np.array(program.op_layers)[phase.steps.op[steps]], phase.steps.stage[steps]
@@ -186,7 +185,7 @@ class RoutedCosts:
         return routed_classes
 
     def _class(self, phase: Phase, steps: I64, step_class: int, slots: Slots, columns: I64) -> _RoutedClass:
-        """Return the time and the traffic of a class of equal steps that depend on chosen experts.
+        """Return the time and traffic of a class of equal steps that depend on selected experts.
 
         Args:
             phase: The phase.
@@ -216,8 +215,8 @@ class RoutedCosts:
     ) -> LineTime:
         """Return the time of one step that sends words between wafers, from a cache if possible.
 
-        The key of the cache consists of the class of the step and the number of crossings, which
-        are the pairs of wafers that exchange words.
+        The cache key consists of the step's class and the number of crossings (pairs of wafers that
+        exchange words).
         """
         key = (phase.steps, step_class, -1 - crossings)
         if key not in self._known:
@@ -236,7 +235,7 @@ class RoutedCosts:
 
 
 def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClass]) -> _RoutedTraffic:
-    """Return the traffic of all steps of a phase that depend on chosen experts.
+    """Return the traffic of all steps of a phase that depend on the selected experts.
 
     The traffic of one step per class is computed, and counted for all steps of the class.
     """
@@ -252,11 +251,12 @@ def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClas
 def _with_routed_traffic(
     count_others: Callable[[], PhaseTraffic], count_routed: Callable[[], _RoutedTraffic]
 ) -> PhaseTraffic:
-    """Return the traffic of a phase, including the steps that depend on chosen experts.
+    """Return the traffic of a phase, including the steps that depend on the selected experts.
 
     Args:
         count_others: Function that computes the traffic of all other steps.
-        count_routed: Function that computes the traffic of the steps that depend on chosen experts.
+        count_routed: Function that computes the traffic of the steps that depend on the selected
+            experts.
     """
     traffic, (by_step, rectangles) = count_others(), count_routed()
     words, hops, payload = by_step
@@ -270,14 +270,14 @@ def _with_routed_traffic(
 
 
 def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
-    """Return how many (token, expert) pairs each column of PEs processes at a step, ``[cols]``.
+    """Return how many (token, expert) pairs each column of PEs processes in a step, ``[cols]``.
 
     Args:
         program: The Program.
         phase: The phase.
-        step: Index of a step whose work depends on the chosen experts.
-        pairs: For each layer, the number of tokens that chose each expert. Tokens are assumed to
-            choose experts evenly in layers that are missing.
+        step: Index of a step whose work depends on the selected experts.
+        pairs: For each layer, the number of tokens routed to each expert. In layers that are
+            missing, tokens are assumed to be distributed evenly over the experts.
     """
     mixture = program.mixtures[int(phase.steps.stage[step])]
     assert mixture is not None
@@ -289,9 +289,10 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
     """Return a phase and the index of a step in it, with operands for the fullest column of PEs.
 
     The operands of a step are for the maximum number of (token, expert) pairs that a column may
-    get. If tokens choose experts evenly, as is assumed here, even the fullest column may get fewer.
-    The returned phase then consists of one step, with the operands for that column. A step that
-    does not depend on the choice is returned unchanged, with its own phase.
+    get. If tokens are distributed evenly over the experts, as is assumed here, even the fullest
+    column may get fewer pairs. The returned phase then consists of one step, with the operands for
+    that column. A step that does not depend on the selection is returned unchanged, with its own
+    phase.
     """
     if not phase.steps.depends_on_experts[step]:
         return phase, step
@@ -302,7 +303,8 @@ def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tup
     """Return the kernel of a compute step and its calls on a PE of the fullest column.
 
     A call is one execution of the kernel with the operands of one iteration of the step's loop. The
-    fullest column of PEs has the most (token, expert) pairs if tokens choose experts evenly.
+    fullest column of PEs is the one with the most (token, expert) pairs if tokens are distributed
+    evenly over the experts.
 
     Returns:
         The kernel, and (operands, number of calls) pairs: one for the first iteration, and one that

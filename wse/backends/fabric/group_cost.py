@@ -1,6 +1,6 @@
-"""Cycles of overlap groups (steps that run at the same time), over all iterations of their loops.
+"""Cycles of overlap groups (steps that run concurrently), over all iterations of their loops.
 
-A step outside of any overlap group is a group of its own.
+A step outside any overlap group forms its own group.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wse.program.transfers.transfer_types import transfer_steps
 class GroupCost(NamedTuple):
     """Cycles that one or more overlap groups add to their phase, with one row per step.
 
-    The steps of an overlap group run at the same time.
+    The steps of an overlap group run concurrently.
 
     Attributes:
         by_cause: float64 ``[steps, causes]``, cycles that each step adds to the phase, over all
@@ -54,13 +54,13 @@ Each needs about 2 kB, plus its patterns.
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _GroupClass:
-    """Overlap groups of a phase that cost the same, represented by one of them.
+    """Overlap groups of a phase that cost the same, represented by one group.
 
-    The steps of an overlap group run at the same time.
+    The steps of an overlap group run concurrently.
 
     Attributes:
         group: Steps of the group that represents the class.
-        depends_on_experts: True if the work depends on which experts the tokens choose.
+        depends_on_experts: True if the work depends on which experts the tokens are routed to.
         growing_stages: Stages of those steps whose cost grows with the cache slots in use.
         content: Key with everything else that the cost depends on. Groups with equal keys cost the
             same, even in different Programs. None if the cost depends on the positions of PEs and
@@ -74,9 +74,9 @@ class _GroupClass:
 
 
 class _GroupClasses(NamedTuple):
-    """Division of the overlap groups of a phase into classes with equal costs.
+    """Division of the overlap groups of a phase into classes of equal cost.
 
-    The steps of an overlap group run at the same time.
+    The steps of an overlap group run concurrently.
 
     Attributes:
         classes: The classes.
@@ -89,14 +89,14 @@ class _GroupClasses(NamedTuple):
 
 
 class GroupCosts:
-    """Calculator of the cost of overlap groups (steps that run at the same time), with caches.
+    """Cost model for overlap groups (steps that run concurrently), with caches.
 
-    Groups of one class cost the same, so one group per class and cache slots is timed. If a cost
-    depends on patterns and numbers only, not on positions, it is cached for all Programs of the
-    process with the same wafer, software profile and element types.
+    Groups of one class cost the same, so only one group is timed per class and number of cache
+    slots. If a cost depends on patterns and numbers only, not on positions, it is cached for all
+    Programs of the process with the same wafer, software profile and element types.
 
-    Groups whose work depends on the choice of experts differ from run to run. They get no cycles
-    here; ``expert_costs`` adds them.
+    Groups whose work depends on the selected experts differ from run to run. They get no cycles
+    here; ``expert_costs`` adds their cycles.
     """
 
     def __init__(self, costs: StepCosts) -> None:
@@ -109,7 +109,7 @@ class GroupCosts:
     def of(self, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
         """Return the cost of all overlap groups of a phase, with one row per step of the phase.
 
-        The steps of an overlap group run at the same time.
+        The steps of an overlap group run concurrently.
 
         Args:
             phase: The phase.
@@ -137,7 +137,7 @@ class GroupCosts:
         return GroupCost._make(column[rows] for column in costs)
 
     def _classes(self, steps: Steps, classes: I64, first: I64) -> _GroupClasses:
-        """Divide the overlap groups of a phase into classes with equal costs.
+        """Divide the overlap groups of a phase into classes of equal cost.
 
         Two groups are in one class if they have the same number of steps and corresponding steps
         have equal numbers in ``classes``.
@@ -173,7 +173,7 @@ class GroupCosts:
     def _class_cost(self, phase: Phase, group_class: _GroupClass, slots: Slots) -> GroupCost:
         """Return the cost of one overlap group of a class, from this Program's cache if possible.
 
-        The steps of an overlap group run at the same time. All groups of a class cost the same.
+        The steps of an overlap group run concurrently. All groups of a class cost the same.
         """
         if group_class.depends_on_experts:
             return _no_cost(len(group_class.group))
@@ -207,7 +207,7 @@ class GroupCosts:
     def _goes_by_place(self, steps: Steps) -> npt.NDArray[np.bool_]:
         """Return whether each step's cost depends on the position of its region, bool ``[steps]``.
 
-        If PEs are dead, the cost of every step may depend on it.
+        If PEs are dead, the cost of every step may depend on the position.
         """
         if not self._costs.on_whole_wafers:
             return np.ones(len(steps), np.bool_)
@@ -229,8 +229,8 @@ def costs_by_content(
 def first_steps(phase: Phase) -> I64:
     """Return the index of the first step of each overlap group, as int64 ``[groups]``.
 
-    The steps of an overlap group run at the same time. A step that runs alone is a group of its
-    own. A group ends where its loop ends.
+    The steps of an overlap group run concurrently. A step that runs alone forms its own group. A
+    group ends where its loop ends.
     """
     is_single = (phase.steps.loop < 0) | (phase.steps.overlap < 0)
     in_same_group = (phase.steps.overlap[1:] == phase.steps.overlap[:-1]) & (
@@ -240,7 +240,7 @@ def first_steps(phase: Phase) -> I64:
 
 
 def _concatenated(costs: Sequence[GroupCost]) -> GroupCost:
-    """Return several costs as one, with the rows of each cost after those of the one before."""
+    """Concatenate the rows of several costs."""
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
 
 
@@ -250,10 +250,10 @@ def _no_cost(steps: int) -> GroupCost:
 
 
 def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) -> GroupCost:
-    """Return the cost of one overlap group, over all iterations of its loop.
+    """Compute the cost of one overlap group, over all iterations of its loop.
 
-    1. The transfers of the group start together. They need the time of the slowest one.
-    2. The kernels and transfers of the group's chain run one after another, alongside the other
+    1. The transfers of the group start together and take as long as the slowest one.
+    2. The kernels and transfers of the group's chain run sequentially, alongside the other
        transfers.
     3. The slower of these two activities is critical. Its cycles are assigned to its steps; the
        other steps cost nothing.

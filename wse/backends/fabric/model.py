@@ -34,14 +34,14 @@ CacheUse = tuple[Slots, tuple[int, ...]]
 
 
 class TokenClass(NamedTuple):
-    """Decode passes that cost the same, because they use the same cache slots in every stage.
+    """Decode passes of equal cost, because they use the same cache slots in every stage.
 
     Attributes:
         tokens: Number of decode passes in the class.
         slots: Cache slots in use in each stage.
         cost: Cost of one pass, without the traffic of cache shifts.
-        shift_traffic: Traffic of the cache shifts of all passes in the class. A cache shift moves
-            cache entries of a user to the row of PEs above.
+        shift_traffic: Traffic of the cache shifts of all passes in the class. A cache shift moves a
+            user's cache entries to the row of PEs above.
     """
 
     tokens: int
@@ -51,12 +51,12 @@ class TokenClass(NamedTuple):
 
 
 class Fabric:
-    """Fast timing model of one Program on one wafer type, with one software profile.
+    """Fast timing model of a Program on one wafer type, with one software profile.
 
-    Costs are cached, so that a pass that costs the same as an earlier pass need not be timed again.
+    Costs are cached, so a pass that costs the same as an earlier pass is not timed again.
 
     Args:
-        program: The Program, which is compiled for a complete mesh of PEs.
+        program: The Program, compiled for a complete mesh of PEs.
         wafer: Wafer type.
         software: Costs of the software on the wafer.
         meshes: For each wafer, the positions of its live PEs; empty if no PE or link is dead.
@@ -80,8 +80,8 @@ class Fabric:
 
         Args:
             index: Index of the chunk in ``Program.phases``.
-            pairs: For each layer, the number of tokens that chose each expert; by default, tokens
-                choose evenly.
+            pairs: For each layer, the number of tokens routed to each expert; by default, tokens
+                are distributed evenly.
         """
         phase = self.program.phases[index]
         return self._cost(index, self.program.cache_slots(phase.cached + phase.tokens), (), pairs)
@@ -91,8 +91,8 @@ class Fabric:
 
         Args:
             lengths: Number of tokens in each user's cache before the pass.
-            pairs: For each layer, the number of tokens that chose each expert; by default, tokens
-                choose evenly.
+            pairs: For each layer, the number of tokens routed to each expert; by default, tokens
+                are distributed evenly.
         """
         return self._cost(self.program.decode_index, *self.cache_use(lengths), pairs)
 
@@ -101,8 +101,8 @@ class Fabric:
 
         Args:
             length: Number of tokens in the user's cache before the pass.
-            pairs: For each layer, the number of tokens that chose each expert; by default, tokens
-                choose evenly.
+            pairs: For each layer, the number of tokens routed to each expert; by default, tokens
+                are distributed evenly.
         """
         return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
 
@@ -113,18 +113,18 @@ class Fabric:
             length: Number of tokens in the user's cache before the pass.
 
         Returns:
-            The cache slots in use in each stage, and an empty tuple in place of cache lengths.
+            The cache slots in use in each stage, and an empty tuple instead of cache lengths.
         """
         return self.program.cache_slots(length + self.program.verify_tokens), ()
 
     def decode_costs(self, lengths: Sequence[int], tokens: int) -> list[TokenClass]:
-        """Return the costs of consecutive decode passes, in classes of passes with equal costs.
+        """Return the costs of consecutive decode passes, grouped into classes of equal cost.
 
-        Tokens choose experts evenly.
+        Tokens are assumed to be distributed evenly over the experts.
 
         Args:
             lengths: Number of tokens in each user's cache before the first pass.
-            tokens: Number of passes, which is the number of new tokens of each user.
+            tokens: Number of passes, that is, of new tokens per user.
         """
         lengths_by_slots: dict[Slots, list[int]] = {}
         tokens_by_slots: Counter[Slots] = Counter()
@@ -146,13 +146,13 @@ class Fabric:
         return costs
 
     def cache_shift_traffic(self, slots: Slots, lengths: Sequence[int]) -> I64:
-        """Return how many words and hops the cache shifts of some decode passes need.
+        """Return how many words and hops the cache shifts of the given decode passes need.
 
-        A cache shift moves cache entries of a user to the row of PEs above.
+        A cache shift moves a user's cache entries to the row of PEs above.
 
         Args:
             slots: Cache slots in use in each stage, which must be the same for all passes.
-            lengths: Number of tokens in the cache before each pass, for every pass and user.
+            lengths: Number of tokens in the cache before the pass, for every pass and user.
 
         Returns:
             int64 ``[steps, 2]``, words and hops of each step, summed over the passes.
@@ -173,12 +173,12 @@ class Fabric:
 
         Returns:
             The cache slots in use in each stage, and ``lengths``. Passes with equal results cost
-            the same if tokens choose experts evenly.
+            the same if tokens are distributed evenly over the experts.
         """
         return self.program.cache_slots(max(lengths) + 1), tuple(lengths)
 
     def classes(self, phase: Phase) -> I64:
-        """Return the index of the first step with equal cost and traffic, for each step.
+        """Return, for each step, the index of the first step with equal cost and traffic.
 
         The result is int64 ``[steps]``.
         """
@@ -192,7 +192,7 @@ class Fabric:
             slots: Cache slots in use in each stage.
             lengths: Number of tokens in each user's cache before a decode pass; empty for other
                 phases.
-            pairs: For each layer, the number of tokens that chose each expert.
+            pairs: For each layer, the number of tokens routed to each expert.
         """
         phase = self.program.phases[index]
         key = CostClass(phase.steps, phase.begins, slots)
@@ -207,11 +207,10 @@ class Fabric:
         return self._with_shift(cost, phase, slots, lengths)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
-        """Return a cost with the traffic of cache shifts, which move cache entries one row up.
+        """Return a cost with the traffic of cache shifts (cache entries move one row up) added.
 
         The number of rows that send entries depends on the tokens in each user's cache. Passes with
-        equal cycles can therefore differ in this traffic, which is counted only when it is
-        requested.
+        equal cycles can therefore differ in this traffic, which is counted only on request.
         """
         if not lengths or not len(by_counters(phase.steps)):
             return cost
@@ -220,12 +219,12 @@ class Fabric:
     def _traffic_with_shift(
         self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]
     ) -> PhaseTraffic:
-        """Return the traffic of a phase including its cache shifts.
+        """Return the traffic of a phase, including its cache shifts.
 
-        A cache shift moves cache entries of a user to the row of PEs above.
+        A cache shift moves a user's cache entries to the row of PEs above.
 
         Args:
-            cost: Cost of the phase, whose traffic does not include cache shifts.
+            cost: Cost of the phase, with traffic that excludes cache shifts.
             phase: The phase.
             slots: Cache slots in use in each stage.
             lengths: Number of tokens in each user's cache.
@@ -236,10 +235,10 @@ class Fabric:
         return replace(traffic, words=traffic.words + words, hops=traffic.hops + hops, shifts=shifts)
 
     def _evaluate(self, phase: Phase, slots: Slots) -> PhaseCost:
-        """Return the cost of a phase, without two contributions that are added afterwards.
+        """Return the cost of a phase without two contributions that are added later.
 
-        They are steps that depend on the choice of experts (see ``expert_costs``), and the traffic
-        of cache shifts.
+        These are the steps that depend on the selected experts (see ``expert_costs``) and the
+        traffic of cache shifts.
         """
         classes = self.shape_classes(phase)
         first = first_steps(phase)
@@ -267,12 +266,12 @@ class Fabric:
 def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
     """Return the cycle at which each step starts for the first time, as float64 ``[steps]``.
 
-    A step in a loop starts after all steps before the loop, and after the first iteration of the
-    steps before it in the loop.
+    A step in a loop starts after all steps before the loop and after the first iteration of the
+    preceding steps in the loop.
 
     Args:
         phase: The phase.
-        first: int64 ``[groups]``, the first step of each group of steps that run at the same time.
+        first: int64 ``[groups]``, the first step of each group of concurrent steps.
         cost: Cost of the groups, with one row per step.
     """
     steps = np.arange(len(phase.steps))

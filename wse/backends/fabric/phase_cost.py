@@ -17,9 +17,9 @@ from wse.program.transfers.transfer import WaferPair
 
 
 class CostClass(NamedTuple):
-    """Quantities that determine the cost of a run of a phase, except cache shifts and experts.
+    """Quantities that determine the cost of running a phase, except cache shifts and experts.
 
-    Runs with equal values share a cached cost.
+    Runs with equal values share one cached cost.
 
     Attributes:
         steps: Steps of the phase.
@@ -42,14 +42,14 @@ class PhaseTraffic:
 
     Attributes:
         words: int64 ``[steps]``, words of a step's messages, over all iterations.
-        hops: int64 ``[steps]``, sum over these words of the number of links that each crosses.
+        hops: int64 ``[steps]``, number of links that each word crosses, summed over these words.
         bytes: int64 ``[steps]``, payload between wafers, or to and from the host.
         rectangles: int64 ``[n, 9]``, links used by steps with constant traffic. All runs with the
             same steps share one array.
         by_slots: int64 ``[n, 9]``, links used by steps whose words increase with the cache slots in
             use. All runs with equal slots share one array.
-        shifts: int64 ``[n, 9]``, links used by cache shifts and by steps that depend on the choice
-            of experts.
+        shifts: int64 ``[n, 9]``, links used by cache shifts and by steps that depend on the
+            selected experts.
     """
 
     words: I64
@@ -65,18 +65,18 @@ class PhaseCost:
     """Cost of one run of a phase, step by step. Traffic is computed on first access.
 
     Attributes:
-        cost_class: Key on which ``traffic.by_slots`` and, if tokens choose experts evenly, the
-            cycles depend.
+        cost_class: Key that determines ``traffic.by_slots`` and, if tokens are distributed evenly
+            over the experts, the cycles.
         start: float64 ``[steps]``, cycle at which a step first starts, relative to the start of the
             phase.
         by_cause: float64 ``[steps, causes]``, cycles that a step adds to the phase, over all
-            iterations of its loop. A step that runs alongside a longer one adds none.
-        used_crossings: Keys are indices of those steps between wafers that depend on the choice of
-            experts; values are the (sending, receiving) wafers between which words were sent.
+            iterations of its loop. A step that runs alongside a longer step adds no cycles.
+        used_crossings: Keys are indices of the inter-wafer steps that depend on the selected
+            experts; values are the (sending, receiving) wafer pairs between which words were sent.
         contention: float64 ``[steps]``, cycles in which words of a step waited for words of another
             message on the same link or ramp, over all iterations.
-        streams: int64 ``[steps]``, maximum number of messages on one link or ramp at one time; 1
-            if no words waited.
+        streams: int64 ``[steps]``, maximum number of messages that shared a link or ramp; 1 if no
+            words waited.
         routes: Physical links that words use.
         count_traffic: Function that computes the traffic.
     """
@@ -99,7 +99,7 @@ class PhaseCost:
     def links(self) -> I64:
         """Words on each physical link, int64 ``[wafers, 4, rows, cols]``.
 
-        They are computed on first access.
+        The words are counted on first access.
         """
         traffic = self.traffic
         return self.routes.words(np.concatenate([traffic.rectangles, traffic.by_slots, traffic.shifts]))
@@ -115,5 +115,5 @@ class PhaseCost:
         return float(self.by_cause.sum())
 
     def cause(self, name: str) -> float:
-        """Return the cycles that the phase spends on one cause, such as ``hops``."""
+        """Return how many cycles the phase spends on one cause, such as ``hops``."""
         return float(self.by_cause[:, CAUSES.index(name)].sum())

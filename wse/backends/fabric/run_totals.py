@@ -33,11 +33,11 @@ class PhaseTotals:
     Attributes:
         runs: Number of chunks or passes.
         cycles: Total cycles.
-        layer_cycles: Cycles of the ops that belong to a layer of the model.
-        by_cause: float64 ``[causes]``, cycles by cause.
+        layer_cycles: Cycles spent on ops that belong to a layer of the model.
+        by_cause: float64 ``[causes]``, cycles broken down by cause.
         words: Number of words of all messages.
-        hops: Sum over these words of the number of links that each crosses.
-        crossed: Bytes by (sending, receiving) wafer; the host is -1.
+        hops: Number of links that each word crosses, summed over these words.
+        crossed: Number of bytes per (sending, receiving) wafer pair; the host is -1.
     """
 
     runs: int = 0
@@ -51,15 +51,15 @@ class PhaseTotals:
     _counted_links: dict[_Key, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, repetitions
 
     def rectangles(self) -> I64:
-        """Return the links that carried words in any run, with the words of all runs.
+        """Return the links that carried words in any run, with the words summed over all runs.
 
         Returns:
-            Rectangles of links with equal words, as in ``link_map``, int64 ``[n, 9]``.
+            Rectangles of links with equal word counts, as in ``link_map``, int64 ``[n, 9]``.
         """
         return np.concatenate([NOTHING, *(scale_words(part, times) for part, times in self._counted_links.values())])
 
     def busiest_links(self) -> list[Link]:
-        """Return the link with the most words of each wafer and direction.
+        """Return the busiest link for each wafer and direction.
 
         This does not create a map of all links. ``Link.plane`` is wafer * 4 + direction.
         """
@@ -68,7 +68,7 @@ class PhaseTotals:
     def add(
         self, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost, runs: int = 1
     ) -> None:
-        """Add several runs of a phase with equal cost.
+        """Add several runs of a phase that have equal cost.
 
         Args:
             program: The Program.
@@ -112,7 +112,7 @@ class PhaseTotals:
 
 
 class RunTotals:
-    """Totals of a run, to which phases are added in the order of execution.
+    """Running totals of a run, to which phases are added in order of execution.
 
     The methods that add phases also update the number of tokens in each user's cache.
     """
@@ -139,8 +139,8 @@ class RunTotals:
 
         Args:
             index: Index of the chunk in ``Program.phases``.
-            pairs: For each layer, the number of tokens that chose each expert; by default, tokens
-                choose evenly.
+            pairs: For each layer, the number of tokens routed to each expert; by default, tokens
+                are distributed evenly.
         """
         cost, phase = self.fabric.prefill_cost(index, pairs), self.fabric.program.phases[index]
         self.lengths[phase.user] += phase.tokens
@@ -150,8 +150,8 @@ class RunTotals:
     def prefill_all(self) -> list[PhaseCost]:
         """Add all prefill chunks and return the cost of each.
 
-        Tokens are assumed to choose experts evenly. The totals are the same as if `prefill_chunk`
-        were called for each chunk, but chunks with equal costs are added together.
+        Tokens are assumed to be distributed evenly over the experts. The totals are the same as if
+        `prefill_chunk` were called for each chunk, but chunks with equal costs are added together.
         """
         program = self.fabric.program
         costs = [self.fabric.prefill_cost(index) for index in range(len(program.prefill))]
@@ -167,13 +167,13 @@ class RunTotals:
         """Add one decode pass, which generates a token for each user.
 
         Args:
-            lengths: Number of tokens in each user's cache; by default, the numbers after the
+            lengths: Number of tokens in each user's cache; by default, the number after the
                 previous passes.
-            pairs: For each layer, the number of tokens that chose each expert; by default, tokens
-                choose evenly.
+            pairs: For each layer, the number of tokens routed to each expert; by default, tokens
+                are distributed evenly.
 
         Returns:
-            The cache slots in use and cache lengths, on which the cost depends, and the cost.
+            The cache slots in use and cache lengths on which the cost depends, and the cost.
         """
         self.lengths = list(lengths) or self.lengths
         cost, key = self.fabric.decode_cost(*self.lengths, pairs=pairs), self.fabric.cache_use(self.lengths)
@@ -185,11 +185,11 @@ class RunTotals:
         """Add a verification pass over several new tokens of a user and return its cost.
 
         Args:
-            accepted: Number of tokens that remain in the cache: the first ones, up to the first
-                wrong draft token.
+            accepted: Number of tokens that remain in the cache, that is, the tokens before the
+                first wrong draft token.
             user: Index of the user.
-            pairs: For each layer, the number of tokens that chose each expert; by default, tokens
-                choose evenly.
+            pairs: For each layer, the number of tokens routed to each expert; by default, tokens
+                are distributed evenly.
         """
         cost, program = self.fabric.verify_cost(self.lengths[user], pairs), self.fabric.program
         self._add(self.verify, program.phases.index(program.verify[user]), cost)
@@ -199,7 +199,7 @@ class RunTotals:
     def decode_all(self, tokens: int) -> list[TokenClass]:
         """Add ``tokens`` decode passes and return their costs, in classes of equal passes.
 
-        Tokens are assumed to choose experts evenly.
+        Tokens are assumed to be distributed evenly over the experts.
         """
         classes = self.fabric.decode_costs(self.lengths, tokens)
         for token_class in classes:
@@ -220,8 +220,8 @@ class TimedRun(NamedTuple):
     Attributes:
         clock: Totals of the run.
         prompts: Cost of each prefill chunk.
-        token_classes: Decode passes in classes with equal costs. Empty if each pass was timed
-            separately because of its choice of experts.
+        token_classes: Decode passes, grouped into classes of equal cost. Empty if each pass was
+            timed separately because of its selected experts.
     """
 
     clock: RunTotals

@@ -49,10 +49,10 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
 
 
 def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
-    """Return a key for each of some steps, by which steps of equal cost are recognised.
+    """Return a key for each given step, by which steps of equal cost are recognised.
 
-    Two steps with equal keys, even of different Programs, cost the same if their patterns, regions
-    and cache slots are equal, too, and if the cost does not depend on positions.
+    Two steps with equal keys, even in different Programs, cost the same if their patterns, regions
+    and cache slots are also equal and the cost does not depend on positions.
 
     Args:
         steps: Steps of a phase.
@@ -68,8 +68,8 @@ def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
 def _traits(steps: Steps, step_indices: _Which) -> I64:
     """Return the properties of each step that are not operands, as int64 ``[steps, traits]``.
 
-    They are its type, whether and how it runs together with other steps, and its number of
-    iterations. Pattern and stage are not included.
+    These are its type, whether and how it overlaps with other steps, and its iteration count.
+    Pattern and stage are not included.
     """
     loop = steps.loop[step_indices]
     iterations = np.append(steps.loops[:, 2], 1)[loop]
@@ -87,8 +87,7 @@ def _traits(steps: Steps, step_indices: _Which) -> I64:
 def _numbers(steps: Steps, step_indices: _Which) -> Iterator[I64]:
     """Return all coefficients of the operands, int64 ``[steps, OPERAND_COUNT]`` each.
 
-    The coefficients of operands that are addresses are set to 0, because costs do not depend on
-    them.
+    The coefficients of address operands are set to 0, because costs do not depend on addresses.
     """
     address = _is_address(steps, step_indices)
     return (np.where(address, 0, values[step_indices]) for values in steps.linear)

@@ -19,9 +19,9 @@ from wse.program.steps import Slots, Steps
 
 
 class TrafficCounts:
-    """Counter of the words that a Program's phases send, with a cache.
+    """Traffic model for a Program's phases, with a cache.
 
-    Steps that depend on the choice of experts are not counted here (see ``expert_costs``).
+    Steps that depend on the selected experts are not counted here (see ``expert_costs``).
     ``classes`` and ``shape_classes`` return the same number for equal steps, as ``step_classes``
     does: ``classes`` distinguishes all stages, ``shape_classes`` only the shapes of their regions.
     """
@@ -36,7 +36,7 @@ class TrafficCounts:
     def of(self, phase: Phase, slots: Slots) -> PhaseTraffic:
         """Return the traffic of one run of a phase.
 
-        Cache shifts and steps that depend on the choice of experts are not included.
+        Cache shifts and steps that depend on the selected experts are not included.
         """
         grows, is_independent = by_slots(phase.steps), ~phase.steps.depends_on_experts
 
@@ -69,7 +69,7 @@ class TrafficCounts:
         return self._traffic_of(phase, steps, lambda step: self._traffic.shift_traffic(phase, step, slots, lengths))
 
     def _traffic_of(self, phase: Phase, counted_steps: I64, moved_by: Callable[[int], StepTraffic]) -> tuple[I64, I64]:
-        """Return the traffic of some steps, counting only one step of each class of equal steps.
+        """Return the traffic of the given steps, counting only one step per class of equal steps.
 
         Args:
             phase: The phase.

@@ -13,7 +13,7 @@ SPAN_QUEUES: Final = 96  # queues per batch: 12 KiB of state, which fit into the
 
 
 def components(count: int, pairs: I32) -> I32:
-    """Return the connected component of each node, as its smallest member, int32 ``[count]``.
+    """Return each node's connected component, identified by its smallest member, int32 ``[count]``.
 
     The algorithm repeats two steps until no edge joins two components:
 
@@ -52,12 +52,12 @@ def components(count: int, pairs: I32) -> I32:
 def spans(component: I32, queues: int) -> I32:
     """Divide connected components into batches, and return the batch of each node, ``[nodes]``.
 
-    Batches are simulated one after another. A batch contains whole components with SPAN_QUEUES
-    queues or slightly more in total. This is small enough for the processor's cache, and large
+    Batches are simulated sequentially. A batch contains whole components that have a total of
+    SPAN_QUEUES queues or slightly more. This is small enough for the processor's cache, and large
     enough that the simulator has work while one component waits.
 
     Args:
-        component: int32 ``[nodes]``: component of each node; queues come first.
+        component: int32 ``[nodes]``: component of each node. Queues come before other nodes.
         queues: Number of nodes that are queues.
     """
     names, label = np.unique(component, return_inverse=True)
@@ -73,12 +73,12 @@ def spans(component: I32, queues: int) -> I32:
 
 
 def circular_wait(starts: Iterable[int], waits_for: Callable[[int], Iterable[int]]) -> list[int]:
-    """Return nodes that wait for each other in a circle, in order; empty if there is no circle.
+    """Return nodes that wait for each other in a cycle, in order; empty if there is no cycle.
 
     The search is depth-first from each start.
 
     Args:
-        starts: Nodes to begin with.
+        starts: Nodes at which the search starts.
         waits_for: Function that returns the nodes that a node waits for.
 
     >>> circular_wait([0], lambda node: {0: [1], 1: [2, 3], 3: [1]}.get(node, []))

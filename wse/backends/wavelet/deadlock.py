@@ -39,9 +39,9 @@ def check_finished(machine: WaveletMachine, table: Tables) -> None:
 
 
 class _Waits:
-    """Graph of a stopped simulation: for which queues and threads each queue and thread waits.
+    """Wait-for graph of the queues and threads of a stopped simulation.
 
-    A queue is given by its index, and a thread by -1 - index.
+    A queue is identified by its index, and a thread by -1 - index.
     """
 
     def __init__(self, table: Tables) -> None:
@@ -70,8 +70,8 @@ class _Waits:
     def of(self, node: int) -> list[int]:
         """Return the queues and threads that a queue or thread waits for.
 
-        - A thread waits for the thread of an operation that must end first, else for its empty
-          receive queue, else for its full send queue.
+        - A thread waits for the thread of an operation that must end first; otherwise for its empty
+          receive queue; otherwise for its full send queue.
         - An empty queue waits for the queues and threads that may still send into it.
         - A queue with words into a PE waits for the thread that reads it.
         - Any other queue with words waits for a switch position that lets them pass, or for full
@@ -100,7 +100,7 @@ class _Waits:
 
 
 def _describe(machine: WaveletMachine, table: Tables, nodes: list[int]) -> str:
-    """Return the PEs and colours of some waiting queues as text, at most MAX_NAMED of them."""
+    """Describe the PEs and colours of at most MAX_NAMED waiting queues."""
     names: dict[str, None] = {}
     for node in nodes:
         if node >= 0:

@@ -1,7 +1,7 @@
 """Conversion of a WaveletMachine to the flat arrays of the simulation kernel.
 
-Queues that influence each other form a connected component. Components are simulated in batches,
-each of which fits into the processor's cache, so queues are numbered by batch.
+Queues that influence each other form a connected component. Components are simulated in batches
+that each fit into the processor's cache, so queues are numbered by batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wse_kernels.operands.wavelet_tables import WaveletTables
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tables:
-    """Arrays of the simulation kernel, and what their rows stand for in the machine.
+    """Arrays of the simulation kernel, with the meaning of their rows in the machine.
 
     Attributes:
         queues, routes, links, members, routers, threads, ops, times, spans: Arrays as the kernel
@@ -44,7 +44,7 @@ class Tables:
     op_order: I32
 
     def kernel_tables(self, memory: F32) -> WaveletTables:
-        """Return the arguments of the kernel: its tables, and the float32 words of all PEs."""
+        """Return the kernel's arguments: its tables and the float32 words of all PEs."""
         tables = self.queues, self.routes, self.links, self.members, self.routers, self.threads, self.ops, self.times
         return WaveletTables(*tables, memory)
 
@@ -54,8 +54,8 @@ def tables(machine: WaveletMachine, *, shuffle: int | None = None) -> Tables:
 
     Args:
         machine: The machine to simulate.
-        shuffle: Seed of a random numbering of the queues within their components. Results do not
-            depend on it.
+        shuffle: Seed for a random numbering of the queues within their components. It does not
+            affect results.
 
     Raises:
         BadInput: There are too many queues, or a route leads nowhere.
@@ -71,13 +71,13 @@ class _Flattening:
         self._renumber(shuffle)
 
     def _renumber(self, shuffle: int | None) -> None:
-        """Choose new indices of queues, so that the queues of a batch are contiguous.
+        """Renumber the queues so that the queues of a batch are contiguous.
 
-        Within a batch, queues are sorted by type: queues that share none of their links with other
-        queues; queues that share a link; and queues that only a PE reads.
+        Within a batch, queues are sorted by type: queues that share no link with other queues;
+        queues that share a link; and queues read only by a PE.
 
         Args:
-            shuffle: Seed of a random order within each type; None for the order of the machine.
+            shuffle: Seed for a random order within each type; None for the order in the machine.
         """
         queues = len(self.wiring.key)
         order = np.arange(queues)
@@ -112,8 +112,9 @@ class _Flattening:
     def _route_table(self) -> I32:
         """Return the table of switch positions (settings of a router for a colour), one row each.
 
-        A row has the queues that words go to, the number of control bits after which the position
-        ends, the next position, the position that it releases, and the queue that words come from.
+        A row has the queues that words are sent to, the number of control bits after which the
+        position ends, the next position, the position that it releases, and the queue that words
+        come from.
         """
         table = np.zeros((len(self.wiring.place), 10), np.int32)
         table[:, 0] = self.wiring.targets.sum(axis=1)
@@ -210,8 +211,8 @@ class _Flattening:
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
         """Return the ranges of queues, routers and threads of each batch, int32 ``[batches, 8]``.
 
-        The queues are those that share no link. `wse_kernels.timing.wavelet.run_wavelets` describes
-        the columns.
+        Only queues that share no link are included. `wse_kernels.timing.wavelet.run_wavelets`
+        describes the columns.
         """
         component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
         table = np.zeros((len(component_numbers), 8), np.int32)

@@ -1,4 +1,4 @@
-"""WaveletMachine: routes of a small region of PEs, and the vector operations that its PEs execute."""
+"""WaveletMachine: routes of a small region of PEs, and vector operations of the PEs."""
 
 from __future__ import annotations
 
@@ -41,14 +41,13 @@ class SwitchPosition:
     """Setting of a PE's router for one colour: where wavelets come from and where they go.
 
     A wavelet is a 32-bit word in the fabric. A colour on a PE may have several positions, which the
-    router uses one after another.
+    router uses in order.
 
     Attributes:
         source: Side that wavelets come from.
-        targets: Sides that they are copied to.
+        targets: Sides that wavelets are copied to.
         controls: Number of wavelets with a control bit after which the router changes to the next
-            position. After the last position, the last one begins again. 0 means that the position
-            never ends.
+            position. The last position is followed by itself. 0 means that the position never ends.
         waits_for_release: Whether the colour accepts nothing after this position until another
             position of the PE releases it.
         releases: (colour, index of the position that begins) that this position releases when it
@@ -65,20 +64,21 @@ class SwitchPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Vector operation of a PE: receive words, combine them with SRAM, send the results.
+    """Vector operation of a PE, which receives words, combines them with SRAM and sends results.
 
-    At most one operand comes from the fabric, as on WSE-3. On WSE-2, two operands could.
+    At most one operand comes from the fabric, as on WSE-3. On WSE-2, two operands can.
 
     Attributes:
         receive: Colour of the received operand; -1 to read the words from SRAM.
-        send: Colour on which the results are sent; -1 for none.
+        send: Colour on which the results are sent; -1 if nothing is sent.
         arrival: How a received word is combined or stored. MULTICAST stores it, as REPLACE does.
         address: Address of the first word in the PE's memory, in words.
         words: Number of words.
-        mark: Whether the last word that is sent carries the control bit.
-        gap_cycles: Minimum cycles between the end of the thread's previous operation and the start
-            of this one.
-        delay_cycles: Cycles from the arrival of the first received word until it is processed.
+        mark: Whether the last word sent carries the control bit.
+        gap_cycles: Minimum number of cycles between the end of the thread's previous operation and
+            the start of this one.
+        delay_cycles: Number of cycles from the arrival of the first received word until it is
+            processed.
     """
 
     receive: int = -1
@@ -93,12 +93,12 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class RouteBlock:
-    """A switch position (setting of a router) that is added to the same colour of several PEs.
+    """Switch position (setting of a router) that is added to the same colour of several PEs.
 
     Attributes:
         pes: int32 ``[n]``: the PEs.
         colour: The colour.
-        position: The switch position, which the router uses after those that were added before.
+        position: The switch position, which the router uses after any previously added positions.
     """
 
     pes: I32
@@ -108,13 +108,13 @@ class RouteBlock:
 
 @dataclass(frozen=True, slots=True)
 class OperationBlock:
-    """An operation that is added to the same thread of several PEs.
+    """Operation that is added to the same thread of several PEs.
 
     Attributes:
         pes: int32 ``[n]``: the PEs.
         thread: Number of the thread on each PE.
         operation: The operation.
-        after: int32 ``[n]``: operation that must have ended before; -1 for none.
+        after: int32 ``[n]``: operation that must have ended before; -1 if there is none.
     """
 
     pes: I32
@@ -127,14 +127,14 @@ class OperationBlock:
 class WaveletMachine:
     """Configuration of a region of PEs for the wavelet simulator: routes and vector operations.
 
-    The threads of a PE run at the same time. The operations of a thread run in order. If two
-    threads of a PE would send in the same cycle, the one with the lower number has priority.
+    The threads of a PE run concurrently. The operations of a thread run in order. If two threads of
+    a PE would send in the same cycle, the one with the lower number has priority.
 
     Attributes:
         wafer: Wafer type, with its latencies and limits.
         rows, cols: Size of the region.
-        memory_words: Words of memory of each PE.
-        start: int32 ``[rows, cols]``: cycle at which each PE starts to work; None means 0 for all.
+        memory_words: Memory per PE in words.
+        start: int32 ``[rows, cols]``: cycle at which each PE starts to work; None for 0 on all PEs.
         route_blocks: Switch positions that were added with ``route``, in order.
         operation_blocks: Operations that were added with ``operate``, in order.
         operations: Number of operations of all PEs so far.
@@ -150,11 +150,11 @@ class WaveletMachine:
     operations: int = 0
 
     def __post_init__(self) -> None:
-        """Raise an error for sizes that are not supported, before memory is allocated.
+        """Raise an error for unsupported sizes, before memory is allocated.
 
         Raises:
             BadMesh: The region is empty or too large.
-            BadInput: A router queue has more places than the simulator supports.
+            BadInput: A router queue can hold more words than the simulator supports.
         """
         if self.rows < 1 or self.cols < 1 or self.memory_words < 1:
             msg = f"wavelet reference: a region of {self.rows}x{self.cols} PEs with {self.memory_words} words is empty"
@@ -180,12 +180,12 @@ class WaveletMachine:
         """Return how many words fit into a queue and on the wire that leads to it.
 
         Args:
-            latency: Cycles that a word needs on the wire.
+            latency: Cycles that a word spends on the wire.
         """
         return self.wafer.router_queue_words + max(latency, 1) - 1
 
     def pe(self, row: int, col: int) -> int:
-        """Return the index of the PE at a row and column; PEs are counted row by row, from 0."""
+        """Return the index of the PE at a row and column; PEs are numbered row by row, from 0."""
         return row * self.cols + col
 
     def pe_text(self, pe: int) -> str:
@@ -202,7 +202,7 @@ class WaveletMachine:
     def route(self, pes: int | I32, colour: int, position: SwitchPosition) -> None:
         """Append a switch position to a colour of one or several PEs.
 
-        The router of a PE uses the switch positions of a colour one after another.
+        The router of a PE uses the switch positions of a colour in order.
 
         Args:
             pes: Indices of the PEs.
@@ -227,13 +227,13 @@ class WaveletMachine:
             thread: Number of the thread on each PE.
             operation: The operation.
             previous_operation: An operation of the same PE, on any thread, that must have ended
-                before; -1 for none. One number, or one for each PE.
+                before; -1 if there is none. Either one number, or one per PE.
 
         Returns:
             int32 ``[n]``, the numbers of the new operations.
 
         Raises:
-            BadInput: The words are outside of the PE's memory, or there are none.
+            BadInput: The words are outside the PE's memory, or their number is zero.
         """
         numbers = np.atleast_1d(np.asarray(pes, np.int32))
         if operation.words < 1 or not 0 <= operation.address <= self.memory_words - operation.words:

@@ -24,18 +24,18 @@ is a Port.
 
 @dataclass(slots=True)
 class Flow:
-    """A stream of words: a message, or the two messages of a multicast, which leave together.
+    """Stream of words: a message, or the two messages of a multicast, which leave together.
 
     Attributes:
-        source: Place (PE) that sends.
+        source: Place (PE) of the sender.
         arrival: How the receiving PEs combine or store the words.
         path: Routing at each place on the path.
         receivers: Places that receive the words.
         colour: Colour of the stream.
-        part: Index of the part of a PE's words that the stream carries.
+        part: Index of the part of a PE's words carried by the stream.
         slot: Index of the receive buffer. The words are stored this many buffers after the target
             address.
-        words: Number of words, if streams of the pattern have different numbers; else None.
+        words: Number of words if the streams of the pattern differ in length; otherwise None.
     """
 
     source: int
@@ -50,13 +50,13 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class PlannedOperation:
-    """A vector operation of a PE: it receives a stream, sends a stream, or both at once.
+    """Vector operation of a PE, which receives a stream, sends a stream, or does both at once.
 
     Attributes:
         place: The PE.
-        flow: The received or the sent stream.
-        receive: Stream that is received, or None.
-        send: Stream that is sent, or None.
+        flow: The received or sent stream.
+        receive: Received stream, or None.
+        send: Sent stream, or None.
     """
 
     place: int
@@ -67,10 +67,10 @@ class PlannedOperation:
 
 @dataclass(slots=True)
 class PlannedPosition:
-    """A switch position (setting of a router for a colour), with the streams that cross the router.
+    """Switch position (setting of a router for a colour), with the streams that cross the router.
 
     Attributes:
-        config: Side that words come from, and sides that they go to.
+        config: Side that words come from, and sides that they are sent to.
         flows: Streams that cross the router in this position, in order.
         waits_for_release: Whether the colour accepts nothing after this position until another
             position of the PE releases it.
@@ -86,7 +86,7 @@ class PlannedPosition:
 
 @dataclass(slots=True)
 class Plan:
-    """Streams of a pattern, with the switch positions and operations that they need on PEs.
+    """Streams of a pattern, with the switch positions and operations that they need on the PEs.
 
     A switch position is a setting of a router for one colour.
 
@@ -112,7 +112,8 @@ class Plan:
     def _counts(self, pe: int, colour: int) -> bool:
         """Return True if the router of a PE counts the control bits of a colour.
 
-        It does so if the colour has several switch positions there, or releases another colour.
+        This is the case if the colour has several switch positions there or releases another
+        colour.
         """
         positions = self.positions[pe, colour]
         return len(positions) > 1 or positions[0].releases is not None
@@ -125,11 +126,11 @@ def plan_line(
 
     Args:
         messages: int32 ``[m, 3]``: source, target, Arrival.
-        colours: int32 ``[m]``, fixed colours of the messages; None to choose them.
+        colours: int32 ``[m]``, fixed colours of the messages; None to choose colours.
         part: int32 ``[m]``, part of the words that each message carries; None if words are not
             divided.
-        store_and_forward: Whether a PE stores a message before it sends its own, so that no receive
-            is fused with a send.
+        store_and_forward: Whether a PE stores a message before it sends its own message, so that no
+            receive is fused with a send.
     """
     flows = _flows(messages, colours, part)
     if colours is None:
@@ -144,10 +145,10 @@ def plan_plane(schedule: PlaneSchedule) -> Plan:
 
 
 def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
-    """Plan the switch positions and operations that some streams need on PEs.
+    """Plan the switch positions and operations that the given streams need on PEs.
 
     1. Each stream gets a switch position (setting of a router) at every place on its path.
-       Consecutive streams with the same routing share one.
+       Consecutive streams with the same routing share a position.
     2. The operations of the PEs are put in order.
     3. Colours are blocked where a receive is fused with a send.
 
@@ -190,10 +191,10 @@ def _operations_in_order(flows: list[Flow], *, fuse: bool) -> list[PlannedOperat
 
 
 def _hold_receive_colours(plan: Plan) -> None:
-    """Block the colour of a received stream while the PE sends on what it has received.
+    """Block the colour of a received stream while the PE forwards the received words.
 
-    This applies to operations that receive and send at the same time. Words of later streams on the
-    received colour wait outside of the PE until the PE has sent its last word.
+    This applies to operations that receive and send simultaneously. Words of later streams on the
+    received colour wait outside the PE until the PE has sent its last word.
     """
     for step in plan.operations:
         if step.receive is None or step.send is None:
@@ -232,7 +233,7 @@ def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Conf
     Args:
         source: Index of the sending PE.
         targets: Index of the last receiving PE in each direction.
-        tap: Whether all PEs in between receive the words, too, as in a multicast.
+        tap: Whether all PEs in between also receive the words, as in a multicast.
     """
     sides = tuple(sorted(1 if target > source else -1 for target in targets))
     path: dict[int, Config] = {source: (0, sides)}
@@ -267,9 +268,9 @@ def _tree(stream: PlaneStream, cols: int, colour: int) -> Flow:
 
 
 def _choose_colours(flows: list[Flow]) -> None:
-    """Give each stream the lowest colour that no PE on its path uses with another routing.
+    """Give each stream the lowest colour that no PE on its path uses with a different routing.
 
-    Receives that combine words and receives that store them also get different colours, because
+    Receives that combine words and receives that store words also get different colours, because
     different threads process them.
     """
     uses_by_colour: dict[tuple[int, int], tuple[Config, bool]] = {}

@@ -51,7 +51,7 @@ class MachineRun:
 
     @property
     def hops(self) -> int:
-        """Number of words that crossed links between neighbouring routers, without ramps."""
+        """Number of times that words crossed links between neighbouring routers (not ramps)."""
         return int(self.link_words.sum())
 
 
@@ -66,14 +66,15 @@ def run(
 
     Args:
         machine: Routes and operations.
-        memory: float32 ``[rows, cols, words]`` at the start; None for zeros. Not changed.
-        log: Whether to record every move of a wavelet. This needs a second run, because the first
-            one determines the length of the log.
-        shuffle: Seed of another numbering of the queues; results do not depend on it.
+        memory: Initial contents, float32 ``[rows, cols, words]``; None for zeros. The array is not
+            changed.
+        log: Whether to record every move of a wavelet. This requires a second run, because the
+            first run determines the length of the log.
+        shuffle: Seed for a different numbering of the queues, which does not affect results.
 
     Raises:
         Deadlock: Some operation can never finish.
-        BadInput: A route leads nowhere, or the memory has another shape.
+        BadInput: A route leads nowhere, or the memory has the wrong shape.
     """
     table = tables(machine, shuffle=shuffle)
     shape = (machine.rows, machine.cols, machine.memory_words)
@@ -92,7 +93,7 @@ def run(
 
 
 def execute(machine: WaveletMachine, table: Tables, memory: F32, log: int = 0) -> tuple[int, I32]:
-    """Run the simulation kernel on the arrays of a machine, which it changes.
+    """Run the simulation kernel on the arrays of a machine, which are changed in place.
 
     Args:
         machine: The machine.
@@ -112,7 +113,7 @@ def execute(machine: WaveletMachine, table: Tables, memory: F32, log: int = 0) -
 
 
 def _result(machine: WaveletMachine, table: Tables, memory: F32, visits: int, events: I32) -> MachineRun:
-    """Collect the results of a simulation from the tables that the kernel has changed."""
+    """Collect the results of a simulation from the tables updated by the kernel."""
     shape = (machine.rows, machine.cols)
     pe_cycles = np.zeros(machine.rows * machine.cols, np.int32)
     if len(table.threads):
@@ -139,8 +140,8 @@ def _result(machine: WaveletMachine, table: Tables, memory: F32, visits: int, ev
 def _moves(machine: WaveletMachine, table: Tables, events: I32) -> I32:
     """Convert recorded events to moves of wavelets.
 
-    An event has the cycle, the queue that a wavelet enters and the queue that it leaves. A move
-    instead names the router that the wavelet leaves; `MachineRun` describes its columns.
+    An event consists of the cycle, the queue that a wavelet enters and the queue that it leaves. A
+    move instead names the router that the wavelet leaves; `MachineRun` describes its columns.
     """
     events = events[np.argsort(events[:, 0], kind="stable")]
     pe, side, colour = table.identity[events[:, 1]].T

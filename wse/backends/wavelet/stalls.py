@@ -4,12 +4,12 @@ A stream waits for another stream in these cases:
 
 1. At a router, if both have the same colour and the other stream is first. The switch advances when
    the last word of the other stream has passed, and words of one colour stay in order.
-2. On a PE, because its main thread executes operations one after another.
+2. On a PE, because its main thread executes operations sequentially.
 3. In the SRAM of a PE. An operation that uses words waits for the operation that stored them. An
    operation that replaces words waits for earlier operations that use them. Words of a pattern are
    sent from the address where they are received.
-4. As a part of one operation. A PE that adds received words and sends the sum on does both at the
-   same time, so neither stream can proceed without the other. Such streams form a group.
+4. As a part of one operation. A PE that adds received words and forwards the sum does both
+   simultaneously, so neither stream can proceed without the other. Such streams form a group.
 
 If groups wait for each other in a circle, or for themselves, they stall as soon as a message has
 more words than fit into the queues on its path. Without a circular wait, nothing stalls for any
@@ -28,7 +28,7 @@ from wse_mappings.schedule import COMBINING, Arrival
 
 
 def find_stall(plan: Plan) -> str:
-    """Describe the first possible stall of a planned pattern; "" if nothing can stall.
+    """Describe the first possible stall of a planned pattern; "" if there is none.
 
     A stall is a circular wait of streams, or a colour that a PE uses both for words that it adds
     and for words that it stores.
@@ -51,14 +51,13 @@ def _mixed_colour(plan: Plan) -> str:
 
 
 def _circular_wait(plan: Plan) -> str:
-    """Describe the first messages that wait for each other in a circle; "" if there are none.
+    """Describe the first cycle of messages that wait for each other; "" if there is none.
 
     1. If no operation both receives and sends, and operations are in the order of the streams, no
        circular wait is possible.
     2. Streams that one operation receives and sends are merged into a group (case 4 of the module
        docstring).
-    3. For each group, the groups that it waits for are collected. A circular wait is searched among
-       them.
+    3. For each group, the groups that it waits for are collected and searched for a circular wait.
     """
     number = {id(flow): i for i, flow in enumerate(plan.flows)}
     if all(step.receive is None or step.send is None for step in plan.operations):

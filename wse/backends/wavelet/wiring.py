@@ -1,6 +1,6 @@
 """Wiring: routes, queues and operations of a WaveletMachine as arrays, with their connections.
 
-Invalid configurations are refused here: routes that lead nowhere, and two users of something that
+Invalid configurations are rejected here: routes that lead nowhere, and two users of a resource that
 allows only one.
 """
 
@@ -23,17 +23,17 @@ NONE: Final = -1
 
 
 def _per_pe(blocks: list[Any], values: list[Any]) -> I32:
-    """Return one value per PE of every block: the value of the block, repeated for its PEs."""
+    """Repeat the value of each block for each of its PEs."""
     return np.repeat(np.array(values, np.int32), [len(block.pes) for block in blocks])
 
 
 def _pes(blocks: list[Any]) -> I32:
-    """Return the PEs of all blocks, one block after another, as int32 ``[n]``."""
+    """Return the concatenated PEs of all blocks, as int32 ``[n]``."""
     return np.concatenate([np.zeros(0, np.int32), *(block.pes for block in blocks)])
 
 
 def _ranks(sorted_keys: I64) -> I64:
-    """Return the position of each item among the items with the same key, counted from 0.
+    """Return the position of each item among the items with the same key, starting at 0.
 
     Args:
         sorted_keys: int64 ``[n]``, key of each item, in ascending order.
@@ -128,11 +128,11 @@ class Wiring:
         self.position_queue = np.searchsorted(self.key, keys[0])
 
     def _key(self, pe: I32, side: I32 | np.int32, colour: I32) -> I64:
-        """Return a number for each queue that is computed from its PE, side and colour."""
+        """Return the key of each queue, a number computed from its PE, side and colour."""
         return (pe.astype(np.int64) * SIDES + side) * self.machine.wafer.colours + colour
 
     def _find(self, key: I64) -> I64:
-        """Return the indices of the queues with some keys; -1 if a queue does not exist."""
+        """Return the indices of the queues with the given keys; -1 if a queue does not exist."""
         at = np.minimum(np.searchsorted(self.key, key), max(len(self.key) - 1, 0))
         return np.where(self.key[at] == key, at, NONE) if len(self.key) else np.full(len(key), NONE)
 
@@ -224,7 +224,7 @@ class Wiring:
             does: Verb for error messages.
 
         Raises:
-            BadInput: There is no such queue, or two threads use the same one.
+            BadInput: A queue does not exist, or two threads use the same queue.
         """
         queue = np.full(len(colour), NONE, np.int64)
         at = np.flatnonzero(colour >= 0)
@@ -248,8 +248,8 @@ class Wiring:
     def edges(self) -> I32:
         """Return pairs of queues and threads that influence each other, as int32 ``[n, 2]``.
 
-        They are connected by a route, a link, a ramp, or a wait for an operation. The indices of
-        threads follow those of queues.
+        They are connected by a route, a link, a ramp, or a wait for an operation. Threads are
+        numbered after queues.
         """
         queues = len(self.key)
         first = self.position_queue[np.searchsorted(self.place, self.place)]
@@ -277,8 +277,7 @@ class Wiring:
     def released_positions(self) -> I64:
         """Return the index of the switch position that each position releases when it ends, or -1.
 
-        A router does not use a position that waits for a release before another position releases
-        it.
+        A router does not use a position that waits for release until another position releases it.
         """
         key = self.pe.astype(np.int64) * self.machine.wafer.colours + self.released_colour
         row = np.searchsorted(self.place, key) + self.released_index

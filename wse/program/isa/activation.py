@@ -21,11 +21,11 @@ vector operations of gating.
 
 
 def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
-    """Return the cycles of kernel ``activate``, which applies an activation function.
+    """Return how many cycles kernel ``activate``, an activation function, takes.
 
     Args:
         c: Costs of operations on the PE.
-        M, n: Tokens, and features of a token on the PE.
+        M, n: Number of tokens, and features per token on the PE.
         function: Index into ACTIVATIONS.
         gated: 1 if the result is multiplied by a second vector (gating), else 0.
     """
@@ -33,7 +33,7 @@ def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
 
 
 def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> float:
-    """Return the cycles of the vector operations of an activation function.
+    """Return how many cycles the vector operations of an activation function take.
 
     Args:
         c: Costs of operations on the PE.
@@ -48,20 +48,20 @@ def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> flo
 def _share_cycles(
     c: PeCosts, M: int, n: int, function: int, gated: int, length: int, groups: int, shared_tokens: int, padding: int
 ) -> float:
-    """Return the cycles of kernel ``activate_share`` on the PE that activates the most features.
+    """Return how many cycles ``activate_share`` takes on the PE that activates the most features.
 
     The PEs of a group divide the features among them. A PE also writes zeros for the features of
     the other PEs. Its features may begin and end in the middle of a token, and each token needs
-    vector operations of its own.
+    separate vector operations.
 
     Args:
         c: Costs of operations on the PE.
-        M, n: Tokens, and features of a token.
+        M, n: Number of tokens, and features per token.
         function: Index into ACTIVATIONS.
         gated: 1 if the result is multiplied by a second vector (gating), else 0.
-        length, groups: PEs of the line, and groups into which they are divided.
-        shared_tokens: Tokens whose features are divided together.
-        padding: Additional elements of the output that are set to zero.
+        length, groups: Number of PEs on the line, and number of groups into which they are divided.
+        shared_tokens: Number of tokens whose features are divided together.
+        padding: Number of additional output elements that are set to zero.
     """
     shard_elements, iterations = ceil_div(shared_tokens * n, length // groups), M // shared_tokens
     tokens_reached = min(shared_tokens, ceil_div(shard_elements - 1, n) + 1)

@@ -1,7 +1,7 @@
 """Record of one kernel: everything that the compiler, the cost models and the tests know about it.
 
-A *formula* is a function whose parameters are named like operands of the kernel. Some formulas have
-an additional first parameter, which the documentation of the field names.
+A *formula* is a function whose parameters have the names of operands of the kernel. Some formulas
+have an additional first parameter, which the documentation of the field names.
 ``docs/decisions/0019-kernel-records.md`` has the reasons.
 """
 
@@ -21,7 +21,7 @@ Formula = Callable[..., Any]
 
 
 def _zero(*_: object) -> int:
-    """Return 0: the formula of quantities that a kernel does not have."""
+    """Return 0: the formula for quantities that a kernel does not have."""
     return 0
 
 
@@ -29,7 +29,7 @@ def _zero(*_: object) -> int:
 class Kernel:
     """Record of a compute kernel: its operands, and formulas for cycles, work and bytes read.
 
-    A formula is a function whose parameters are named like operands of the kernel.
+    A formula is a function whose parameters have the names of operands of the kernel.
 
     Attributes:
         name: Name of the kernel, of its function in ``wse_kernels`` and of its oracle (the
@@ -38,10 +38,11 @@ class Kernel:
             parameters, where a named tuple stands for one operand per field.
         work: Formula for the approximate number of element operations of one call on one PE. None
             means the multiply-adds.
-        operation_ps: Approximate picoseconds per element operation on one core of the emulating
-            computer, for float16 with float32 sums. The values were measured on a 2.6 GHz core with
-            512-bit vectors. They only decide which steps are split over several cores.
-        cycles: Formula for the cycles of one call on one PE. First parameter: ``c``, the PeCosts.
+        operation_ps: Approximate time in picoseconds per element operation on one core of the
+            emulating computer, for float16 with float32 sums. The values were measured on a 2.6 GHz
+            core with 512-bit vectors. They only determine which steps are split over several cores.
+        cycles: Formula for the cycles that one call takes on one PE. First parameter: ``c``, the
+            PeCosts.
         macs: Formula for the multiply-adds of one call on one PE; 0 for kernels that are not
             products.
         read_bytes: Formula for the bytes of weights and cache entries that one call on one PE must
@@ -68,7 +69,7 @@ class Kernel:
 
     @cached_property
     def views(self) -> dict[str, str]:
-        """SRAM view (element type) of each operand that is an address; empty for a number.
+        """SRAM view (element type) of each address operand; empty for a number.
 
         The key is the name of the operand.
         """
@@ -76,12 +77,12 @@ class Kernel:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Index of each operand in the operands of a step; the key is the name of the operand."""
+        """Index of each operand in the operands of a step, keyed by operand name."""
         return {operand.name: i for i, operand in enumerate(self.operands, FIRST_OPERAND)}
 
     @cached_property
     def outputs(self) -> frozenset[int]:
-        """Indices of the operands whose elements the kernel overwrites without reading them."""
+        """Indices of the operands whose elements the kernel overwrites without reading."""
         return frozenset(self.index[operand.name] for operand in self.operands if operand.output)
 
     @cached_property
@@ -95,20 +96,20 @@ class Kernel:
         return tuple(self.index[operand.name] for operand in self.operands if operand.view)
 
     def by_name(self, operands: Sequence[int]) -> dict[str, int]:
-        """Return the operands of a step that runs the kernel, as a dict by operand name."""
+        """Return the operands of a step that runs the kernel, as a dict keyed by operand name."""
         return {name: int(operands[i]) for name, i in self.index.items()}
 
     def core_s(self, operands: Sequence[int]) -> float:
-        """Return the approximate seconds of a core of this computer to emulate a call on one PE."""
+        """Estimate the seconds that a core of this computer takes to emulate a call on one PE."""
         return float(self._value(self.work or self.macs, operands)) * self.operation_ps * 1e-12
 
     def cycles_of(self, operands: Sequence[int], costs: PeCosts, *, over_heads: bool = False) -> float:
-        """Return the cycles of a call on one PE.
+        """Return how many cycles a call takes on one PE.
 
         Args:
             operands: Operands of the step.
             costs: Costs of operations on the PE.
-            over_heads: Whether the call may vectorise over heads. If so, the cheaper of both
+            over_heads: Whether the call may vectorise over heads. If so, the cheaper of the two
                 variants is used.
         """
         cycles = float(self._value(self.cycles, operands, costs))
@@ -117,11 +118,11 @@ class Kernel:
         return min(cycles, float(self._value(self.cycles_over_heads, operands, costs)))
 
     def macs_of(self, operands: Sequence[int]) -> int:
-        """Return the number of multiply-adds of a call on one PE."""
+        """Return how many multiply-adds a call performs on one PE."""
         return int(self._value(self.macs, operands))
 
     def bytes_read(self, operands: Sequence[int], element_bytes: Mapping[str, int]) -> int:
-        """Return the bytes of weights and cache entries that a call on one PE must read.
+        """Return how many bytes of weights and cache entries a call must read on one PE.
 
         Args:
             operands: Operands of the step.
@@ -130,7 +131,7 @@ class Kernel:
         return int(self._value(self.read_bytes, operands, element_bytes))
 
     def elements(self, name: str, operands: Sequence[int]) -> int:
-        """Return the number of elements that a call may access from the address of an operand on.
+        """Return how many elements a call may access, starting at the address in an operand.
 
         Args:
             name: Name of the address operand.
@@ -141,7 +142,7 @@ class Kernel:
         return self._product(extent, operands) if isinstance(extent, str) else int(self._value(extent, operands))
 
     def elements_used(self, name: str, operands: Sequence[int]) -> int:
-        """Return the number of elements that a call uses from the address of an operand on.
+        """Return how many elements a call uses, starting at the address in an operand.
 
         Args:
             name: Name of the address operand.
@@ -155,7 +156,7 @@ class Kernel:
         return prod(int(operands[self.index[name]]) for name in names.split())
 
     def _value(self, formula: Formula, operands: Sequence[int], *first: object) -> Any:
-        """Evaluate a formula on the operands of a step that are named like its parameters.
+        """Evaluate a formula on the operands of a step whose names match its parameters.
 
         Args:
             formula: The formula.
@@ -166,7 +167,7 @@ class Kernel:
 
     @cached_property
     def _parameters(self) -> dict[Formula, tuple[int, ...]]:
-        """Indices of the operands that each formula of the kernel uses; the key is the formula.
+        """Indices of the operands that each formula of the kernel uses, keyed by formula.
 
         Raises:
             KeyError: A parameter of a formula is not the name of an operand.

@@ -15,33 +15,33 @@ from wse.program.isa.pe_costs import PeCosts
 
 
 def _placed_elements(M: int, H: int, n: int) -> int:
-    """Return the number of elements of M tokens with H heads of n features each."""
+    """Return the number of elements in M tokens with H heads of n features each."""
     return M * H * n
 
 
 def _place_heads_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
-    """Return the cycles of ``place_heads``, which copies a row's heads to their places among all.
+    """Return how many cycles kernel ``place_heads`` takes.
 
-    The output is cleared first.
+    The kernel clears the output, and copies a row's heads to their places among all heads.
 
     Args:
         c: Costs of operations on the PE.
-        M, H, Hl: Tokens, heads of the model, and heads of the row.
-        n: Features of a head on the PE.
+        M, H, Hl: Number of tokens, heads in the model, and heads in the row.
+        n: Features per head on the PE.
     """
     return c.vector(M * H * n, c.acc) + M * Hl * (c.loop + c.vector(n, c.acc))
 
 
 def _place_rotated_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
-    """Return the cycles of ``place_rotated``, which copies features that a column needs from a row.
+    """Return how many cycles kernel ``place_rotated`` takes.
 
-    Each of the n features that the column needs is compared with the features of the row, and then
-    copied for all tokens at once. The output is cleared first.
+    The kernel clears the output, and copies the features that a column needs from a row. Each of
+    the n features is compared with the features of the row, and then copied for all tokens at once.
 
     Args:
         c: Costs of operations on the PE.
-        M, H, Hl: Tokens, heads of the model, and heads of the row.
-        n: Features of a head that the column needs.
+        M, H, Hl: Number of tokens, heads in the model, and heads in the row.
+        n: Features per head that the column needs.
     """
     return c.vector(M * H * n, c.acc) + Hl * n * (c.loop + c.vector(M, c.acc))
 

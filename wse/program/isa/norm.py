@@ -1,6 +1,6 @@
 """Normalisation: sums over a PE's features, and scaling by the sums over all PEs.
 
-M is the number of tokens, K or N the number of features of a PE.
+M is the number of tokens; K or N is the number of features on a PE.
 """
 
 from __future__ import annotations
@@ -14,53 +14,54 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def _features(M: int, K: int) -> int:
-    """Return the number of features of M tokens with K features each."""
+    """Return the number of features in M tokens with K features each."""
     return M * K
 
 
 def _parts(M: int, n: int, parts: int) -> int:
-    """Return the number of elements of M tokens, each with ``parts`` vectors of n elements."""
+    """Return the number of elements in M tokens, each with ``parts`` vectors of n elements."""
     return M * parts * n
 
 
 def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, groups: int) -> float:
-    """Return the cycles of ``rms_scale_share`` on the PE that scales the most features.
+    """Return how many cycles ``rms_scale_share`` takes on the PE that scales the most features.
 
     The kernel multiplies vectors by the reciprocal of their root mean square. The PEs of a group
     divide the features among them.
 
     Args:
         c: Costs of operations on the PE.
-        M, n: Tokens, and features of each part.
+        M, n: Number of tokens, and features per part.
         parts: Vectors per token.
-        length, groups: PEs of the line, and groups into which they are divided.
+        length, groups: Number of PEs on the line, and number of groups into which they are divided.
     """
     return M * (c.loop + 2 * c.function + parts * c.vector(ceil_div(n, length // groups), c.scale_acc))
 
 
 def _layer_scale_cycles(c: PeCosts, M: int, K: int, offset: int) -> float:
-    """Return the cycles of ``layer_scale``, which applies a layer norm given the sums of a token.
+    """Return how many cycles kernel ``layer_scale`` takes.
 
-    For each token, the mean and deviation are computed, followed by four or five vector operations.
+    The kernel applies a layer norm, given the sums of each token. For each token, it computes the
+    mean and deviation, followed by four or five vector operations.
 
     Args:
         c: Costs of operations on the PE.
-        M, K: Tokens, and features of a token on the PE.
-        offset: Number that is added to the gain; 0 needs one vector operation fewer.
+        M, K: Number of tokens, and features per token on the PE.
+        offset: Number added to the gain; 0 saves one vector operation.
     """
     mean = 4 * c.vector(1, c.f32)
     return M * (c.loop + 2 * c.function + mean + (4 + (offset != 0)) * c.vector(K, c.act))
 
 
 def _layer_scale_sums_cycles(c: PeCosts, M: int, N: int) -> float:
-    """Return the cycles of ``layer_scale_sums``, which applies a layer norm after a matrix product.
+    """Return how many cycles ``layer_scale_sums``, a layer norm after a matrix product, takes.
 
-    It needs two multiply-adds per element: the first subtracts the mean times one vector, and the
-    second multiplies by the scale and adds another vector.
+    The kernel needs two multiply-adds per element: the first subtracts the mean times one vector,
+    and the second multiplies by the scale and adds another vector.
 
     Args:
         c: Costs of operations on the PE.
-        M, N: Tokens, and outputs of the product on the PE.
+        M, N: Number of tokens, and outputs of the product on the PE.
     """
     mean = 4 * c.vector(1, c.f32)
     return M * (c.loop + 2 * c.function + mean + 2 * c.vector(N, c.scale_acc))

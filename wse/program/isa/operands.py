@@ -14,9 +14,10 @@ from functools import partial
 from typing import Final, NamedTuple
 
 VIEWS: Final = ("act", "wgt", "acc", "f32", "raw")
-"""Element views of SRAM, which name the type of the elements at an address.
+"""Element views of SRAM, which determine the type of the elements at an address.
 
-They are activations, weights, accumulators, float32 statistics, and bytes of quantised weights.
+The views are activations, weights, accumulators, float32 statistics, and bytes of quantised
+weights.
 """
 
 FIRST_OPERAND: Final = 3
@@ -31,23 +32,23 @@ ATTO: Final = 10**18
 
 
 class Operand(NamedTuple):
-    """An operand of a kernel: an address in a view of SRAM, or a number.
+    """Operand of a kernel: an address in a view of SRAM, or a number.
 
     A view determines in which element type a kernel reads and writes the bytes of SRAM.
 
     Attributes:
         view: View in which the operand is an address; empty for a number.
         name: Name that kernels, lowering and costs use for the operand.
-        extent: Number of elements from the address on that the kernel may access. Either the names
-            of number operands whose product it is, or a function with such names as parameters.
-            None if no operand determines it.
+        extent: Number of elements that the kernel may access, starting at the address. Either the
+            names of number operands to be multiplied, or a function with such names as parameters.
+            None if no operand determines the number.
         output: True if the kernel overwrites the elements without reading them.
         over: Name of the operand that this output may overwrite in place, if its elements are not
             wider. The kernel reads every element before it writes to the same place.
         scratch: True if only the kernel itself reads what it writes there. In the emulator, the
             content is undefined after the call.
-        reads: Number of elements that a call actually reads, as names of number operands whose
-            product it is; empty if it reads all accessible elements.
+        reads: Number of elements that a call actually reads, as the names of number operands to be
+            multiplied; empty if it reads all accessible elements.
     """
 
     view: str

@@ -34,7 +34,7 @@ class PeCosts:
     function: int  # cycles of a scalar function, such as exp, on one element
 
     def vector(self, elements: int, width: float) -> float:
-        """Return the cycles of one vector operation; 0 if it has no elements.
+        """Return how many cycles a vector operation takes; 0 if it has no elements.
 
         Args:
             elements: Number of elements.
@@ -43,7 +43,7 @@ class PeCosts:
         return self.issue + math.ceil(elements / width) if elements > 0 else 0.0
 
     def strided_vector(self, elements: int, width: float) -> float:
-        """Return the cycles of a vector operation with a stride: at most one element per cycle.
+        """Return how many cycles a strided vector operation takes (at most one element per cycle).
 
         Args:
             elements: Number of elements.
@@ -52,26 +52,26 @@ class PeCosts:
         return self.vector(elements, min(width, 1.0))
 
     def strided_rows(self, count: int, elements: int, width: float) -> float:
-        """Return the cycles of a mapped operation of ``count`` strided vector operations.
+        """Return how many cycles a mapped operation of ``count`` strided vector operations takes.
 
-        Equal vector operations that form one mapped operation have a lower issue cost each.
+        Equal vector operations that form one mapped operation each have a lower issue cost.
 
         Args:
             count: Number of vector operations.
-            elements: Elements of each.
+            elements: Number of elements per vector operation.
             width: Elements per cycle without a stride.
         """
         return self.rows(count, elements, min(width, 1.0))
 
     def rows(self, count: int, elements: int, width: float) -> float:
-        """Return the cycles of a mapped operation of ``count`` equal vector operations.
+        """Return how many cycles a mapped operation of ``count`` equal vector operations takes.
 
-        Equal vector operations that form one mapped operation, such as the rows of a product, have
-        a lower issue cost each.
+        Equal vector operations that form one mapped operation, such as the rows of a product, each
+        have a lower issue cost.
 
         Args:
             count: Number of vector operations.
-            elements: Elements of each.
+            elements: Number of elements per vector operation.
             width: Elements per cycle.
         """
         return count * (self.mapped_issue + math.ceil(elements / width)) if elements > 0 else 0.0
@@ -83,8 +83,9 @@ def pe_costs(wafer: WaferSpec, software: SoftwareProfile, activation_type: str, 
     bfloat16 runs at the rates of float16.
 
     Args:
-        wafer: Wafer, for the SIMD rates of its generation.
-        software: Software profile, for issue, loop and function costs and bank conflicts.
+        wafer: Wafer type, which determines the SIMD rates.
+        software: Software profile, which determines issue, loop and function costs and bank
+            conflicts.
         activation_type: Element type of activations.
         accumulate_type: Element type of accumulators.
     """

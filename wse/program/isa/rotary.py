@@ -1,7 +1,7 @@
 """Positions in queries and keys: rotation of the first R features of each head, and scaling.
 
-M is the number of tokens, F the number of features per head, Hq and Hk the numbers of query and KV
-heads.
+M is the number of tokens, F is the number of features per head, and Hq and Hk are the numbers of
+query and KV heads.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ from wse.program.isa.pe_costs import PeCosts
 
 
 def _queries(M: int, Hq: int, F: int) -> int:
-    """Return the number of query elements of M tokens with Hq heads of F features."""
+    """Return the number of query elements in M tokens with Hq heads of F features."""
     return M * Hq * F
 
 
 def _projection_elements(M: int, Hq: int, Hk: int, F: int) -> int:
-    """Return the number of elements of the queries, keys and values of M tokens.
+    """Return the number of elements in the queries, keys and values of M tokens.
 
-    Hq and Hk are the numbers of query and KV heads, F the features of a head.
+    Hq and Hk are the numbers of query and KV heads; F is the number of features per head.
     """
     return M * (Hq + 2 * Hk) * F
 
 
 def _pairs(R: int) -> int:
-    """Return the number of pairs of features that are rotated together, for R rotated features."""
+    """Return the number of feature pairs that are rotated together, for R rotated features."""
     return R // 2
 
 
 def _turns(M: int, R: int, turned: int) -> int:
-    """Return the number of elements of operand ``frequency``, from which rotations are computed.
+    """Return the number of elements in operand ``frequency``, from which rotations are computed.
 
     Args:
         M: Tokens.
-        R: Rotated features of a head.
-        turned: 1 if the operand contains cosines and sines that were computed before, M * R in all.
-            0 if it contains R / 2 frequencies.
+        R: Rotated features per head.
+        turned: 1 if the operand contains precomputed cosines and sines, M * R in total. 0 if it
+            contains R / 2 frequencies.
     """
     return M * R if turned else R // 2
 
 
 def _angles(c: PeCosts, R: int, multiplier_pico: int, turned: int = 0) -> float:
-    """Return the cycles to compute the cosines and sines of the rotation of one token.
+    """Return how many cycles it takes to compute the cosines and sines that rotate one token.
 
     Args:
         c: Costs of operations on the PE.
-        R: Rotated features of a head.
+        R: Rotated features per head.
         multiplier_pico: Factor of the cosines and sines, times 10^12. A factor of 1 costs nothing.
-        turned: 1 if cosines and sines were computed before, so that no cycles are needed; else 0.
+        turned: 1 if cosines and sines are precomputed, so that no cycles are needed; else 0.
     """
     if turned:
         return 0.0
@@ -59,17 +59,17 @@ def _angles(c: PeCosts, R: int, multiplier_pico: int, turned: int = 0) -> float:
 
 
 def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int, turned: int) -> float:
-    """Return the cycles of kernel ``rope``, vectorised over the rotated pairs of a head.
+    """Return how many cycles kernel ``rope`` takes, vectorised over the rotated pairs of a head.
 
-    The kernel rotates queries and keys. Its operations are the cosines and sines, six vector
-    operations per head, and the rounding of all queries, keys and values.
+    The kernel rotates queries and keys. It computes the cosines and sines, performs six vector
+    operations per head, and rounds all queries, keys and values.
 
     Args:
         c: Costs of operations on the PE.
-        M, Hq, Hk, F: Tokens, query heads, KV heads, and features of a head.
-        R: Rotated features of a head.
+        M, Hq, Hk, F: Number of tokens, query heads, KV heads, and features per head.
+        R: Rotated features per head.
         multiplier_pico: Factor of the cosines and sines, times 10^12.
-        turned: 1 if cosines and sines were computed before, else 0.
+        turned: 1 if cosines and sines are precomputed, else 0.
     """
     heads = Hq + Hk
     rounding = c.vector((heads + Hk) * F, c.convert)
@@ -79,16 +79,16 @@ def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplie
 def _rope_cycles_over_heads(
     c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int, turned: int
 ) -> float:
-    """Return the cycles of kernel ``rope``, vectorised over heads.
+    """Return how many cycles kernel ``rope`` takes, vectorised over heads.
 
     The kernel rotates queries and keys.
 
     Args:
         c: Costs of operations on the PE.
-        M, Hq, Hk, F: Tokens, query heads, KV heads, and features of a head.
-        R: Rotated features of a head.
+        M, Hq, Hk, F: Number of tokens, query heads, KV heads, and features per head.
+        R: Rotated features per head.
         multiplier_pico: Factor of the cosines and sines, times 10^12.
-        turned: 1 if cosines and sines were computed before, else 0.
+        turned: 1 if cosines and sines are precomputed, else 0.
     """
     rounding = c.vector((Hq + 2 * Hk) * F, c.convert)
     return M * (
@@ -97,29 +97,29 @@ def _rope_cycles_over_heads(
 
 
 def _rotate_cycles_over_heads(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int, turned: int) -> float:
-    """Return the cycles of kernel ``rotate``, vectorised over heads.
+    """Return how many cycles kernel ``rotate`` takes, vectorised over heads.
 
     The kernel applies the rotary position embedding to every head of a vector in place.
 
     Args:
         c: Costs of operations on the PE.
-        M, H, R: Tokens, heads, and rotated features of a head.
+        M, H, R: Number of tokens, heads, and rotated features per head.
         multiplier_pico: Factor of the cosines and sines, times 10^12.
-        turned: 1 if cosines and sines were computed before, else 0.
+        turned: 1 if cosines and sines are precomputed, else 0.
     """
     return M * (c.loop + _angles(c, R, multiplier_pico, turned) + R // 2 * 6 * c.strided_vector(H, c.act))
 
 
 def _rotate_cycles(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int, turned: int) -> float:
-    """Return the cycles of kernel ``rotate``, vectorised over the rotated pairs of a head.
+    """Return how many cycles kernel ``rotate`` takes, vectorised over the rotated pairs of a head.
 
     The kernel applies the rotary position embedding to every head of a vector in place.
 
     Args:
         c: Costs of operations on the PE.
-        M, H, R: Tokens, heads, and rotated features of a head.
+        M, H, R: Number of tokens, heads, and rotated features per head.
         multiplier_pico: Factor of the cosines and sines, times 10^12.
-        turned: 1 if cosines and sines were computed before, else 0.
+        turned: 1 if cosines and sines are precomputed, else 0.
     """
     return M * (c.loop + _angles(c, R, multiplier_pico, turned) + H * 6 * c.vector(R // 2, c.act))
 

@@ -1,4 +1,4 @@
-"""Router of experts: scores of E experts for each of M tokens, and the choice of A experts.
+"""Expert router: scores of E experts for each of M tokens, and the selection of A experts.
 
 Every PE computes the whole router.
 """
@@ -15,12 +15,12 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def _scores(M: int, E: int) -> int:
-    """Return the number of router scores of M tokens, one per token and expert."""
+    """Return the number of router scores for M tokens, one per token and expert."""
     return M * E
 
 
 def _scores_cycles(c: PeCosts, M: int, E: int, sigmoid: int) -> float:
-    """Return the cycles to compute router scores, which rate E experts for each of M tokens.
+    """Return how many cycles it takes to compute router scores of E experts for each of M tokens.
 
     With sigmoid, each score needs exp and a division. With softmax, each score needs exp only, plus
     vector operations for the maximum, the difference, the sum and the scale.
@@ -37,16 +37,16 @@ def _scores_cycles(c: PeCosts, M: int, E: int, sigmoid: int) -> float:
 
 
 def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, chosen_groups: int) -> float:
-    """Return the cycles of excluding all experts that are not in the chosen groups of experts.
+    """Return how many cycles it takes to exclude all experts outside the selected expert groups.
 
-    The operations are two maxima in each group, one maximum over all groups for each chosen group,
-    and a vector operation that masks the other experts.
+    The operations are two maxima in each group, one maximum over all groups for each selected
+    group, and a vector operation that masks the other experts.
 
     Args:
         c: Costs of operations on the PE.
         M, E: Tokens and experts.
-        groups, chosen_groups: Groups into which the experts are divided, and groups that each token
-            chooses.
+        groups, chosen_groups: Number of groups into which the experts are divided, and number of
+            groups selected per token.
     """
     maxima = groups * (c.loop + 2 * c.vector(ceil_div(E, groups), c.max_f32))
     return M * (maxima + chosen_groups * (c.loop + c.vector(groups, c.max_f32)) + c.vector(E, c.f32))
@@ -55,13 +55,13 @@ def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, chosen_groups: int) -
 def blocks_of_outputs(E: int) -> int:
     """Return the number of blocks into which E router outputs are divided: about sqrt(E).
 
-    The largest output is found faster by comparing the maxima of blocks first.
+    Comparing the maxima of blocks first makes it faster to find the largest output.
     """
     return math.isqrt(E)
 
 
 def _choose_cycles(c: PeCosts, M: int, E: int, A: int, normalised: int) -> float:
-    """Return the cycles of choosing A experts per token and scaling their weights.
+    """Return how many cycles it takes to select A experts per token and scale their weights.
 
     The experts are divided into blocks if that needs fewer cycles.
 
@@ -76,17 +76,17 @@ def _choose_cycles(c: PeCosts, M: int, E: int, A: int, normalised: int) -> float
 
 
 def _choices_cycles(c: PeCosts, E: int, A: int, blocks: int) -> float:
-    """Return the cycles of choosing the A best of E experts, one after another.
+    """Return how many cycles it takes to select the A best of E experts, one at a time.
 
     The experts are divided into ``blocks`` blocks. The maximum of each block is computed once.
-    After each choice except the last, the maximum of the block with the chosen expert is computed
-    again. With several blocks, a choice first finds the best block and then the position in that
-    block.
+    After each selection except the last, the maximum of the block with the selected expert is
+    recomputed. With several blocks, a selection first finds the best block and then the position in
+    that block.
 
     Args:
         c: Costs of operations on the PE.
-        E, A: Experts, and experts to choose.
-        blocks: Number of blocks; 1 for no division.
+        E, A: Number of experts, and number of experts to select.
+        blocks: Number of blocks; 1 if the experts are not divided.
     """
     size = ceil_div(E, blocks)
     maxima = (blocks + A - 1) * c.vector(size, c.max_f32)

@@ -10,16 +10,16 @@ from wse.program.isa.pe_costs import PeCosts
 
 
 def _features(M: int, K: int) -> int:
-    """Return the number of features of M tokens with K features each."""
+    """Return the number of features in M tokens with K features each."""
     return M * K
 
 
 def _row_cycles(c: PeCosts, M: int, K: int) -> float:
-    """Return the cycles of reading a table row of K features for each of M tokens.
+    """Return how many cycles it takes to read a table row of K features for each of M tokens.
 
     Args:
         c: Costs of operations on the PE.
-        M, K: Tokens, and features of a token on the PE.
+        M, K: Number of tokens, and features per token on the PE.
     """
     return M * (c.loop + c.vector(K, c.acc))
 

@@ -12,11 +12,11 @@ from wse.program.transfers.transfer import Transfer, WaferPair
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostStream(Transfer):
-    """A transfer between the host and a stage.
+    """Transfer between the host and a stage.
 
     Attributes:
         wafer: Index of the wafer at whose edge the words enter or leave.
-        bytes: Payload in bytes, without padding.
+        bytes: Payload in bytes, excluding padding.
     """
 
     name: ClassVar[str] = "cross"
@@ -36,7 +36,7 @@ class HostStream(Transfer):
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """The pair of sender and receiver: the wafer and the host, or vice versa."""
+        """Sender and receiver: the wafer and the host, or vice versa."""
         return ((HOST, self.wafer) if self.inward else (self.wafer, HOST),)
 
     @property
@@ -54,7 +54,7 @@ class TokensIn(HostStream):
 
     @property
     def host_round_trips(self) -> float:
-        """Number of round trips to the host: 0.5 for the first chunk of a run, else 0.
+        """Number of round trips to the host: 0.5 for the first chunk of a run, otherwise 0.
 
         The ids of later chunks arrive while earlier chunks are processed.
         """
@@ -63,9 +63,9 @@ class TokensIn(HostStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftIn(TokensIn):
-    """Transfer of the tokens of a verification pass from the host, which has drafted them.
+    """Transfer of a verification pass's tokens from the host, which drafted them.
 
-    The host needs the output of the previous pass to draft.
+    The host needs the output of the previous pass to draft tokens.
     """
 
     @property
@@ -78,7 +78,7 @@ class DraftIn(TokensIn):
 class TokenOut(HostStream):
     """Transfer of the next token ids to the host, from the north-west PE of a region.
 
-    The computation of the next tokens does not wait for it.
+    The computation of the next tokens does not wait for this transfer.
     """
 
     words_type: ClassVar[HostWords] = HostWords.TOKEN_OUT
@@ -94,7 +94,7 @@ class LogitsOut(HostStream):
     """Transfer of logits to the host, from the row of PEs where they were summed.
 
     Attributes:
-        source_col: First sending column, counted through all wafers of the stage.
+        source_col: First sending column, numbered through all wafers of the stage.
         cols: Number of sending columns.
         first: Index of the first logit, within the part of the vocabulary that a column stores.
     """
@@ -125,7 +125,7 @@ class LogitsOut(HostStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnIn(TokensIn):
-    """Transfer of token ids from the host, which has sampled them from logits that it received."""
+    """Transfer of token ids from the host, which sampled them from received logits."""
 
     words_type: ClassVar[HostWords] = HostWords.DRAWN_IN
 

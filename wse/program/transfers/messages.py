@@ -20,16 +20,16 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineMessages:
-    """The messages of a communication pattern that runs on the rows or columns of a stage's region.
+    """Messages of a communication pattern that runs on the rows or columns of a stage's region.
 
     Attributes:
-        schedule: Messages of the pattern. Columns are counted through all wafers of the stage.
+        schedule: Messages of the pattern. Columns are numbered through all wafers of the stage.
         axis: ROWS or COLUMNS, the direction of the lines.
         round: Iteration of the loop, which selects the list of messages that each line executes.
         first_row: First participating row of the region.
         rows: Number of participating rows.
-        in_place: True if a message arrives at the address from which it is sent. Later messages
-            then forward received words.
+        in_place: True if a message arrives at the same address from which it is sent. Later
+            messages then forward received words.
     """
 
     schedule: LineSchedule
@@ -41,7 +41,7 @@ class LineMessages:
 
     @property
     def with_reduced_round(self) -> LineMessages:
-        """A copy whose round is reduced modulo the number of rounds of the schedule.
+        """Copy of the messages with the round reduced modulo the schedule's number of rounds.
 
         The rounds of a schedule repeat, so rounds with the same messages become equal cache keys.
         """
@@ -61,18 +61,18 @@ class Translation:
     """Messages from PEs in some columns of a region to PEs in columns of another region.
 
     The other region may be on another wafer. The rows of the two regions may divide a vector
-    differently, so it is sent in pieces.
+    differently, so the vector is sent in pieces.
 
     Attributes:
         target_stage: Stage of the receiving region.
         source_col: First sending column.
         target_col: First receiving column.
         cols: Number of sending columns.
-        pieces: int64 ``[pieces, 5]``, the pieces of a vector: rows and elements of each, as in
-            `wse_mappings.cuts.recut`.
-        words: int64 ``[pieces]``, words of each piece, over all vectors.
-        vectors: Number of vectors side by side on a PE.
-        target_elements: Elements of the receiving tile, over all vectors.
+        pieces: int64 ``[pieces, 5]``, the pieces of a vector: rows and elements of each piece, as
+            in `wse_mappings.cuts.recut`.
+        words: int64 ``[pieces]``, number of words per piece, over all vectors.
+        vectors: Number of vectors stored side by side on a PE.
+        target_elements: Number of elements in the receiving tile, over all vectors.
         stride: Receiving row j gets its pieces in every ``stride``-th column, starting with column
             j mod ``stride``.
     """
@@ -95,7 +95,7 @@ class Translation:
 
     @property
     def sent_words(self) -> list[tuple[int, int, int]]:
-        """Sending row, receiving row and number of words of each piece of a vector."""
+        """Sending row, receiving row and word count of each piece of a vector."""
         ends = self.pieces[:, [SENDER, RECEIVER]].tolist()
         return [(sender, receiver, words) for (sender, receiver), words in zip(ends, self.words.tolist(), strict=True)]
 
@@ -123,7 +123,7 @@ class EdgeStream:
         rows: Number of participating rows.
         first_col: First participating column of the region.
         cols: Number of participating columns.
-        words: 32-bit words of each PE.
+        words: Number of 32-bit words per PE.
         leaving: True if the words leave the wafer, False if they enter it.
     """
 

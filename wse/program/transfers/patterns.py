@@ -14,13 +14,12 @@ from wse_mappings.patterns.cache_shift import COLOURS
 from wse_mappings.schedule import COMBINING, LineSchedule
 
 TO_CHOSEN, FROM_CHOSEN = 1, 2
-"""Values of ``BetweenWafers.by_choice``: the end of a message whose wafer must have chosen experts.
-"""
+"""Values of ``BetweenWafers.by_choice``: the end whose wafer must have selected experts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlongLine(Transfer):
-    """A transfer that runs a communication pattern along the rows or the columns of a region.
+    """Transfer that runs a communication pattern along the rows or columns of a region.
 
     Attributes:
         count: Address (float32) at which a PE stores the number of (token, expert) pairs of its
@@ -40,7 +39,7 @@ class AlongLine(Transfer):
 
     @property
     def messages(self) -> LineMessages:
-        """Messages of the pattern, which all stay within the mesh of a wafer."""
+        """Messages of the pattern, all of which stay within the mesh of a wafer."""
         site = self.site
         return LineMessages(
             schedule=site.schedule,
@@ -59,7 +58,7 @@ class AlongLine(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheShift(Transfer):
-    """A transfer in which each of the last rows of a region sends a cache entry to the row above.
+    """Transfer in which each of the last rows of a region sends a cache entry to the row above.
 
     The number of these rows is determined at run time by the number of tokens in a user's cache.
     """
@@ -80,19 +79,19 @@ class CacheShift(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenWafers(Transfer):
-    """A communication pattern along the rows of a region that spans several wafers.
+    """Communication pattern along the rows of a region that spans several wafers.
 
     Messages are sent from one column of a wafer to one column of another wafer.
 
     Attributes:
         source_col: Sending column of each wafer, counted from the wafer's first column.
         target_col: Receiving column of each wafer.
-        part: Elements of one message.
-        round_count: Number of messages from one wafer to another, sent one after another.
-        latencies: Number of link latencies that are waited for, one after another.
-        bytes: Payload in bytes from one wafer to another, without padding.
-        by_choice: FROM_CHOSEN or TO_CHOSEN if only wafers that store chosen experts send, or
-            receive; else 0.
+        part: Number of elements per message.
+        round_count: Number of messages sent sequentially from one wafer to another.
+        latencies: Number of sequential link latencies.
+        bytes: Payload in bytes from one wafer to another, excluding padding.
+        by_choice: FROM_CHOSEN or TO_CHOSEN if only wafers that store selected experts send or
+            receive, respectively; else 0.
     """
 
     name: ClassVar[str] = "between_wafers"
@@ -147,10 +146,10 @@ class BetweenWafers(Transfer):
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """(sending, receiving) pairs of wafers that exchange messages.
+        """(sending, receiving) wafer pairs that exchange messages.
 
-        If only wafers that store chosen experts take part, this applies to one wafer of each pair:
-        the one at index `chosen_end`.
+        If only wafers that store selected experts take part, this condition applies to one wafer of
+        each pair: the one at index `chosen_end`.
         """
         pairs = tuple(dict.fromkeys((sender, receiver) for sender, receiver in self._ends if sender != receiver))
         if not self.by_choice or self.site.chosen_wafers is None:
@@ -159,7 +158,7 @@ class BetweenWafers(Transfer):
 
     @property
     def chosen_end(self) -> int:
-        """Index, in a (sending, receiving) pair, of the wafer that must store chosen experts."""
+        """Index, in a (sending, receiving) pair, of the wafer that must store selected experts."""
         return 0 if self.by_choice == FROM_CHOSEN else 1
 
     @property
@@ -169,20 +168,20 @@ class BetweenWafers(Transfer):
 
     @property
     def link_latencies(self) -> int:
-        """Number of latencies of links between wafers that are waited for, one after another.
+        """Number of sequential latencies of links between wafers.
 
-        The compiler has counted them. Messages at the same time count as one latency.
+        The compiler has counted them. Concurrent messages count as one latency.
         """
         return self.latencies
 
     @property
     def rounds(self) -> int:
-        """Number of messages that a wafer sends to another wafer, one after another."""
+        """Number of messages that a wafer sends to another wafer sequentially."""
         return self.round_count
 
     @property
     def added_elements(self) -> int:
-        """Elements that a PE adds for each message from another wafer; 0 if nothing is added."""
+        """Number of elements that a PE adds per message from another wafer; 0 if it adds none."""
         return self.part if np.isin(self.site.schedule.messages[:, 2], COMBINING).any() else 0
 
     @property
@@ -194,10 +193,10 @@ class BetweenWafers(Transfer):
 
 @lru_cache(maxsize=256)
 def _schedule_of_some(schedule: LineSchedule, is_chosen: tuple[bool, ...]) -> LineSchedule:
-    """Return the pattern with only some of its messages.
+    """Return a copy of a pattern with only some of its messages.
 
-    Equal choices return the same object, because callers use the identity of a pattern as a cache
-    key.
+    Equal selections return the same object, because callers use the identity of a pattern as a
+    cache key.
 
     Args:
         schedule: The pattern.

@@ -13,19 +13,19 @@ from wse_mappings.cuts.split import blocks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStream(Transfer):
-    """A transfer in which PEs of a region send to PEs of the region of another stage.
+    """Transfer in which PEs of a region send words to PEs in the region of another stage.
 
     Attributes:
         target_stage: Index of the receiving stage.
         source_col: First sending column.
         target_col: First receiving column.
         cols: Number of sending columns.
-        bytes: Payload in bytes, without padding.
+        bytes: Payload in bytes, excluding padding.
         vectors: Number of vectors that are divided among the rows. If the regions have different
-            numbers of rows, the receiving rows divide the vectors differently. 0 means that the
-            words of a PE are sent as a whole, either to the same row or, if several rows store
-            equal words, to rows in proportion.
-        extent: Elements of a vector, over all rows.
+            row counts, the receiving rows divide the vectors differently. 0 means that the words of
+            a PE are sent as a whole, either to the same row or, if several rows store equal words,
+            to rows in proportion.
+        extent: Number of elements per vector, over all rows.
         group, target_group: Group sizes at which the rows of the two regions divide a vector; 0 if
             they divide it evenly.
         stride: Number of columns among which the receiving rows are divided. Row j gets its pieces
@@ -84,7 +84,7 @@ class StageStream(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTransfer(StageStream):
-    """A transfer to a region of the same wafer, along rows and then along columns.
+    """Transfer to a region on the same wafer, along rows and then along columns.
 
     If the receiving stage is on the same PEs, the words are copied within their SRAM.
     """
@@ -99,9 +99,9 @@ class StageTransfer(StageStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing(StageStream):
-    """A transfer to a region of another wafer.
+    """Transfer to a region on another wafer.
 
-    Words travel east along their rows to the edge of their wafer, over the link between the wafers,
+    Words travel east along their rows to the edge of the wafer, over the link between the wafers,
     and from the west edge of the other wafer to the receiving PEs.
     """
 
@@ -110,7 +110,7 @@ class Crossing(StageStream):
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """Paths of words to the edge of the sending wafer, and from that of the receiving wafer."""
+        """Paths of words to the sending wafer's edge and from the receiving wafer's edge."""
         return tuple(
             EdgeStream(
                 wafer=stage.wafer,

@@ -27,7 +27,7 @@ class Site:
 
     Attributes:
         program: The Program.
-        stage: Index of the sending stage; of the receiving stage if the host sends.
+        stage: Index of the sending stage, or of the receiving stage if the host sends.
         pattern: Communication pattern of the step, or None.
         axis: ROWS or COLUMNS, the direction of the pattern's lines.
         view: Index into ``wse.program.isa.operands.VIEWS``, which determines the element type.
@@ -35,8 +35,8 @@ class Site:
         first_row: First participating row of the region.
         rows: Number of participating rows.
         begins: True if the phase is the first of a run.
-        chosen_wafers: Wafers of the stage that store chosen experts. None if the step does not
-            depend on the choice, or if any wafer may store some.
+        chosen_wafers: Wafers of the stage that store selected experts. None if the step does not
+            depend on the selection, or if any wafer may store selected experts.
     """
 
     program: Program
@@ -52,12 +52,12 @@ class Site:
 
     @property
     def placed_stage(self) -> Stage:
-        """The stage (a region of PEs with its layers) at index ``stage``."""
+        """Stage (a region of PEs with its layers) at index ``stage``."""
         return self.program.stages[self.stage]
 
     @property
     def schedule(self) -> LineSchedule:
-        """Communication pattern of the step, which must have one."""
+        """Communication pattern of a step that has one."""
         assert self.pattern is not None
         return self.pattern
 
@@ -68,7 +68,7 @@ class Site:
     def words(self, elements: I64) -> I64: ...
 
     def words(self, elements: int | I64) -> int | I64:
-        """Return the number of 32-bit words that contain ``elements`` elements."""
+        """Return the number of 32-bit words needed to store ``elements`` elements."""
         return -(-elements * ELEMENT_BYTES[self.program.element_types[self.view]] // 4)
 
 
@@ -78,9 +78,9 @@ class Transfer:
 
     Attributes:
         site: Context of the transfer.
-        source: Address of the words that are sent, in elements of the step's view.
+        source: Address of the sent words, in elements of the step's view.
         target: Address at which the words arrive.
-        elements: Number of elements of one message.
+        elements: Number of elements per message.
     """
 
     name: ClassVar[str]
@@ -104,7 +104,7 @@ class Transfer:
 
     @classmethod
     def colours(cls, pattern: LineSchedule | None) -> int:
-        """Return the number of router colours that such a step occupies on PEs of its region.
+        """Return the number of router colours that such a step uses on the PEs of its region.
 
         Args:
             pattern: Communication pattern of the step, or None.
@@ -136,27 +136,27 @@ class Transfer:
 
     @property
     def crossing_bytes(self) -> int:
-        """Payload in bytes that is sent between each pair of wafers, without padding."""
+        """Payload in bytes sent between each pair of wafers, excluding padding."""
         return 0
 
     @property
     def link_latencies(self) -> int:
-        """Number of latencies of links between wafers that are waited for, one after another."""
+        """Number of sequential latencies of links between wafers."""
         return 1
 
     @property
     def rounds(self) -> int:
-        """Number of messages from one wafer to another, sent one after another."""
+        """Number of messages sent sequentially from one wafer to another."""
         return 1
 
     @property
     def added_elements(self) -> int:
-        """Elements that a PE adds for each message from another wafer; 0 if nothing is added."""
+        """Number of elements that a PE adds per message from another wafer; 0 if it adds none."""
         return 0
 
     @property
     def host_round_trips(self) -> float:
-        """Number of round trips to the host that are waited for."""
+        """Number of round trips to the host that the phase must wait for."""
         return 0.0
 
     @property
@@ -171,5 +171,5 @@ class Transfer:
 
     @property
     def stage_transfer_bytes(self) -> int:
-        """Payload in bytes that is sent from one stage to another; 0 for other transfers."""
+        """Payload in bytes sent from one stage to another; 0 for other transfers."""
         return 0

@@ -55,7 +55,7 @@ ADDRESSES: Final = tuple(
 
 
 def transfer_steps(steps: Steps, condition: Callable[[type[Transfer]], bool]) -> npt.NDArray[np.bool_]:
-    """Return which steps are transfers of a type that satisfies a predicate, as bool ``[steps]``.
+    """Return which steps are transfers whose type satisfies a predicate, as bool ``[steps]``.
 
     Args:
         steps: Steps of a phase.
@@ -71,9 +71,9 @@ def is_of_type(steps: Steps, *transfer_types: type[Transfer]) -> npt.NDArray[np.
 
 
 def by_counters(steps: Steps) -> npt.NDArray[np.int64]:
-    """Return the indices of transfers whose number of words depends on a user's cache, ``[n]``.
+    """Return the indices of transfers whose word count depends on a user's cache, ``[n]``.
 
-    The number of sent words follows from counters of the user's tokens and cache slots.
+    The word count is determined by counters of the user's tokens and cache slots.
     """
     return np.flatnonzero(transfer_steps(steps, lambda transfer_type: transfer_type.by_counters))
 
@@ -93,10 +93,10 @@ def transfer_of(
         phase: A phase of the Program.
         step: Index of a step of kind TRANSFER.
         slots: Cache slots in use in each stage, from ``Program.cache_slots``.
-        iteration: Iteration of the step's loop. Outside of loops it is the phase's user, or 0 for
+        iteration: Iteration of the step's loop. Outside loops, this is the phase's user, or 0 for
             decode.
-        chosen_wafers: Wafers that store chosen experts, if the step depends on the choice; None for
-            all wafers.
+        chosen_wafers: Wafers that store selected experts, if the step depends on the selection;
+            None for all wafers.
     """
     steps = phase.steps
     transfer_type = TRANSFERS[int(steps.code[step])]
@@ -120,11 +120,11 @@ def transfer_of(
 def crossings_of(program: Program, phase: Phase) -> list[tuple[int, tuple[WaferPair, ...]]]:
     """Return the steps of a phase that send words between wafers, or to or from the host.
 
-    For a step that depends on the choice of experts, all possible pairs of wafers are returned.
+    For a step that depends on the selected experts, all possible wafer pairs are returned.
     ``PhaseCost.used_crossings`` has the pairs of one run.
 
     Returns:
-        For each such step, its index and its (sending, receiving) wafers.
+        For each such step, its index and its (sending, receiving) wafer pairs.
     """
     empty = program.cache_slots(0)
     leaving = np.flatnonzero(transfer_steps(phase.steps, lambda transfer_type: transfer_type.leaves_wafer)).tolist()

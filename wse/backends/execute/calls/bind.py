@@ -1,4 +1,4 @@
-"""Binding: conversion of a phase to a list of calls, so that a token is executed without look-ups.
+"""Binding: conversion of a phase to a list of calls, so that tokens are executed without look-ups.
 
 The list depends on the number of cache slots in use. A new list is made when this number changes.
 """
@@ -28,7 +28,7 @@ from wse.program.steps import Slots, StepKind, Steps
 from wse_kernels.library import compiled_kernel
 
 BLOCK_S: Final = 1e-7
-"""Approximate seconds of a core to start a block whose operands have been prefetched."""
+"""Approximate time in seconds that a core needs to start a block with prefetched operands."""
 MAX_BYTES_AHEAD: Final = 8192
 """Maximum size of an operand, over all lanes of a block, that is prefetched.
 
@@ -44,18 +44,18 @@ CALLS_BETWEEN_CHECKS: Final = 16
 """Calls of kernels between two checks of whether other programs need the cores."""
 
 ROUTER: Final = kernel_named("router_choose")
-"""Kernel that writes the ids of the chosen experts."""
+"""Kernel that writes the ids of the selected experts."""
 
 
 class BoundPhase(NamedTuple):
-    """A phase of the Program as a list of function calls that can be executed.
+    """Phase of the Program as a list of executable function calls.
 
     Attributes:
         phase: The phase.
         slots: Cache slots in use, on which the operands of the calls depend.
         calls: Functions and arguments, in order.
         steps: Index of the step to which each call belongs.
-        loads: Number of times that each transfer runs whose calls do not count the words on links.
+        loads: Number of executions of each transfer whose calls do not count the words on links.
             The key is a pair of the stage and the `LineLoads` of the transfer.
     """
 
@@ -86,12 +86,13 @@ class Binder:
             no calls.
         control: Cache counters by user and stage, which kernels read.
         streams: Data exchanged with the host, and counters of words that leave regions.
-        routing: Record of the experts that tokens choose.
-        outputs: Reader of the outputs of ops between steps, or None.
+        routing: Record of the experts that the tokens are routed to.
+        outputs: Object that reads the outputs of ops between steps, or None.
 
     Attributes:
-        contents: Reader of buffers of single PEs between steps, in the last iteration of a loop;
-            None to read nothing. Changes affect only phases that are bound afterwards.
+        contents: Object that reads buffers of individual PEs between steps, in the last iteration
+            of a loop; None to read nothing. Setting it affects only phases that are bound
+            afterwards.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Binder:
         self._bound = lru_cache(maxsize=CACHED_PHASES)(self._bind)
 
     def bind(self, phase: Phase, slots: Slots) -> BoundPhase:
-        """Return the calls of a phase, which are cached for the most recently bound phases.
+        """Return the calls of a phase, cached for the most recently bound phases.
 
         Prompt chunks with the same steps and slots are bound once.
 
@@ -140,8 +141,8 @@ class Binder:
     def _bind(self, phase: Phase, slots: Slots) -> BoundPhase:
         """Turn a phase into a list of calls, without the cache of `bind`.
 
-        Calls that read the outputs of ops or the chosen experts are added after the last iteration
-        of a loop. Calls that read the contents of PEs are added within that iteration.
+        Calls that read the outputs of ops or the selected experts are added after the last
+        iteration of a loop. Calls that read the contents of PEs are added within that iteration.
 
         Args:
             phase: The phase.
@@ -186,7 +187,7 @@ class Binder:
             bound.loads[stage, loads] += 1
 
     def _compute(self, phase: Phase, step: int, slots: Slots, iteration: int, user: int) -> list[Call]:
-        """Return the kernel call of a compute step, as a list of one element.
+        """Return the kernel call of a compute step, as a one-element list.
 
         The list is empty if the stage is in another process.
         """
@@ -207,8 +208,8 @@ class Binder:
         """Return the memory ranges of a kernel's operands that are worth prefetching.
 
         Returns:
-            Pairs of a first byte and a length in bytes, one after another in a flat list. They
-            count from the start of a block, over all of its lanes.
+            Flat list of alternating first bytes and lengths in bytes. Bytes are counted from the
+            start of a block, over all of its lanes.
         """
         arena, ranges = self._arenas[stage], []
         for operand in kernel.operands:
@@ -220,11 +221,11 @@ class Binder:
         return ranges
 
     def _reads_of_choices(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
-        """Return the calls that record which experts tokens have chosen.
+        """Return the calls that record which experts the tokens are routed to.
 
         Returns:
-            Lists of calls. The key is the index of the step after which they are made: the last
-            step of the router that chose the experts.
+            Lists of calls. The key is the index of the step after which the calls are made: the
+            last step of the router that selected the experts.
         """
         reads: dict[int, list[Call]] = {}
         chooses = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES[ROUTER.name])

@@ -1,4 +1,4 @@
-"""Words on links of messages whose paths do not depend on the contents of PEs.
+"""Link traffic of messages whose paths do not depend on the contents of PEs.
 
 The kernels that move such messages count nothing. The words of each transfer are computed from its
 messages when they are requested, and multiplied by the number of times that the transfer was
@@ -20,11 +20,11 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineLoads:
-    """The words that one transfer along the rows or columns of a region sends over links.
+    """Words that one transfer along the rows or columns of a region sends over links.
 
     Attributes:
         schedule: Communication pattern of the transfer.
-        elements: Number of elements of a message, before it is divided into parts.
+        elements: Number of elements per message, before it is divided into parts.
         element_bytes: Bytes per element.
         round: Round of the pattern, which selects the list of messages that each line executes.
         first_line: First participating line (row or column).
@@ -41,11 +41,11 @@ class LineLoads:
     along_columns: bool
 
     def add(self, links: I64, times: int) -> None:
-        """Add the words that ``times`` executions of the transfer send to the counts of all links.
+        """Add the words sent by ``times`` executions of the transfer to the link counts.
 
         Args:
-            links: int64 ``[4, rows, cols]``: words on the four links that leave each PE. Changed in
-                place.
+            links: int64 ``[4, rows, cols]``: words on the four outgoing links of each PE. Updated
+                in place.
             times: Number of executions.
         """
         by_line = links.transpose(0, 2, 1) if self.along_columns else links

@@ -19,10 +19,10 @@ U8 = npt.NDArray[np.uint8]
 
 
 class Runs(NamedTuple):
-    """An exchange along rows, in which each PE receives from at most one PE, as kernel operands.
+    """Kernel operands of an exchange along rows, in which each PE receives from at most one PE.
 
-    A run is a range of PEs that receive from senders at the same distance. The kernel is
-    ``exchange_along_rows``. A variant is a list of messages that some of the rows execute.
+    The operands are for kernel ``exchange_along_rows``. A run is a range of PEs whose senders are
+    at the same distance. A variant is a list of messages that some of the rows execute.
 
     Attributes:
         runs: int32 ``[runs, 3]``: distance to the senders, first receiving PE, one past the last.
@@ -43,7 +43,7 @@ def message_spans(schedule: LineSchedule, elements: int, element_bytes: int) -> 
 
     Args:
         schedule: The pattern.
-        elements: Number of elements before they are divided into parts.
+        elements: Number of elements before the division into parts.
         element_bytes: Bytes per element.
 
     Returns:
@@ -75,10 +75,11 @@ def multicasts_cover(schedule: LineSchedule) -> bool:
 
 @lru_cache(maxsize=64)
 def senders_of(schedule: LineSchedule) -> I32 | None:
-    """Return the PE from which each PE receives words, for each list of messages of a pattern.
+    """Return the sender from which each PE receives words, for each variant of a pattern.
 
-    The caller must ensure that no PE sends from an address where other words arrive; otherwise the
-    pattern is not an exchange.
+    A variant is one of the pattern's lists of messages. A variant is one of the pattern's lists of
+    messages. A variant is one of the pattern's lists of messages. The caller must ensure that no PE
+    sends from an address where other words arrive; otherwise the pattern is not an exchange.
 
     Returns:
         int32 ``[variants, length]``, with -1 for a PE that receives nothing. None if words are
@@ -99,7 +100,7 @@ def senders_of(schedule: LineSchedule) -> I32 | None:
 
 @lru_cache(maxsize=64)
 def runs_of(schedule: LineSchedule) -> Runs:
-    """Return a pattern as an exchange along rows, for kernel ``exchange_along_rows``.
+    """Convert a pattern to an exchange along rows, for kernel ``exchange_along_rows``.
 
     PEs whose senders are equally far away form a run, which the kernel executes as one operation.
     """
@@ -123,13 +124,13 @@ def runs_of(schedule: LineSchedule) -> Runs:
 
 @lru_cache(maxsize=1024)
 def columns_of(schedule: LineSchedule, round_: int) -> tuple[I32, U8]:
-    """Return a round of a pattern as an exchange, for kernel ``exchange_along_columns``.
+    """Convert one round of a pattern to an exchange, for kernel ``exchange_along_columns``.
 
     A column executes one of several lists of messages (variants). Equal variants are merged.
 
     Returns:
-        int32 ``[n, length]``, the PE from which each PE receives, for each distinct variant in use;
-        and uint8 ``[n, columns]``, 1 if a column executes the variant.
+        int32 ``[n, length]``, the sender from which each PE receives, for each distinct variant in
+        use; and uint8 ``[n, columns]``, 1 if a column executes the variant.
     """
     senders = senders_of(schedule)
     assert senders is not None

@@ -27,7 +27,7 @@ class StepSegment:
         sends: Steps of the segment that send words to another wafer.
         begins: True for the first segment of its wafer in the phase.
         ends: True for the last segment of its wafer in the phase.
-        draws: True if the segment starts with ids that the host has sampled.
+        draws: True if the segment starts with ids sampled by the host.
         tokens_out, logits_out: True if token ids, or logits, are sent to the host.
     """
 
@@ -45,10 +45,10 @@ class StepSegment:
 def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
     """Divide the steps of a phase into segments, each of which runs on one wafer without waiting.
 
-    1. A new segment begins with a step on another wafer, and with a step that brings in ids that
-       the host sampled.
-    2. Words that are sent to a wafer arrive before its next segment. If there is no next segment,
-       one without steps is added at the end.
+    1. A new segment begins with each step on another wafer, and with each step that brings in ids
+       sampled by the host.
+    2. Words sent to a wafer arrive before its next segment. If there is no next segment, an empty
+       one is added at the end.
 
     Args:
         program: The Program.
@@ -97,7 +97,7 @@ def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
 
 
 def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) -> bool:
-    """Return True if a pass may begin on a wafer before the previous pass has ended there.
+    """Return True if a pass may begin on a wafer before the previous pass has finished there.
 
     This is the case if only the first segment of each wafer (its steps up to the first wait for
     another wafer) runs layers, which use the caches, and if no buffer is in use in two segments.

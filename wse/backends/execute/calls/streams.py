@@ -1,4 +1,4 @@
-"""Words that leave a region for other regions, other wafers or the host, and data on the host."""
+"""Words that a region sends to other regions, other wafers or the host, and data on the host."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Draw = Callable[[npt.NDArray[np.float32]], int]
 
 
 class Streams:
-    """The data that a Program exchanges with the host, and counters of words that leave regions.
+    """Data that a Program exchanges with the host, and counters of the words that leave regions.
 
     Args:
         program: The Program.
@@ -35,14 +35,15 @@ class Streams:
         wafers: Wafers whose words are counted.
 
     Attributes:
-        links: For each wafer, int64 ``[4, mesh rows, mesh cols]``: words of transfers between
-            stages on the north, east, south and west link of each PE.
-        crossed: Bytes by (sending wafer, receiving wafer); the host is wafer -1.
+        links: For each wafer, int64 ``[4, mesh rows, mesh cols]``: words that transfers between
+            stages send over the north, east, south and west link of each PE.
+        crossed: Number of bytes per (sending wafer, receiving wafer) pair; the host is wafer -1.
         host_ids: float32 ``[ids]``, ids that `TokensIn` and `DraftIn` bring in. The caller sets
             them before the phase runs.
-        host_logits: float32 ``[users + n, vocabulary]``, last logits that `LogitsOut` brought out:
-            of each user, then of each of the n tokens of a verification pass.
-        host_tokens: int64 ``[users + n]``, last ids that `TokenOut` brought out, in the same order.
+        host_logits: float32 ``[users + n, vocabulary]``, last logits that `LogitsOut` sent to the
+            host: for each user, then for each of the n tokens of a verification pass.
+        host_tokens: int64 ``[users + n]``, last ids that `TokenOut` sent to the host, in the same
+            order.
     """
 
     def __init__(self, program: Program, draws: Sequence[Draw], wafers: Collection[int]) -> None:
@@ -57,7 +58,7 @@ class Streams:
         self._draws = draws
 
     def ids(self, places: range) -> list[int]:
-        """Return the token ids that the host has received, at some indices of ``host_tokens``.
+        """Return the token ids that the host has received, at the given indices of ``host_tokens``.
 
         Raises:
             BadModel: The logits of a token contained NaN or infinity.
@@ -72,7 +73,7 @@ class Streams:
         return list(ids.tolist())
 
     def take_most_likely(self, places: range) -> None:
-        """Set some ids of the host to the arg max of their logits; -1 if a logit is not finite.
+        """Set the given host ids to the arg max of their logits, or -1 if a logit is not finite.
 
         Args:
             places: Indices into ``host_tokens`` and ``host_logits``.
@@ -81,7 +82,7 @@ class Streams:
         self.host_tokens[places] = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), -1)
 
     def draw(self, users: range) -> None:
-        """Sample the next ids of some users from their logits.
+        """Sample the next ids of the given users from their logits.
 
         The ids are stored in ``host_tokens``. The transfer `DrawnIn` sends them to the wafer.
         """
@@ -94,7 +95,7 @@ class Streams:
             arena: SRAM of the stage.
             element_type: Element type of the words.
             transfer: The transfer.
-            places: Indices of its ids or logits in the arrays of the host.
+            places: Indices of its ids or logits in the host arrays.
         """
         action = {
             HostWords.TOKENS_IN: self._tokens_in,
@@ -109,8 +110,8 @@ class Streams:
     def count(self, transfer: Transfer) -> None:
         """Count the bytes of a transfer that leaves its wafer, and its words on links to the edge.
 
-        For words that arrive from another wafer, the links from the edge to the receiving PEs
-        count.
+        For words that arrive from another wafer, the links from the edge to the receiving PEs are
+        counted.
         """
         for ends in transfer.crossings:
             if ends[0] == HOST or ends[0] in self.links:
@@ -155,12 +156,12 @@ class Streams:
         self._tokens_in(arena, element_type, transfer, users)
 
     def _token_out(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
-        """Read token ids from the region's first PE to the host."""
+        """Copy token ids from the region's first PE to the host."""
         self.host_tokens[places] = arena.view(element_type)[0, transfer.source : transfer.source + len(places), 0]
         self.count(transfer)
 
     def _logits_out(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
-        """Read a chunk of the logits to the host, from the row of PEs where they are summed."""
+        """Copy a chunk of the logits to the host, from the row of PEs where they are summed."""
         assert isinstance(transfer, LogitsOut)
         count, columns = (
             transfer.elements // len(places),

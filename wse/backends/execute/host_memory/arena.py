@@ -44,8 +44,8 @@ class Arena:
     counts the words that leave each PE on its four links.
 
     Attributes:
-        pending_loads: Transfers whose words are not counted in `links` yet, with the number of
-            times that each was executed.
+        pending_loads: Transfers whose words are not counted in `links` yet, and how often each was
+            executed.
     """
 
     def __init__(self, rows: int, cols: int, base_byte: int, top_byte: int) -> None:
@@ -71,11 +71,11 @@ class Arena:
 
     @staticmethod
     def host_bytes(rows: int, cols: int, base_byte: int, top_byte: int) -> int:
-        """Return the bytes of this computer's memory that an arena needs, without its counters.
+        """Return how many bytes of this computer's memory an arena needs, excluding its counters.
 
         Args:
             rows, cols: Shape of the region in PEs.
-            base_byte, top_byte: First SRAM address of a PE that is stored, and one past the last.
+            base_byte, top_byte: First stored SRAM address of a PE, and one past the last.
         """
         blocks_per_row, lanes = _block_shape(cols)
         return rows * blocks_per_row * lanes * _whole_words(top_byte - base_byte)
@@ -94,23 +94,23 @@ class Arena:
         return typed.reshape(self.blocks, -1, self.lanes)
 
     def read(self, element_type: str, address: int, count: int) -> npt.NDArray[np.generic]:
-        """Return some consecutive elements of every PE, ``[rows, cols, count]``.
+        """Return ``count`` consecutive elements of every PE as ``[rows, cols, count]``.
 
         Args:
             element_type: Type of the elements.
             address: Index of the first element.
-            count: Number of elements of each PE.
+            count: Number of elements per PE.
         """
         return np.stack([self.read_row(element_type, row, address, count) for row in range(self.rows)])
 
     def read_row(self, element_type: str, row: int, address: int, count: int) -> npt.NDArray[np.generic]:
-        """Return some consecutive elements of the PEs of one row, ``[cols, count]``.
+        """Return ``count`` consecutive elements of each PE in one row, as ``[cols, count]``.
 
         Args:
             element_type: Type of the elements.
             row: Row of PEs.
             address: Index of the first element.
-            count: Number of elements of each PE.
+            count: Number of elements per PE.
         """
         first = row * self.blocks_per_row
         view = self.view(element_type)[first : first + self.blocks_per_row, address : address + count, :]
@@ -118,13 +118,13 @@ class Arena:
         return flat.view(number_type(element_type))
 
     def read_col(self, element_type: str, col: int, address: int, count: int) -> npt.NDArray[np.generic]:
-        """Return some consecutive elements of the PEs of one column, ``[rows, count]``.
+        """Return ``count`` consecutive elements of each PE in one column, as ``[rows, count]``.
 
         Args:
             element_type: Type of the elements.
             col: Column of PEs.
             address: Index of the first element.
-            count: Number of elements of each PE.
+            count: Number of elements per PE.
         """
         first, lane = divmod(col, self.lanes)
         view = self.view(element_type)[first :: self.blocks_per_row, address : address + count, lane]
@@ -168,7 +168,7 @@ class Arena:
             STORE_NUMBERS(self.view(element_type), matrix, *indices, operands)
 
     def byte_offset(self, row: int, col: int, byte: int, element_bytes: int) -> int:
-        """Return the index in ``memory`` of one byte of a PE's SRAM.
+        """Return the index in ``memory`` of a given byte of a PE's SRAM.
 
         Args:
             row, col: Row and column of the PE in its region.
@@ -187,13 +187,13 @@ class Arena:
 
 
 def _block_shape(cols: int) -> tuple[int, int]:
-    """Choose how to divide a row of PEs into blocks, so that kernels run fastest.
+    """Choose the division of a row of PEs into blocks that makes kernels run fastest.
 
     A kernel works on one block at a time. A block is a group of neighbouring PEs of a row, and each
     PE is one lane of the block.
 
     Returns:
-        Number of blocks of a row, and number of lanes of a block.
+        Number of blocks per row, and number of lanes per block.
     """
     min_blocks = -(-cols // MAX_LANES)
     shapes = [(blocks, _lanes(-(-cols // blocks))) for blocks in range(min_blocks, 2 * min_blocks)]
@@ -202,21 +202,21 @@ def _block_shape(cols: int) -> tuple[int, int]:
 
 
 def _whole_words(byte_count: int) -> int:
-    """Return a number of bytes, rounded up to whole 32-bit words."""
+    """Return a byte count rounded up to whole 32-bit words."""
     return -(-byte_count // 4) * 4
 
 
 def _lanes(cols: int) -> int:
-    """Return the number of lanes (array columns) that store a number of PEs.
+    """Return the number of lanes (array columns) needed to store ``cols`` PEs.
 
-    It is rounded up to whole vector registers if that wastes at most one lane in eight.
+    The number is rounded up to whole vector registers if that wastes at most one lane in eight.
     """
     rounded_up = -(-cols // VECTOR_LANES) * VECTOR_LANES
     return rounded_up if rounded_up * 7 <= cols * 8 else cols
 
 
 def _aligned_zeros(size: int) -> npt.NDArray[np.uint8]:
-    """Return zeroed bytes that start at a cache line, so that no aligned vector spans two lines."""
+    """Return a zeroed array aligned to a cache line, so that no aligned vector spans two lines."""
     memory = np.zeros(size + CACHE_LINE_BYTES, np.uint8)
     first = -memory.ctypes.data % CACHE_LINE_BYTES
     return memory[first : first + size]

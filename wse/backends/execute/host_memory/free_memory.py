@@ -1,8 +1,8 @@
 """Memory that this process can still allocate.
 
-It is limited by the machine, by control groups and by ``ulimit``.
+This memory is limited by the machine, by control groups and by ``ulimit``.
 
-All limits are known on Linux. Elsewhere only those that the operating system reports to every
+All limits are known on Linux. Elsewhere, only the limits that the operating system reports to every
 program are known, if any. File pages in memory count as free, because the kernel drops them first.
 """
 
@@ -18,7 +18,7 @@ KIB: Final = 1024
 
 
 class GroupFiles(NamedTuple):
-    """File names of a memory control group (cgroup), in one version of the interface."""
+    """File names of a memory control group (cgroup) in one version of the interface."""
 
     limit: str
     usage: str
@@ -30,7 +30,7 @@ VERSION_2: Final = GroupFiles("memory.max", "memory.current", "inactive_file")
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:
-    """Return the bytes that this process can still allocate; None if unknown.
+    """Return how many bytes this process can still allocate; None if unknown.
 
     Args:
         root: Folder that contains the system folders ``proc`` and ``sys``.
@@ -53,7 +53,7 @@ def _machine(root: Path) -> Iterator[int]:
 
 
 def _control_groups(root: Path) -> Iterator[int]:
-    """Yield the remaining bytes of this process's control groups and their parents (cgroups(7))."""
+    """Yield the bytes left in this process's control groups and their parents (cgroups(7))."""
     with suppress(OSError, ValueError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -69,7 +69,7 @@ def _control_groups(root: Path) -> Iterator[int]:
 
 
 def _remaining_group_bytes(folder: Path, files: GroupFiles) -> Iterator[int]:
-    """Yield the limit of a control group minus its usage; nothing if the group has no limit."""
+    """Yield the limit of a control group minus its usage, or nothing if the group has no limit."""
     with suppress(OSError, ValueError):
         limit, usage = (int((folder / name).read_text()) for name in (files.limit, files.usage))
         yield limit - usage + _amounts(folder / "memory.stat").get(files.file_pages, 0)
@@ -90,9 +90,9 @@ def _process_limit(root: Path) -> Iterator[int]:
 
 
 def _amounts(path: Path) -> dict[str, int]:
-    """Return the numbers in a file that has lines such as ``MemAvailable: 123 kB``.
+    """Return the numbers in a file with lines such as ``MemAvailable: 123 kB``.
 
-    The key is the first word of a line. The result is empty if there is no such file.
+    The key is the first word of a line. The result is empty if the file does not exist.
     """
     try:
         words = [line.replace(":", " ").split() for line in path.read_text().splitlines()]

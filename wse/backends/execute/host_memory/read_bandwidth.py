@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 
 def read_bytes_per_s(memory: npt.NDArray[Any], repeats: int = 5) -> float:
-    """Measure the bytes per second at which all cores together read an array.
+    """Measure the rate, in bytes per second, at which all cores together read an array.
 
-    Each core sums a part of the array with numpy. The result is the fastest of several readings,
-    after one reading that is not counted.
+    Each core sums a part of the array with numpy. The result is the rate of the fastest of several
+    readings, after one warm-up reading that is not counted.
 
     Args:
         memory: Any array.

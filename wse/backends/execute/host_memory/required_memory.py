@@ -16,12 +16,12 @@ IN_FLIGHT_BYTES = 4 * VALUES_IN_FLIGHT
 
 
 def required_bytes(program: Program, wafers: Collection[int] | None = None) -> int:
-    """Return the bytes of memory that an engine needs to execute a Program, or some of its wafers.
+    """Return how many bytes of memory an engine needs to execute a Program or some of its wafers.
 
-    They consist of the SRAM, the word counters of links, the cache counters, the logits on the
-    host, and `IN_FLIGHT_BYTES` for weights that are being stored. The last item is the same for any
-    model and number of threads, but a tensor that can only be decoded as a whole may need more. The
-    Program itself and compiled kernels need about another 100 MB.
+    The total consists of the SRAM, the word counters of links, the cache counters, the logits on
+    the host, and `IN_FLIGHT_BYTES` for weights that are being stored. The last item does not depend
+    on the model or the number of threads, but a tensor that can only be decoded as a whole may need
+    more. The Program itself and compiled kernels need about another 100 MB.
 
     Args:
         program: The Program.

@@ -1,7 +1,7 @@
 """Drafts by prompt lookup: the tokens after an earlier occurrence of the text's last tokens.
 
 Source: A. Saxena, Prompt Lookup Decoding, November 2023,
-github.com/apoorvumang/prompt-lookup-decoding. The longest run of at most three last tokens that
+github.com/apoorvumang/prompt-lookup-decoding. The longest run of the last tokens, up to three, that
 occurred before is used, at its first occurrence.
 """
 
@@ -17,7 +17,7 @@ LONGEST_RUN: Final = 3
 def prompt_lookup(text_ids: Sequence[int], tokens: int) -> tuple[int, ...]:
     """Draft the tokens that followed an earlier occurrence of the last tokens of a text.
 
-    At most three last tokens are looked up; a longer match is preferred. The result is empty if
+    At most the last three tokens are looked up; a longer match is preferred. The result is empty if
     there is no match. An occurrence counts only if ``tokens`` tokens follow it, so a draft always
     has the length that a verification pass needs.
 

@@ -1,6 +1,6 @@
-"""Sampling of the next token on the host, from logits that the wafer sent.
+"""Sampling of the next token on the host, from logits received from the wafer.
 
-The steps, their order and their meaning are those of Hugging Face transformers 5
+The steps, their order and their meaning are the same as in Hugging Face transformers 5
 (``transformers/generation/logits_process.py``, order of ``GenerationMixin._get_logits_processor``):
 repetition penalty, temperature, top-k, top-p, min-p.
 """
@@ -44,13 +44,13 @@ class Sampling:
     def on_host(self) -> bool:
         """True if the host must sample, so that logits have to leave the wafer.
 
-        Only the arg max without a repetition penalty is computed on the wafer.
+        The wafer can only compute the arg max without a repetition penalty.
         """
         return self.temperature > 0 or self.repetition_penalty != 1.0
 
 
 class Sampler:
-    """A sampler of the token ids of one text, reproducible from a seed.
+    """Sampler for the token ids of one text, reproducible from a seed.
 
     An id is drawn as the arg max of the scores plus one Gumbel variate per id. Each id then has the
     probability softmax(scores) (Gumbel, Statistical Theory of Extreme Values, 1954; Maddison et
@@ -58,8 +58,8 @@ class Sampler:
 
     The variate of an id depends only on the seed and the index of the draw. If a model runs on two
     meshes, its logits may differ in their last bits. This changes a draw only if the two highest
-    sums are that close. An id that such a difference moves across a limit, such as top-k, matters
-    only if it has the highest sum.
+    sums are that close. If such a difference moves an id across a limit such as top-k, this matters
+    only if the id has the highest sum.
     """
 
     def __init__(self, sampling: Sampling, prompt: Sequence[int] = ()) -> None:
@@ -120,11 +120,11 @@ class Sampler:
         return [*ids, self._draw_from(self._probabilities(logits[len(ids)]))]  # 2
 
     def _probabilities(self, logits: npt.NDArray[np.float32]) -> Scores:
-        """Return the probability with which each id is drawn next, given the ids so far."""
+        """Return the probability that each id is drawn next, given the ids so far."""
         return probabilities(logits, list(self._seen), self._sampling)
 
     def _draw_from(self, weights: Scores) -> int:
-        """Draw an id with probability in proportion to its weight, and remember it."""
+        """Draw an id with probability proportional to its weight, and remember the id."""
         token = draw(weights, self._random)
         self._seen[token] = None
         return token
@@ -142,7 +142,7 @@ class Sampler:
 
 
 def draw(weights: Scores, random: np.random.Generator) -> int:
-    """Return an id with probability in proportion to its weight.
+    """Return a random id, drawn with probability proportional to its weight.
 
     Args:
         weights: float64 ``[vocabulary]``, at least 0, and not all 0.
@@ -153,14 +153,13 @@ def draw(weights: Scores, random: np.random.Generator) -> int:
 
 
 def probabilities(logits: npt.NDArray[np.float32], text_ids: list[int], sampling: Sampling) -> Scores:
-    """Return the probability with which each id is drawn, float64 ``[vocabulary]``.
+    """Return the probability that each id is drawn, as float64 ``[vocabulary]``.
 
     At temperature 0, the most likely id has the probability 1.
 
     Args:
         logits: float32 ``[vocabulary]``.
-        text_ids: Distinct ids that occur in the prompt and the text so far, for the repetition
-            penalty.
+        text_ids: Distinct ids in the prompt and the text so far, for the repetition penalty.
         sampling: Rule for choosing the next token.
     """
     scores = adjusted_scores(logits, text_ids, sampling)
@@ -181,8 +180,7 @@ def adjusted_scores(logits: npt.NDArray[np.float32], text_ids: list[int], sampli
 
     Args:
         logits: float32 ``[vocabulary]``.
-        text_ids: Distinct ids that occur in the prompt and the text so far, for the repetition
-            penalty.
+        text_ids: Distinct ids in the prompt and the text so far, for the repetition penalty.
         sampling: Rule for choosing the next token.
     """
     scores: Scores = logits.astype(np.float64)
@@ -203,7 +201,7 @@ def adjusted_scores(logits: npt.NDArray[np.float32], text_ids: list[int], sampli
 
 
 def _keep_top_p(scores: Scores, top_p: float) -> None:
-    """Exclude the least likely ids, with a total probability of at most 1 - ``top_p``, in place.
+    """Exclude the least likely ids, whose total probability is at most 1 - ``top_p``, in place.
 
     The score of an excluded id becomes -inf. The most likely id is never excluded.
     """

@@ -12,7 +12,7 @@ from wse.program.program import Program
 class VerifiedIds:
     """Token ids that followed the tokens of each user's last verification pass.
 
-    They are stored until some tokens of the pass are kept.
+    The ids are stored until some tokens of the pass are kept.
     """
 
     def __init__(self, program: Program, caches: Caches) -> None:
@@ -20,11 +20,11 @@ class VerifiedIds:
         self._by_user: dict[int, list[int]] = {}
 
     def check(self, tokens: Sequence[int], user: int) -> None:
-        """Raise an error if a user's next verification pass cannot run over some tokens.
+        """Raise an error if a user's next verification pass cannot run over the given tokens.
 
         Raises:
-            BadInput: The number of tokens differs from that of the Program, or the user's cache has
-                no room for them.
+            BadInput: The number of tokens differs from the number that the Program verifies, or the
+                tokens do not fit into the user's cache.
         """
         count, program = len(tokens), self._program
         if not program.verify_tokens or count != program.verify_tokens:
@@ -39,7 +39,7 @@ class VerifiedIds:
             raise BadInput(message)
 
     def add(self, ids: Sequence[int], user: int) -> None:
-        """Store the ids of a user's new verification pass, which replace those of the last pass."""
+        """Store the ids of a user's new verification pass, replacing the ids of the last pass."""
         self._by_user[user] = list(ids)
 
     def keep(self, tokens: int, user: int) -> int:
@@ -48,8 +48,8 @@ class VerifiedIds:
         The ids of the pass are then removed.
 
         Raises:
-            BadInput: ``tokens`` is less than 1 or more than the pass had, or this was already
-                called after the pass.
+            BadInput: ``tokens`` is less than 1 or exceeds the number of tokens in the pass, or this
+                method was already called after the pass.
         """
         max_tokens, ids = self._program.verify_tokens, self._by_user.get(user)
         if ids is None or not 1 <= tokens <= max_tokens:

@@ -1,7 +1,7 @@
 """Locations of ops' outputs: addresses in the steps of a Program, and the features on each PE.
 
-The division of features among PEs is read from the Program's own tiles. The division of logits is
-that of `wse.compiler.passes.shard`.
+The division of features among PEs is read from the Program's own tiles. Logits are divided as in
+`wse.compiler.passes.shard`.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ _AS_HIDDEN: Final = ("attention_norm", "mlp_norm", "final_norm", "embedding")
 READABLE: Final = frozenset(_OUTPUT_OPERANDS)
 """Types of ops whose outputs can be read.
 
-Outputs of other ops depend on the choice of experts, or alternate between rows and columns.
+Outputs of other ops depend on the selected experts, or alternate between rows and columns.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputPart:
-    """Location of a part of an op's output on the PEs, and the step after which it can be read.
+    """Location of a part of an op's output on the PEs.
 
     Attributes:
         ready_step: Step after which the part can be read.
@@ -70,10 +70,9 @@ class OutputPart:
         view: Name of the SRAM view (element type) of its elements.
         address: Address of the first element of the first token, on every PE.
         cut: int32 ``[PEs of a line, n]``, features of the op on each PE; -1 for padding.
-        axis: ROWS if the PEs along a row store different features, COLUMNS if the PEs along a
-            column do.
-        line: Row or column to read. All rows (or columns) store the same values, except for logits,
-            which are only on this row.
+        axis: ROWS if the PEs of a row store different features, COLUMNS if the PEs of a column do.
+        line: Row or column to read. All rows (or columns) store the same values, except that logits
+            are only on this row.
     """
 
     ready_step: int
@@ -86,7 +85,7 @@ class OutputPart:
 
 
 def at_the_end(op: Op) -> bool:
-    """Return True if an op comes after all layers, and so processes only a prompt's last token."""
+    """Return True if an op comes after all layers and thus processes only a prompt's last token."""
     return op.layer < 0 and op.kind != "embedding"
 
 
@@ -114,8 +113,8 @@ def parts_of(
 ) -> list[OutputPart]:
     """Return where the PEs store the parts of an op's output.
 
-    The result is empty for a norm that is merged into a matrix product, and for queries, keys and
-    values if the norms of queries are applied to the attention scores instead.
+    The result is empty for a norm that is merged into a matrix product. It is also empty for
+    queries, keys and values if query norms are applied to the attention scores instead.
 
     Args:
         program: The Program.
@@ -144,7 +143,7 @@ def parts_of(
 
 
 def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
-    """Return True if a layer applies the norms of its queries to the attention scores."""
+    """Return True if a layer applies its query norms to the attention scores."""
     is_scaling = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES["scale_heads"])
     return layer in np.array(program.op_layers)[phase.steps.op[is_scaling]]
 
@@ -153,8 +152,8 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
     """Return how the outputs of an op are divided among PEs.
 
     Returns:
-        The axis along which PEs store different features; and for each output, the features on each
-        PE of a line, int32 ``[PEs, n]``, with -1 for padding.
+        The axis along which PEs store different features; and, for each output, the features on
+        each PE of a line, int32 ``[PEs, n]``, with -1 for padding.
     """
     match op.kind:
         case "qkv":

@@ -1,7 +1,7 @@
-"""Outputs of ops, read from the SRAM of PEs when each op ends, and assembled to whole tensors.
+"""Outputs of ops, read from the SRAM of PEs when each op ends, and assembled into whole tensors.
 
-Nothing is recomputed. If all rows or all columns store the same values, one of them is read. Only a
-chunk of the vocabulary is on the wafer at a time, so logits are read chunk by chunk.
+Nothing is recomputed. If all rows or all columns store the same values, only one row or column is
+read. Only a chunk of the vocabulary is on the wafer at a time, so logits are read chunk by chunk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Values = npt.NDArray[Any]
 
 
 class Outputs:
-    """Reader of the outputs of some ops, which reports them while a phase runs.
+    """Observer that reads the outputs of selected ops and reports them while a phase runs.
 
     When an op ends, ``on_output`` is called with its index and its values ``[tokens, ...]``. The
     shapes are:
@@ -38,7 +38,7 @@ class Outputs:
     - ``[tokens, heads, features]`` for attention, and for the heads of queries, keys and values, in
       this order
     - ``[tokens, features]`` inside feed-forward blocks
-    - ``[tokens, 2, chosen]`` for ids and weights of experts
+    - ``[tokens, 2, selected]`` for ids and weights of experts
     - ``[tokens, vocabulary]`` for the head
 
     The last norm and the head only process the last token of a prompt. bfloat16 values are returned
@@ -94,8 +94,8 @@ class Outputs:
 
         Args:
             part: Location of the part.
-            tokens_by_row: Number of tokens on each row; None if every row has all of them.
-            values: The output ``[tokens, features]``, which is filled.
+            tokens_by_row: Number of tokens on each row; None if every row has all tokens.
+            values: The output array ``[tokens, features]`` to fill.
         """
         arena, (places, n) = self._arenas[part.stage], part.cut.shape
         tokens = len(values) if tokens_by_row is None else int(tokens_by_row.max())
@@ -119,19 +119,19 @@ class Outputs:
 
 
 class Routing:
-    """Record of the experts that tokens chose in the last phase.
+    """Record of the experts that tokens were routed to in the last phase.
 
     Attributes:
-        pairs: For each layer, int64 ``[experts]``: number of tokens that chose each expert.
+        pairs: For each layer, int64 ``[experts]``: number of tokens routed to each expert.
     """
 
     def __init__(self) -> None:
         self.pairs: dict[int, npt.NDArray[np.int64]] = {}
 
     def read(self, arena: Arena, layer: int, address: int, count: int, experts: int) -> None:
-        """Count how many tokens chose each expert of a layer, after the last step of its router.
+        """Count the tokens routed to each expert of a layer, after the last step of its router.
 
-        All PEs then have the ids of the chosen experts, so they are read from the first PE.
+        All PEs then have the ids of the selected experts, so the ids are read from the first PE.
 
         Args:
             arena: SRAM of the stage.

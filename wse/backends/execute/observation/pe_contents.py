@@ -25,14 +25,14 @@ class PePlace(NamedTuple):
 
 
 class PeContents:
-    """Reader of the contents of all buffers on some PEs.
+    """Observer that reads the contents of all buffers on selected PEs.
 
-    Buffers share addresses, so each is read before another one overwrites it:
+    Buffers share addresses, so each buffer is read before another one overwrites it:
 
     - A buffer that is always live is read at the end of the phase.
     - Any other buffer is read after the last step that needs it. If that step also writes another
       buffer over it, the buffer is read before the step.
-    - In steps that are repeated for several users, the contents are those for the last user.
+    - For steps that are repeated for several users, the contents for the last user are read.
 
     Code is not read, because the emulator stores no bytes for it.
     """
@@ -114,7 +114,7 @@ def readable_buffers(program: Program) -> list[tuple[int, Buffer]]:
 
 
 def has_buffer(program: Program, buffer: Buffer, place: PePlace) -> bool:
-    """Return True if a PE has a buffer, because it belongs to the region of the buffer's stage."""
+    """Return True if a PE has a buffer, that is, if it is in the region of the buffer's stage."""
     stage = program.stages[buffer.stage]
     rect = stage.rect
     is_in_region = 0 <= place.row - rect.row < rect.rows and 0 <= place.col - rect.col < rect.cols

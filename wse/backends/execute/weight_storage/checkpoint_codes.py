@@ -16,10 +16,10 @@ from wse.number_formats import E8M0_BIAS, E8M0_NAN, Coding
 
 
 class CheckpointCodes:
-    """Codes or scales of one quantised tensor, read from a checkpoint that stores them already.
+    """Codes or scales of one quantised tensor, read from a checkpoint that already stores them.
 
     Several neighbouring outputs of the tensor may share a scale. Such outputs have equal rows in
-    the checkpoint, of which this class returns one.
+    the checkpoint, and this class returns only one of these rows.
 
     Args:
         name: Name of the codes or scales, for error messages.
@@ -42,7 +42,7 @@ class CheckpointCodes:
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return how many values of the source must be decoded to read some rows.
+        """Return how many values of the source must be decoded to read the given rows.
 
         Args:
             first, last: First row and one past the last row.
@@ -86,7 +86,7 @@ class CheckpointCodes:
 
 
 def too_large(name: str, largest_value: float, scale_type: np.dtype[Any]) -> BadModel:
-    """Return the error for a tensor with a value whose scale would overflow the scale type.
+    """Build the error for a tensor with a value whose scale would overflow the scale type.
 
     Args:
         name: Name of the tensor.

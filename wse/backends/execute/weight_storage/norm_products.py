@@ -1,4 +1,4 @@
-"""Products of matrices with the gain or bias of the norm before them, computed before a run."""
+"""Products of matrices and the gain or bias of the preceding norm, computed before a run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from wse.program.program import TIMES
 
 
 def with_norm_products(tensor: Callable[[str], Source], read: Read) -> Callable[[str], Source]:
-    """Return a source of tensors that also provides products of matrices with norm vectors.
+    """Return a tensor source that also provides products of matrices and norm vectors.
 
-    Such a product has the name of the matrix followed by ``@`` and the name of the vector, as in
-    ``layers.0.q@attention_norm``.
+    The name of such a product is the name of the matrix, ``@`` and the name of the vector, for
+    example ``layers.0.q@attention_norm``.
 
     Args:
         tensor: Function that returns matrices ``[out, in]`` and vectors ``[in]``.

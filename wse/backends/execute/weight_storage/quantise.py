@@ -2,9 +2,9 @@
 
 Quantisation is symmetric, to nearest, ties to even. The scale is max|w| divided by the largest
 code, over the weights that share it. The scale is rounded up to its type, so that no code exceeds
-the largest. A code is w / scale. The codes of fp8 are the nearest e4m3 numbers. Those of mxfp4 are
-the nearest e2m1 numbers, with a power of two as scale. Codes that a checkpoint already has in the
-requested type are not changed. For sources see `wse.number_formats`.
+the largest. A code is w / scale. The codes of fp8 are the nearest e4m3 numbers. The codes of mxfp4
+are the nearest e2m1 numbers, with a power of two as the scale. Codes that a checkpoint already has
+in the requested type are not changed. For sources see `wse.number_formats`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def with_codes(
 
 
 class _Part:
-    """The codes (part 0) or scales (part 1) of a quantised tensor, computed when rows are read."""
+    """Codes (part 0) or scales (part 1) of a quantised tensor, computed when rows are read."""
 
     def __init__(
         self, name: str, source: Source, coding: Coding, scale_type: np.dtype[Any], read: Read, part: int
@@ -107,7 +107,7 @@ class _Part:
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return the maximum number of source values that are decoded at a time to read rows.
+        """Return the maximum number of source values that are decoded at once to read rows.
 
         Args:
             first, last: First row and one past the last row.
@@ -134,8 +134,8 @@ class _Part:
 def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any]) -> tuple[Codes, Tensor]:
     """Quantise a matrix, and return its codes and scales.
 
-    Weights that share a scale form a group. If one of them is not finite, the scale is not finite
-    either, which affects all weights of the group.
+    Weights that share a scale form a group. If a weight is not finite, the scale of its group is
+    not finite either, which affects all weights of the group.
 
     Args:
         name: Name of the tensor, for error messages.
@@ -172,11 +172,11 @@ def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any])
 
 
 def _powers(top: F32, largest_code: int) -> tuple[Codes, F32]:
-    """Return a power of two for each group of weights, as an e8m0 scale and as a float32 number.
+    """Return a power-of-two scale for each group of weights, as e8m0 and as float32.
 
     The scale is the largest power of two that is at most max|w|, divided by the largest power of
     two that is at most the largest code (OCP Microscaling Formats 1.0, section 6.3). A quotient w /
-    scale beyond the largest code becomes that code.
+    scale beyond the largest code is clamped to that code.
 
     Args:
         top: Largest magnitude of each group, max|w|.
@@ -198,7 +198,7 @@ def _rounded_up(values: F32, scale_type: np.dtype[Any]) -> Tensor:
 
 
 def _nearest_codes(ratio: F32, coding: Coding) -> Codes:
-    """Return the codes that are nearest to weights that were divided by their scales."""
+    """Return the codes nearest to weights that were divided by their scales."""
     if coding.name == MXFP4:
         return ratio.astype(ml_dtypes.float4_e2m1fn).view(np.uint8)
     if coding.name in (FP8, FP8_BLOCKS):

@@ -1,8 +1,8 @@
 """Random weights: tensors generated from a seed when they are read.
 
-They are equal on every mesh and machine. A value depends only on the seed, the name of its tensor
-and its position there (`wse_kernels.compute.random_numbers`). Tiles can therefore be generated one
-by one, and nothing is stored.
+The weights are the same on every mesh and machine. A value depends only on the seed, the name of
+its tensor and its position there (`wse_kernels.compute.random_numbers`). Tiles can therefore be
+generated one by one, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class RandomWeights:
 
 
 class RandomRows:
-    """A random tensor, whose rows are generated when they are read.
+    """Random tensor whose rows are generated when they are read.
 
     ``rows[first:last]`` is a new float32 array. The values of a tensor are one stream of random
-    numbers in row-major order, so that any rows can be generated without the rows before them.
+    numbers in row-major order, so any rows can be generated without generating the preceding rows.
     """
 
     def __init__(self, shape: tuple[int, ...], key: int, distribution: Distribution) -> None:
@@ -55,7 +55,7 @@ class RandomRows:
         self._key, self._mean, self._factor = np.uint64(key), mean, factor
 
     def __getitem__(self, rows: slice) -> F32:
-        """Return the rows of a slice. A step of the slice is ignored."""
+        """Return the rows of a slice. The slice's step is ignored."""
         first, last, _ = rows.indices(self.shape[0])
         row_values = math.prod(self.shape[1:])
         values = np.empty(max(0, last - first) * row_values, np.float32)

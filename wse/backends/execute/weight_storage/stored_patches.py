@@ -13,11 +13,11 @@ WAITING: Final = 2
 
 
 class PatchJob(NamedTuple):
-    """A job that stores the values of a tile (block of weights) on a rectangle of PEs, the patch.
+    """Job that stores the values of a tile (block of weights) on a patch (rectangle of PEs).
 
     Attributes:
         values: Number of tensor values that the job reads and keeps in memory.
-        store: Function that stores them.
+        store: Function that stores the values.
         tile: Name of the tile.
         elements: Number of the tile's elements on the PEs of the patch.
     """
@@ -29,9 +29,9 @@ class PatchJob(NamedTuple):
 
 
 def stored_patches(jobs: Iterable[PatchJob], threads: int, most_values: int) -> Iterator[PatchJob]:
-    """Execute jobs that write disjoint memory on several threads.
+    """Execute jobs, which write to disjoint memory, on several threads.
 
-    The jobs in flight have at most ``most_values`` values in memory together. A job with more
+    Together, the jobs in flight have at most ``most_values`` values in memory. A job with more
     values runs alone. If a job or the iterator ``jobs`` fails, its exception is raised in order,
     after the jobs in flight have finished.
 
@@ -41,7 +41,7 @@ def stored_patches(jobs: Iterable[PatchJob], threads: int, most_values: int) -> 
         most_values: Limit for the sum of `PatchJob.values` over the jobs in flight.
 
     Yields:
-        Each job, in order, when it has finished.
+        Each job in order, as soon as it has finished.
     """
     in_flight: deque[tuple[PatchJob, Future[None]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
@@ -63,7 +63,7 @@ def _finished_job(job: PatchJob, future: Future[None]) -> PatchJob:
 
 
 def _with_error(jobs: Iterable[PatchJob]) -> Iterator[PatchJob]:
-    """Yield the jobs. If the iterator fails, yield one more job, which raises its exception."""
+    """Yield the jobs. If the iterator fails, yield one more job that raises the exception."""
     try:
         yield from jobs
     except Exception as error:

@@ -24,11 +24,11 @@ VALUES_IN_FLIGHT: Final = 8 * VALUES_PER_READ
 
 
 class Source(Protocol):
-    """Protocol of tensors whose rows can be read in ranges; a numpy array is an example."""
+    """Protocol for tensors whose rows can be read in ranges, such as numpy arrays."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the tensor. The first axis counts its rows."""
+        """Shape of the tensor. The first axis is the row axis."""
 
     def __getitem__(self, rows: slice, /) -> Tensor:
         """Return a range of rows."""
@@ -36,14 +36,14 @@ class Source(Protocol):
 
 @runtime_checkable
 class DecodedSource(Protocol):
-    """A source of tensor rows that may have to decode more values than it returns."""
+    """Source of tensor rows that may have to decode more values than it returns."""
 
     @property
     def is_read_whole(self) -> bool:
         """True if reading any rows decodes the whole tensor, as for transposed matrices."""
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return the maximum number of values in memory while some rows are read.
+        """Return the maximum number of values in memory while the given rows are read.
 
         Args:
             first, last: First row and one past the last row.
@@ -51,7 +51,7 @@ class DecodedSource(Protocol):
 
 
 def decoded_values(source: Source, first: int, last: int) -> int:
-    """Return the maximum number of values in memory while some rows of a source are read.
+    """Return the maximum number of values in memory while rows of a source are read.
 
     Args:
         source: The source.
@@ -63,13 +63,13 @@ def decoded_values(source: Source, first: int, last: int) -> int:
 
 
 def is_read_whole(source: Source) -> bool:
-    """Return True if reading any rows decodes the whole tensor, which is then best read once."""
+    """Return True if reading any row decodes the whole tensor, so it is best read only once."""
     return isinstance(source, DecodedSource) and source.is_read_whole
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A rectangle of PEs in a region, as ranges of rows and columns. The ends are exclusive."""
+    """Rectangle of PEs in a region, given by ranges of rows and columns with exclusive ends."""
 
     first_row: int
     last_row: int
@@ -78,14 +78,14 @@ class Patch:
 
 
 def patches(parts: Sequence[TilePart], sources: Sequence[Source], rows: int, cols: int) -> list[Patch]:
-    """Divide the PEs of a region into rectangles (patches) that need few tensor rows each.
+    """Divide the PEs of a region into rectangles (patches) that each need few tensor rows.
 
-    Each row of the tensors is then read about once. The whole region is one patch if the tensors
-    are small, or if such a division does not exist.
+    With this division, each tensor row is read about once. The whole region is one patch if the
+    tensors are small or if no such division exists.
 
     Args:
         parts: Parts of a tile (block of weights on a PE), each from one tensor.
-        sources: Tensor of each part.
+        sources: The tensor of each part.
         rows, cols: Shape of the region.
     """
     whole_region = Patch(0, rows, 0, cols)
@@ -125,13 +125,13 @@ def strips(part: TilePart, patch: Patch) -> list[Patch]:
 
 
 def _cuts(length: int, count: int) -> list[tuple[int, int]]:
-    """Divide a length into about ``count`` intervals; return their (first, end) indices."""
+    """Divide a length into about ``count`` intervals and return their (first, end) indices."""
     step = max(1, -(-length // max(1, count)))
     return [(begin, min(begin + step, length)) for begin in range(0, length, step)]
 
 
 def split_by_offset(part: TilePart) -> list[TilePart]:
-    """Split a part of a tile that has several offsets into parts that have one offset each.
+    """Split a tile part with several offsets into parts with one offset each.
 
     An offset is added to all inner tensor indices of a column of PEs. The parts are read
     separately.
@@ -142,7 +142,7 @@ def split_by_offset(part: TilePart) -> list[TilePart]:
 
 
 def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
-    """Return the range of tensor rows that the PEs of a patch store: first, and one past the last.
+    """Return the first tensor row that the PEs of a patch store, and one past the last.
 
     Args:
         part: Part of a tile, with the tensor indices that each PE stores.
@@ -159,7 +159,7 @@ def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
 def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
     """Return the positions of each part's inner elements in a row of the tile.
 
-    A row of the tile consists of ``blocks`` blocks. In each block, the parts are side by side.
+    A row of the tile consists of ``blocks`` blocks. Within each block, the parts are side by side.
 
     Args:
         parts: Parts of the tile, each from one tensor.
@@ -175,7 +175,7 @@ def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchShard:
-    """Values of a tensor that each PE of a patch stores, as arguments of `wse_kernels.compute.storing`.
+    """Tensor values that each PE of a patch stores, as arguments of `wse_kernels.compute.storing`.
 
     A patch is a rectangle of PEs.
 
@@ -183,8 +183,8 @@ class PatchShard:
         patch: The PEs.
         rows, columns: Indices into the values that were read.
         row_places, column_places: Positions in the tile of a PE; a value is stored at their sum.
-        row_shifts, column_shifts: Bits by which a code is shifted left in its byte (their sum), if
-            several codes share a byte.
+        row_shifts, column_shifts: Number of bits by which a code is shifted left in its byte, if
+            several codes share a byte. The two shifts are added.
     """
 
     patch: Patch
@@ -197,11 +197,11 @@ class PatchShard:
 
 
 def patch_shard(part: TilePart, first: int, patch: Patch, tile: Tile, places: I32) -> PatchShard:
-    """Return which values of a tensor each PE of a patch stores, for one part of its tile.
+    """Return which tensor values each PE of a patch stores for one part of its tile.
 
     Args:
         part: Part of the tile, with the tensor indices that each PE stores.
-        first: First row of the tensor that was read. The rows of a vector have one column.
+        first: First row of the tensor that was read. A vector has one column.
         patch: Rectangle of PEs.
         tile: The tile (block of weights on a PE).
         places: Positions of the part's inner elements in a row of the tile, from `inner_places`.
@@ -246,7 +246,7 @@ def _index_of_patch(index: I32, axis: int, patch: Patch) -> I32:
         patch: The PEs.
 
     Returns:
-        ``[rows or 1, cols or 1, n]``. A dimension is 1 if the indices do not vary along it.
+        ``[rows or 1, cols or 1, n]``. A dimension has size 1 if the indices do not vary along it.
     """
     cols = slice(patch.first_col, patch.last_col)
     if axis == ROWS:
@@ -260,8 +260,7 @@ def _index_of_patch(index: I32, axis: int, patch: Patch) -> I32:
 def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
     """Return the inner tensor indices that each PE of a patch (a rectangle of PEs) stores.
 
-    The part's offset is added, or the indices are divided among several PEs, if the part requests
-    it.
+    If the part requests it, its offset is added or the indices are divided among several PEs.
     """
     if part.sharers > 1:
         return _shared_out(part, patch)
@@ -273,7 +272,7 @@ def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
 
 
 def _shared_out(part: TilePart, patch: Patch) -> I32:
-    """Return the inner tensor indices of each PE if several PEs divide a block of them.
+    """Return each PE's inner tensor indices when a block of indices is divided among several PEs.
 
     The result is int32 ``[rows, cols, n]``.
     """

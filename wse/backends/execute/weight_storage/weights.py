@@ -1,4 +1,4 @@
-"""Storing of a checkpoint's tensors as tiles in SRAM, some rows of a tensor at a time."""
+"""Storage of a checkpoint's tensors as tiles in SRAM, a few rows of a tensor at a time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def store_weights(
     allow_nonfinite: bool = False,
     on_stored: Callable[[int, int, str], None] = lambda count, total, name: None,
 ) -> None:
-    """Store the weights of a model in the emulated SRAM of the stages.
+    """Store a model's weights in the emulated SRAM of the stages.
 
     Every tile (the block of a tensor on one PE) is filled. Values are rounded to the element type
     of the tile, to nearest, ties to even. Rectangles of PEs are filled in parallel, on as many
@@ -65,8 +65,8 @@ def store_weights(
             (elements stored, all elements, name of the last tile).
 
     Raises:
-        BadModel: A value is not finite and this is not allowed, or it is too large for float16 as
-            the element type.
+        BadModel: A value is not finite although ``allow_nonfinite`` is False, or it is too large
+            for the element type float16.
     """
     constants = {} if spec.rope is None else {"rotary_frequencies": np.array(spec.rope.frequencies, np.float32)}
     constants[ORDINALS] = np.arange(1, 1 + max(spec.head_count, spec.head_size), dtype=np.float32)
@@ -95,11 +95,11 @@ def store_weights(
 def _patch_jobs(
     tile: Tile, parts: list[TilePart], sources: Mapping[str, Source], reader: _Reader, arena: Arena
 ) -> Iterator[PatchJob]:
-    """Yield jobs that store a tile in SRAM, each for a rectangle of PEs (a patch).
+    """Yield jobs that each store a tile in the SRAM of a rectangle of PEs (a patch).
 
     Args:
         tile: The tile (block of weights on a PE).
-        parts: Parts of the tile, each with at most one offset of its indices.
+        parts: Parts of the tile, each with at most one index offset.
         sources: Tensors; the key is the name of the tensor.
         reader: Reader that checks and rounds the values.
         arena: SRAM of the stage.
@@ -125,7 +125,7 @@ def _patch_jobs(
 
 
 class _Reading(NamedTuple):
-    """The rows of a tensor that a rectangle of PEs needs for one part of its tile.
+    """Tensor rows that a rectangle of PEs needs for one part of its tile.
 
     Attributes:
         part: The part of the tile.
@@ -143,7 +143,7 @@ class _Reading(NamedTuple):
     def values(self) -> int:
         """Maximum number of values in memory while the rows are read, including decoded ones.
 
-        If the rows are read in several steps, the values of one step are in memory in addition to
+        If the rows are read in several steps, the values of one step are in memory together with
         the result.
         """
         values = (self.last - self.first) * math.prod(self.source.shape[1:])
@@ -153,7 +153,7 @@ class _Reading(NamedTuple):
 
 
 class _Reader:
-    """Reader of tensors that checks every value and rounds it to one element type."""
+    """Tensor reader that checks every value and rounds it to one element type."""
 
     def __init__(self, element_type: str, *, allow_nonfinite: bool) -> None:
         self.element_type = element_type
@@ -171,7 +171,7 @@ class _Reader:
         return self._round(self._checked_rows(name, source, rows))
 
     def stored_rows(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """Return rows in the type of the source if the arena can store it, else rounded.
+        """Return rows in the type of the source if the arena can store it; otherwise, round them.
 
         Args:
             name: Name of the tensor, for error messages.
@@ -203,7 +203,7 @@ class _Reader:
             return values.astype(self._type, copy=False)
 
     def _require_finite(self, name: str, source: Source, values: Tensor) -> Tensor:
-        """Check values of a floating-point type and return them; other values are not checked."""
+        """Check floating-point values and return them; values of other types are not checked."""
         if values.dtype.name in INFINITE and values.size:
             self._check(name, source, values)
         return values
@@ -229,7 +229,7 @@ class _Reader:
 
 
 def _largest_magnitude(values: Tensor) -> Any:
-    """Return the largest magnitude of some floating-point numbers, as the bits of the number.
+    """Return the bits of the largest magnitude of an array of floating-point numbers.
 
     NaN counts as larger than infinity. For float32, only the minimum and the maximum are examined,
     which are NaN if any value is NaN.
@@ -242,7 +242,7 @@ def _largest_magnitude(values: Tensor) -> Any:
 def _magnitudes(values: Tensor) -> npt.NDArray[np.unsignedinteger]:
     """Return the bits of floating-point numbers without the sign.
 
-    These integers are in the same order as the magnitudes of the numbers.
+    As integers, these bits have the same order as the magnitudes of the numbers.
     """
     unsigned = np.dtype(f"u{values.dtype.itemsize}")
     return np.asarray(values.view(unsigned) & unsigned.type((1 << 8 * values.dtype.itemsize - 1) - 1))

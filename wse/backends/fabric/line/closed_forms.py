@@ -3,8 +3,8 @@
 The published model has these terms, for B words on each of P PEs:
 
 - contention: maximum number of words that one PE sends or receives
-- energy: sum over all words of the hops of each. Energy divided by the number of links that are
-  used is the mean load of a link.
+- energy: number of hops, summed over all words. Energy divided by the number of links in use is the
+  mean load of a link.
 - distance: hops of the longest path
 - depth: length of the longest chain of operations that wait for each other
 
@@ -14,7 +14,7 @@ distance) + depth. They are equal if contention is at most the mean load of a li
 closed forms are overlapped. The recurrence of ``wse.backends.fabric.line.line_time`` is additive.
 
 Source: Luczynski, Gianinazzi, Iff, Wilson, De Sensi, Hoefler, Near-Optimal Wafer-Scale Reduce, HPDC
-2024, arXiv 2404.15888. Hop and ramp cycles are those of the wafer. A link carries one word per
+2024, arXiv 2404.15888. Hop and ramp cycles depend on the wafer type. A link carries one word per
 cycle.
 """
 
@@ -32,29 +32,29 @@ from wse_mappings.patterns.pattern import LineReduce, Terms
 
 
 class Grouping(StrEnum):
-    """How the published model computes cycles from contention, load, distance and depth."""
+    """Variant of the published formula for cycles from contention, load, distance and depth."""
 
     ADDITIVE = "additive"
     OVERLAPPED = "overlapped"
 
 
 def level_cycles(wafer: WaferSpec) -> int:
-    """Return the cycles of one level of depth in the published model.
+    """Return how many cycles one level of depth takes in the published model.
 
-    They consist of two ramps (from the router into the PE and back) and one cycle for the
+    This is the time of two ramps (from the router into the PE and back) plus one cycle for the
     operation.
     """
     return 2 * wafer.ramp_cycles + 1
 
 
 def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.ADDITIVE) -> float:
-    """Return the cycles that the published model assigns to a pattern.
+    """Return how many cycles a pattern takes according to the published model.
 
-    The model is that of Luczynski et al., HPDC 2024, arXiv 2404.15888.
+    The model was published by Luczynski et al., HPDC 2024, arXiv 2404.15888.
 
     Args:
         terms: Contention, energy, links, distance and depth of the pattern.
-        wafer: Wafer with the cycles of a hop and a ramp.
+        wafer: Wafer type, which defines the cycles per hop and per ramp.
         grouping: ``ADDITIVE`` for max(contention, load) + distance + depth, or ``OVERLAPPED`` for
             max(contention, load + distance) + depth.
     """
@@ -68,10 +68,10 @@ def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.A
 
 @cache
 def algorithms() -> Mapping[str, tuple[str, ...]]:
-    """Return the names of the algorithms that have a closed form, for each collective.
+    """Return, for each collective, the names of the algorithms that have a closed form.
 
-    Each reduce of a line into its end also exists for a rectangle, as ``x_y_<name>``. The
-    all-reduce with the name of a reduce is this reduce, followed by a broadcast.
+    Each reduce to the end of a line also exists for a rectangle, as ``x_y_<name>``. An all-reduce
+    with the name of a reduce is this reduce followed by a broadcast.
     """
     reduces = (*line_reduces(), *(f"x_y_{name}" for name in line_reduces()), "snake")
     return {"message": ("stream",), "broadcast": ("flooding",), "reduce": reduces, "all_reduce": (*reduces, "ring")}
@@ -87,20 +87,21 @@ def closed_form(
     *,
     grouping: Grouping | None = None,
 ) -> float:
-    """Return the cycles of a collective by its published closed form.
+    """Return how many cycles a collective takes according to its published closed form.
 
     Args:
         collective: A key of `algorithms`, such as ``reduce``.
         algorithm: Name of one of its algorithms, such as ``chain``.
         rows, cols: Shape of the rectangle of PEs, with the root at a corner. A line has one row or
             one column.
-        words: 32-bit words of each PE.
-        wafer: Wafer with the cycles of a hop and a ramp.
-        grouping: How the terms of the model are combined; None for each form as published.
+        words: Number of 32-bit words per PE.
+        wafer: Wafer type, which defines the cycles per hop and per ramp.
+        grouping: How the terms of the model are combined; None to use each form as published.
 
     Raises:
         UnknownName: The collective or its algorithm does not exist.
-        BadInput: The algorithm is for lines and the rectangle is not a line, or a size is below 1.
+        BadInput: The algorithm only works on lines and the rectangle is not a line, or a size is
+            below 1.
     """
     known_algorithms = algorithms()
     if collective not in known_algorithms:
@@ -129,10 +130,10 @@ def closed_form(
 
 
 def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) -> float:
-    """Return the published lower bound of a reduce on a line: the best tree without contention.
+    """Return the published lower bound for a reduce on a line: the best tree without contention.
 
     The published bound is for a root at an end of the line. For a root inside the line, the bound
-    of the longer of its two sides is returned.
+    for the longer side is returned.
 
     The bound adds the mean load of a link to the whole distance and depth. Since the most loaded
     links need not be on the longest path, the bound is not strict. With free launches, the wavelet
@@ -140,10 +141,10 @@ def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) ->
 
     Args:
         length: Number of PEs on the line.
-        words: 32-bit words of each PE.
-        wafer: Wafer with the cycles of a hop and a ramp.
-        root: Index of the PE that receives the sum. Use 0 for an all-reduce, after which PE 0 has
-            the sum, too.
+        words: Number of 32-bit words per PE.
+        wafer: Wafer type, which defines the cycles per hop and per ramp.
+        root: Index of the PE that receives the sum. Use 0 for an all-reduce, since PE 0 also has
+            the sum afterwards.
 
     Raises:
         BadInput: There are fewer than two PEs, no words, or the root is not on the line.
@@ -158,34 +159,34 @@ def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) ->
 
 
 def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, *, root: int = 0) -> float:
-    """Return the cycles of a reduce divided by its published lower bound, `reduce_bound`.
+    """Return the ratio of a reduce's cycles to its published lower bound, `reduce_bound`.
 
     Args:
-        cycles: Cycles of the reduce, or of an all-reduce.
+        cycles: Cycles that the reduce, or an all-reduce, takes.
         length: Number of PEs on the line.
-        words: 32-bit words of each PE.
-        wafer: Wafer with the cycles of a hop and a ramp.
+        words: Number of 32-bit words per PE.
+        wafer: Wafer type, which defines the cycles per hop and per ramp.
         root: Index of the PE that receives the sum; 0 for an all-reduce.
     """
     return cycles / reduce_bound(length, words, wafer, root=root)
 
 
 def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None) -> float:
-    """Return the cycles of the reduce with a given name by its closed form."""
+    """Return how many cycles the reduce with a given name takes according to its closed form."""
     return reduce_form(line_reduces()[name], length, words, wafer, grouping)
 
 
 def reduce_form(
     reduce: LineReduce, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None = None
 ) -> float:
-    """Return the cycles of a reduce over a line of at least two PEs by its closed form.
+    """Return the closed-form cycles of a reduce over a line of at least two PEs.
 
     Args:
         reduce: The reduce.
         length: Number of PEs on the line.
-        words: 32-bit words of each PE.
-        wafer: Wafer with the cycles of a hop and a ramp.
-        grouping: How the terms are combined; None for the form as published.
+        words: Number of 32-bit words per PE.
+        wafer: Wafer type, which defines the cycles per hop and per ramp.
+        grouping: How the terms are combined; None to use the form as published.
     """
     level = level_cycles(wafer)
     if reduce.published_cycles is not None and grouping is None:
@@ -194,7 +195,7 @@ def reduce_form(
 
 
 def _check_line(algorithm: str, rows: int, cols: int) -> None:
-    """Raise BadInput if a rectangle of PEs is not a line, which the algorithm requires."""
+    """Raise BadInput if a rectangle of PEs is not a line, as the algorithm requires."""
     if min(rows, cols) > 1:
         msg = (
             f"closed form of {algorithm}: {rows}x{cols} PEs are not a line; give one row or column, or use an x_y_ form"

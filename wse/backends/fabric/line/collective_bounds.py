@@ -1,11 +1,11 @@
 """Lower bounds of collectives on a line, each with its formula and source.
 
 - For a reduce and an all-reduce, the bound is the published one
-  (`wse.backends.fabric.line.closed_forms.reduce_bound`). An all-reduce leaves the sum on PE 0, too.
+  (`wse.backends.fabric.line.closed_forms.reduce_bound`). An all-reduce also leaves the sum on PE 0.
 - For other collectives, the bound follows from the ramp, which carries one word per cycle, and from
-  the distance. In a broadcast, B words leave the root one after another, and the last one still has
-  the longest path ahead. In a gather, the words of all PEs at a distance of d hops or more enter
-  the root one after another, the first not before d hops.
+  the distance. In a broadcast, B words leave the root sequentially, and the last word still has the
+  longest path ahead. In a gather, the words of all PEs at a distance of d hops or more enter the
+  root sequentially, the first one after at least d hops.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ DERIVED: Final = "wse: a ramp carries one word per cycle, and a word has to trav
 
 @dataclass(frozen=True, slots=True)
 class BoundSource:
-    """Formula and source of a lower bound, as text for reports.
+    """Formula and source of a lower bound, in text form for reports.
 
-    The formula is for B words on each of P PEs. k is the number of cycles per level of depth, which
-    is an operation that waits for the one before it.
+    The formula is for B words on each of P PEs. k is the number of cycles per level of depth. A
+    level is an operation that waits for the previous one.
     """
 
     formula: str
@@ -47,18 +47,18 @@ SOURCES: Final[dict[Collective, BoundSource]] = {
 
 
 def collective_bound(collective: Collective, length: int, words: int, wafer: WaferSpec, root: int) -> float:
-    """Return a lower bound of the cycles of a collective on a line.
+    """Return a lower bound on the cycles that a collective on a line takes.
 
     Args:
         collective: Name of the collective, such as ``broadcast``.
         length: Number of PEs on the line, at least 2.
-        words: 32-bit words of each PE.
-        wafer: Wafer with the cycles of a hop and a ramp.
+        words: Number of 32-bit words per PE.
+        wafer: Wafer type, which defines the cycles per hop and per ramp.
         root: Index of the PE that receives the result, or whose words are sent; 0 if every PE
             receives the result.
 
     Raises:
-        BadInput: A size or the root is invalid, as in `reduce_bound`.
+        BadInput: A size or the root is invalid, as for `reduce_bound`.
     """
     if collective in ("reduce", "all_reduce"):
         return reduce_bound(length, words, wafer, root=root)

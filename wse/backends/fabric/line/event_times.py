@@ -8,7 +8,7 @@ from wse.backends.fabric.line.contention.windows import Window
 from wse.backends.fabric.line.line_costs import LineCosts
 
 EventTime = tuple[float, float, float, float, float]
-"""Cycles of an event: in total, from hops, from relays, from launches, and from contention.
+"""Cycle of an event: the total, and the parts due to hops, relays, launches and contention.
 
 The total comes first, so that ``max`` finds the critical time. The cycles from contention are also
 counted as hops.
@@ -19,7 +19,7 @@ NEVER: Final = float("inf")
 
 
 def advance(time: EventTime, hops: float = 0.0, relays: float = 0.0) -> EventTime:
-    """Return a later time, which follows after some cycles of hops and relays."""
+    """Return a time that is later by the given cycles of hops and relays."""
     total, in_hops, in_relays, launch, contention = time
     return total + hops + relays, in_hops + hops, in_relays + relays, launch, contention
 
@@ -36,7 +36,7 @@ def next_launch(time: EventTime, gap: int) -> EventTime:
 
 
 def add_delay(time: EventTime, cycles: float) -> EventTime:
-    """Return a later time, delayed by cycles of contention, which also count as hops."""
+    """Return a time delayed by cycles of contention, which also count as hops."""
     total, hops, relays, launch, contention = time
     return total + cycles, hops + cycles, relays, launch, contention + cycles
 
@@ -44,10 +44,10 @@ def add_delay(time: EventTime, cycles: float) -> EventTime:
 class StreamPath:
     """Path of a stream of words, from the sending SRAM through all PEs that relay the words.
 
-    The words move at the same pace on the whole path: that of the last operation that received
+    The words move at the same rate on the whole path: the rate of the last operation that received
     them. If words have to wait for this operation, they fill the queues and wires along the path.
-    Only words that find no room there leave later. Because a later operation can change the pace,
-    the times of a piece of the path are looked up here, even after the stream has moved on.
+    Only words that do not fit there leave later. Because a later operation can change the rate, the
+    times of a piece of the path are looked up here, even after the stream has moved on.
 
     Attributes:
         age: Cycles from the start of the path to its present end, for words that never wait.
@@ -84,8 +84,8 @@ class PieceArrival(NamedTuple):
         path: Path of the stream.
         age, room, operations: Values of the path at the arrival.
         first, last: Cycles at which the first and last word leave the router of the piece's source.
-            They are valid until the next operation receives the words and sends them on at its own
-            pace. They are infinite for the last piece before such an operation.
+            They are valid until the next operation receives the words and forwards them at its own
+            rate. They are infinite for the last piece before such an operation.
         contention_cycles: Cycles by which words of other streams delay the last word.
     """
 
@@ -100,7 +100,7 @@ class PieceArrival(NamedTuple):
     def span(self) -> tuple[float, float]:
         """Return the cycles of the first and last word at the router of the piece's source.
 
-        They are infinite if they are not known yet.
+        The cycles are infinite if they are not known yet.
         """
         path = self.path
         if path.operations == self.operations:

@@ -13,15 +13,15 @@ WordCount = TypeVar("WordCount", int, I64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCosts:
-    """Cycles and queue sizes that determine the time of messages along a line of PEs.
+    """Cycle counts and queue sizes that determine how long messages along a line of PEs take.
 
     Attributes:
-        hop: Cycles of a hop.
-        ramp: Cycles of a ramp, the connection between a PE and its router.
+        hop: Cycles per hop.
+        ramp: Cycles per ramp, the connection between a PE and its router.
         gap: Cycles between the end of one operation of a PE and the start of the next.
         words_per_cycle: Rate at which a PE sends or receives words.
-        queue_words: Words in the queue of one colour at a router port.
-        relay: Cycles that software adds at a PE that receives words and sends them on.
+        queue_words: Capacity, in words, of the queue of one colour at a router port.
+        relay: Cycles that software adds at a PE that receives words and forwards them.
         sync: Cycles to start and await a transfer between neighbours, including the path of its
             first word.
     """
@@ -49,14 +49,14 @@ class LineCosts:
 
     @classmethod
     def for_software(cls, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
-        """Return the costs on a wafer with the software that a profile describes."""
+        """Return the costs on a wafer with the software described by a profile."""
         return cls.of(wafer, software.reduce_gap_cycles, software.relay_cycles, software.transfer_sync_cycles)
 
     @property
     def relay_latency(self) -> int:
-        """Cycles from the arrival of a word at the router of a relaying PE until it leaves again.
+        """Cycles from the arrival of a word at a relaying PE's router until it leaves again.
 
-        They consist of both ramps and one add.
+        This latency consists of both ramps and one addition.
         """
         return 2 * self.ramp + 1
 
@@ -72,11 +72,11 @@ class LineCosts:
 
     @property
     def waiting_words(self) -> int:
-        """Words that a PE accepts before an operation reads them: in its queue and on the ramp."""
+        """Number of words that can wait in a PE's queue and on its ramp until they are read."""
         return self.queue_words + self.ramp - 1
 
     def tail(self, words: WordCount) -> WordCount:
-        """Return the cycles from the first word of a stream to its last.
+        """Return the number of cycles from the first to the last word of a stream.
 
         Each word needs one cycle. A pause of one cycle follows every burst of `burst` words.
 
@@ -87,5 +87,5 @@ class LineCosts:
 
     @property
     def burst(self) -> int:
-        """Words between two pauses of a vector operation; 0 if there are no pauses."""
+        """Number of words between two pauses of a vector operation; 0 if there are no pauses."""
         return burst_words(self.words_per_cycle)

@@ -1,4 +1,4 @@
-"""Cycles of a pattern whose words are divided into parts, as in a ring all-reduce.
+"""Cycles of a pattern whose words are divided into parts, such as a ring all-reduce.
 
 Such a pattern consists of rounds in which no PE sends or receives twice. The messages of a round
 are computed together, as arrays over PEs, with the same costs as in
@@ -11,8 +11,8 @@ receives in another, so all PEs can send before they receive. For each message o
 3. A message whose words are combined is received when the PE has combined its previous message,
    plus a gap. A message that is stored is received when the previous one is stored and its part is
    no longer in use.
-4. Words that do not fit into the queues on the path leave when the receiver has accepted others.
-   The sender is busy until then.
+4. Words that do not fit into the queues on the path leave when the receiver has accepted other
+   words. The sender is busy until then.
 
 Streams of a ring never share a link, because each has its own link between two neighbours, at most
 two hops apart.
@@ -37,12 +37,13 @@ TOTAL, HOPS, RELAYS, LAUNCH = range(4)
 class _Messages(NamedTuple):
     """Messages of a pattern, as arrays of properties that do not depend on when they are sent.
 
-    Time intervals are float64 ``[4, messages]``: total, hops, relays, launch.
+    Time intervals are float64 ``[4, messages]``, with rows total, hops, relays and launch.
 
     Attributes:
         source, target, part: Sending PE, receiving PE, and the part of the words that is sent.
         adds: bool: whether the target combines the words with its own.
-        path_cycles: Interval from when a message leaves until its first word is in the other PE.
+        path_cycles: Interval from the departure of a message until its first word is in the other
+            PE.
         stream: Interval from the first word to the last, at the sender or the receiver.
         waits: bool: whether some words do not fit into the queues on the path.
         drained: Interval from the first received word until all words that had to wait have left.
@@ -59,7 +60,7 @@ class _Messages(NamedTuple):
 
     @classmethod
     def of(cls, messages: I64, part: I64, words: I64, places: I64, costs: LineCosts) -> _Messages:
-        """Compute the properties of some messages that do not depend on when they are sent.
+        """Compute the properties of messages that do not depend on when the messages are sent.
 
         Args:
             messages: int64 ``[m, 3]``: source, target, Arrival.
@@ -91,12 +92,12 @@ class _Messages(NamedTuple):
 
 
 def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts, places: Places = None) -> Cycles:
-    """Return the cycles of a pattern whose messages carry parts of the words, such as a ring.
+    """Return how many cycles a pattern takes whose messages carry parts of the words, like a ring.
 
     Args:
         schedule: The pattern.
         variant: Index of the list of messages that the line executes.
-        words: 32-bit words of each PE, before they are divided into parts.
+        words: Number of 32-bit words per PE, before they are divided into parts.
         costs: Costs of words on a line.
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """
@@ -119,7 +120,7 @@ def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts
 
 
 def _rounds(messages: I32) -> list[tuple[int, int]]:
-    """Divide messages into rounds: consecutive messages in which no PE sends or receives twice.
+    """Divide messages into rounds of consecutive messages in which no PE sends or receives twice.
 
     Returns:
         (first message, one past the last message) of each round.
@@ -135,10 +136,10 @@ def _rounds(messages: I32) -> list[tuple[int, int]]:
 
 
 class _PartState:
-    """State of the PEs of a line while a pattern is computed.
+    """State of the PEs of a line while a pattern is timed.
 
-    The messages of the pattern carry parts of the words of a PE. Times are float64 ``[4, ...]``:
-    total, hops, relays, launch.
+    The messages of the pattern carry parts of a PE's words. Times are float64 ``[4, ...]``, with
+    rows total, hops, relays and launch.
     """
 
     def __init__(self, length: int, parts: int, costs: LineCosts) -> None:
@@ -174,7 +175,7 @@ class _PartState:
 
 
 def _interval(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:
-    """Return time intervals by cause, float64 ``[4, n]``: total, hops, relays, launch."""
+    """Return time intervals, float64 ``[4, n]``, with rows total, hops, relays and launch."""
     hops = np.atleast_1d(np.asarray(hops, np.float64))
     interval = np.zeros((4, len(hops)))
     interval[HOPS], interval[RELAYS], interval[LAUNCH] = hops, relays, launch
@@ -185,6 +186,6 @@ def _interval(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F6
 def _maximum(first: F64, second: F64) -> F64:
     """Return the later of two times for each message.
 
-    Times are float64 ``[4, n]``, by cause. The first row, which is the total, is compared.
+    Times are float64 ``[4, n]``, broken down by cause. The first row, the total, is compared.
     """
     return np.where(first[TOTAL] >= second[TOTAL], first, second)

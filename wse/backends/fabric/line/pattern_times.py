@@ -26,19 +26,19 @@ MAX_PLANS: Final = 256
 """Maximum number of cached plans and conflicts of sections of lines; each needs about 100 kB."""
 
 MAX_PATTERNS: Final = 1024
-"""Maximum number of patterns whose sections, and whose times for some words, are cached."""
+"""Maximum number of patterns whose sections, and whose times for a given word count, are cached."""
 
 MAX_ENDS: Final = 4096
-"""Maximum number of cached ends of sections with some words; each needs about 10 kB of messages."""
+"""Maximum number of cached section ends for given word counts; each needs about 10 kB."""
 
 
 class LinePattern(NamedTuple):
-    """A pattern on one line, which represents all lines of a region with the same messages.
+    """Pattern on one line, which represents all lines of a region that send the same messages.
 
     Attributes:
         schedule: The pattern.
         variant: Index of the list of messages that the line executes.
-        words: Words of each message.
+        words: Number of words per message.
         axis: ROWS or COLUMNS, the direction of the line.
         line: Distances along the line; None if neighbours are one hop apart.
     """
@@ -51,7 +51,7 @@ class LinePattern(NamedTuple):
 
     @property
     def carried_words(self) -> int:
-        """Words on a physical link for each message of the pattern.
+        """Number of words on a physical link per message of the pattern.
 
         On a wafer with dead PEs, several lines may use the same physical link; their words are
         added up.
@@ -65,11 +65,11 @@ class LinePattern(NamedTuple):
 
 
 class SectionMessages(NamedTuple):
-    """Messages of a pattern on a section, a part of a line that no message leaves or enters.
+    """Messages of a pattern on a section (a part of a line that no message leaves or enters).
 
     Attributes:
         section: The messages.
-        words: Words of each message.
+        words: Number of words per message.
         crosses_first: True if the line crosses the line of the first of the simultaneous patterns.
     """
 
@@ -85,7 +85,7 @@ def pattern_times(costs: LineCosts) -> PatternTimes:
 
 
 class PatternTimes:
-    """Times of communication patterns for one set of costs, with a cache.
+    """Timing model for communication patterns with one set of costs, with a cache.
 
     Results are cached for each combination of simultaneous patterns, and for each section of a line
     (a part that no message leaves or enters), because equal sections occur in many patterns.
@@ -103,16 +103,16 @@ class PatternTimes:
         """Return the time of patterns that start together.
 
         On the ramps out of PEs, earlier patterns in the list have priority. A pattern whose words
-        are divided into parts is assumed not to share links and ramps with the other patterns.
+        are divided into parts is assumed to share no links or ramps with the other patterns.
         """
         return self._time(tuple(transfers))
 
     def alone_cycles(self, schedule: LineSchedule, words: int, axis: int = ROWS) -> float:
-        """Return the cycles of a pattern that runs alone, if all lines send the same messages.
+        """Return how many cycles a pattern takes alone if all lines send the same messages.
 
         Args:
             schedule: The pattern.
-            words: Words of each message.
+            words: Number of words per message.
             axis: ROWS or COLUMNS.
         """
         return self.time([LinePattern(schedule, 0, words, axis)]).cycles.total
@@ -120,8 +120,8 @@ class PatternTimes:
     def _time_patterns(self, transfers: tuple[LinePattern, ...]) -> LineTime:
         """Return the time of patterns that start together, without the cache of `time`.
 
-        It is the time of the slowest section of a line, or of the slowest pattern whose words are
-        divided into parts.
+        The time is determined by the slowest section of a line, or by the slowest pattern whose
+        words are divided into parts.
         """
         undivided = [transfer for transfer in transfers if transfer.schedule.part is None]
         in_parts = [transfer for transfer in transfers if transfer.schedule.part is not None]
@@ -162,7 +162,7 @@ class PatternTimes:
         )
 
     def _end_of_section(self, work: tuple[SectionMessages, ...]) -> LineEnd:
-        """Return the end of the last of several patterns on one section of a line."""
+        """Return when the last of several patterns ends on one section of a line."""
         conflicts = {
             (i, j): self._conflicts(
                 work[i].section, work[j].section, links=work[i].crosses_first == work[j].crosses_first

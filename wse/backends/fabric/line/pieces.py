@@ -35,19 +35,20 @@ NOTHING: Final = (1 << 30, -1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """Parts of message paths (pieces), as arrays. The words of each piece travel at one pace.
+    """Parts of message paths (pieces), as arrays. The words of each piece move at the same rate.
 
     Attributes:
-        source, target: int64 ``[n]``: PEs where the words start and end. If the only piece consists
-            of several messages side by side, int64 ``[m]``: the PEs of each message.
-        relayed: bool ``[n]``: True if the PEs in between receive the words and send them on, False
-            if only their routers pass them on.
-        main: bool ``[n]``: whether the receiver uses its main thread, which performs one operation
-            after another.
+        source, target: int64 ``[n]``: PEs at which the words start and end. If the only piece
+            consists of several messages side by side, int64 ``[m]``: source and target PE of each
+            message.
+        relayed: bool ``[n]``: True if the PEs in between receive and forward the words, False if
+            only their routers forward them.
+        main: bool ``[n]``: whether the receiver uses its main thread, which executes operations
+            sequentially.
         colour: int64 ``[n]``: colour of the words; -1 if no other piece uses their colour.
         places: Hops from the first PE to each PE of the line.
         hops: int64 ``[n]``: number of links of each piece, or of its longest message.
-        relays: int64 ``[n]``: number of PEs that receive the words and send them on.
+        relays: int64 ``[n]``: number of PEs that receive and forward the words.
         spans: int32 ``[resources, 2, n]``: first and last PE at which each piece uses each type of
             link or ramp; `NOTHING` if it does not. A link belongs to the PE that it leaves.
     """
@@ -67,7 +68,7 @@ class Pieces:
 
     @property
     def side_by_side(self) -> bool:
-        """True if there is only one piece, which consists of several messages side by side."""
+        """True if the only piece consists of several messages side by side."""
         return len(self.source) > len(self)
 
 
@@ -103,16 +104,17 @@ def pieces_of_messages(
     leaves: Bools,
     colour: I64,
 ) -> Pieces:
-    """Return pieces (parts of message paths), each for one message or one run of relayed messages.
+    """Return pieces (parts of message paths), one per message or run of relayed messages.
 
     Args:
-        source, target: int64 ``[n]``: PEs where the words start and end.
+        source, target: int64 ``[n]``: PEs at which the words start and end.
         places: Hops from the first PE to each PE of the line.
-        relayed: bool ``[n]``: whether the PEs in between receive the words and send them on.
+        relayed: bool ``[n]``: whether the PEs in between receive and forward the words.
         enters_all: bool ``[n]``: whether the words enter every PE on the path, or only the last.
         main: bool ``[n]``: whether the receiver uses its main thread.
         leaves: bool ``[n]``: whether the words use the ramp out of the source. False for the second
-            direction of a multicast, whose words leave together with those of the first.
+            direction of a multicast, whose words leave together with the words of the first
+            direction.
         colour: int64 ``[n]``: colour of the words, or -1.
     """
     rises = target > source
@@ -139,13 +141,13 @@ def pieces_of_messages(
 
 
 def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
-    """Return one piece for several messages that do not affect each other.
+    """Return a single piece for several messages that do not affect each other.
 
-    No link is used by two of the messages, and no PE sends or receives two of them. Their words are
-    only stored where they arrive.
+    No link carries two of the messages, and no PE sends or receives two of them. Words are only
+    stored on arrival, not combined.
 
     Args:
-        source, target: int64 ``[m]``: PEs of each message.
+        source, target: int64 ``[m]``: source and target PE of each message.
         places: Hops from the first PE to each PE of the line.
     """
     rises = target > source
@@ -163,7 +165,7 @@ def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
 
 
 def _hull(low: I64, high: I64) -> tuple[int, int]:
-    """Return the range of PEs from the lowest start to the highest end of some spans.
+    """Return the range of PEs from the lowest start to the highest end of the given spans.
 
     The result is `NOTHING` if there are no spans.
 

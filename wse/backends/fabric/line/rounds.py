@@ -42,7 +42,7 @@ COUNTED_ROUNDS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """Cycles of a loop over a pattern whose rounds (iterations) overlap in time.
+    """Cycle counts for a loop over a pattern whose rounds (iterations) overlap in time.
 
     Attributes:
         first: Cycles of the first round.
@@ -54,7 +54,7 @@ class Rounds:
 
 
 def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: LineCosts, places: Places = None) -> Rounds:
-    """Return the cycles of the first round of a repeated pattern, and of each further round.
+    """Return how many cycles the first and each further round of a repeated pattern take.
 
     The pattern computes sums. A round is one iteration of the loop that repeats it. The numbers in
     the body refer to the steps in the module docstring.
@@ -62,8 +62,8 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
     Args:
         schedule: Pattern in which chains of PEs add up words into a root. All messages on a link
             have one colour.
-        words: Words of each message.
-        add_cycles: Cycles to add a received message, if it is stored first.
+        words: Number of words per message.
+        add_cycles: Cycles needed to add a received message if it is stored first.
         costs: Costs of words on a line.
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """
@@ -84,7 +84,7 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
 
 
 def _ends(schedule: LineSchedule, line: int, round_range: range, state: _RoundState) -> list[float]:
-    """Compute some rounds of a pattern on one line, and return the cycle at which each ends.
+    """Compute the given rounds of a pattern on one line, and return the cycle at which each ends.
 
     Args:
         schedule: The pattern.
@@ -96,19 +96,19 @@ def _ends(schedule: LineSchedule, line: int, round_range: range, state: _RoundSt
 
 
 def exchange_cycles(words: int, costs: LineCosts) -> float:
-    """Return the cycles of a round in which each PE of a line exchanges words with a neighbour.
+    """Return the duration in cycles of a round in which each PE exchanges words with a neighbour.
 
-    A PE sends and receives on one thread, so it handles twice the number of words.
+    A PE sends and receives on the same thread, so it handles twice as many words.
 
     Args:
-        words: Words that each PE sends, and receives.
+        words: Number of words that each PE sends and also receives.
         costs: Costs of words on a line.
     """
     return costs.sync + costs.tail(2 * words)
 
 
 class _RoundState:
-    """The cycle from which each PE of a line is free, while the rounds of a loop are computed."""
+    """Cycle from which each PE of a line is free, while the rounds of a loop are computed."""
 
     def __init__(
         self, words: int, add_cycles: float, costs: LineCosts, places: Places, *, store_and_forward: bool
@@ -119,7 +119,7 @@ class _RoundState:
         self.end = 0.0
 
     def round(self, messages: I32) -> float:
-        """Compute the messages of a round; return the cycle at which its last sum is complete."""
+        """Compute a round's messages and return the cycle at which its last sum is complete."""
         self.end = 0.0
         if self.store_and_forward:
             for source, target, _ in messages.tolist():
@@ -137,10 +137,9 @@ class _RoundState:
         self.end = max(self.end, self.free[target])
 
     def _streams(self, messages: I32) -> None:
-        """Compute the messages of a round if words stream through the PEs, which add to them.
+        """Compute the messages of a round in which words stream through PEs that add to them.
 
-        The sums of a round flow into a root, which receives from its two sides in separate
-        operations.
+        The sums of a round flow into a root, which receives from each side in a separate operation.
         """
         costs, waiting_streams = self.costs, dict[int, tuple[float, float]]()
         for source, target, _ in messages.tolist():
@@ -155,7 +154,7 @@ class _RoundState:
             self.end = max(self.end, self._operate(pe, incoming)[1] + 1)
 
     def _operate(self, pe: int, incoming: tuple[float, float] | None) -> tuple[float, float]:
-        """Run an operation on a PE once it is free; return the cycles of its first and last word.
+        """Run an operation once its PE is free, and return the cycles of its first and last word.
 
         Args:
             pe: Index of the PE.

@@ -37,7 +37,7 @@ class LineArrays(NamedTuple):
 
 
 class LineSection(NamedTuple):
-    """Messages on a section of a line, as bytes, so that equal sections are equal dictionary keys.
+    """Messages on a section of a line, stored as bytes so that equal sections are equal dict keys.
 
     A section is a part of a line that no message leaves or enters.
 
@@ -72,7 +72,7 @@ class LineSection(NamedTuple):
 
     @property
     def line(self) -> LineArrays:
-        """Messages, colours and distances of the section as arrays."""
+        """Messages, colours and distances of the section, as arrays."""
         return LineArrays(
             np.frombuffer(self.messages, np.int32).reshape(-1, 3),
             None if self.colours is None else np.frombuffer(self.colours, np.int32),
@@ -81,7 +81,7 @@ class LineSection(NamedTuple):
 
 
 def sections_of(lines: Sequence[LineArrays]) -> list[tuple[LineSection, ...]]:
-    """Divide lines on which patterns run at the same time into sections, for separate timing.
+    """Divide lines on which patterns run concurrently into sections, which are timed separately.
 
     No message leaves or enters a section. The numbers in the body refer to the module docstring.
 
@@ -89,7 +89,7 @@ def sections_of(lines: Sequence[LineArrays]) -> list[tuple[LineSection, ...]]:
         lines: Messages of each pattern on its line.
 
     Returns:
-        For each distinct section, the messages of each pattern on it. A pattern may have none
+        For each distinct section, each pattern's messages on it. A pattern may have no messages
         there.
     """
     lines = [_fabric_messages(line) for line in lines]
@@ -103,7 +103,7 @@ def sections_of(lines: Sequence[LineArrays]) -> list[tuple[LineSection, ...]]:
 
 
 def _fabric_messages(line: LineArrays) -> LineArrays:
-    """Return a line without the messages that are copies within a PE."""
+    """Return a line without messages that are copies within a PE."""
     messages, colours, places = line
     travels = np.flatnonzero((messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1]))
     return LineArrays(messages[travels], None if colours is None else colours[travels], places)

@@ -3,9 +3,9 @@
 A segment is one of the following:
 
 - one message
-- a run of messages between neighbours, where the PEs in between only receive and send on
+- a run of messages between neighbours, where the PEs in between only receive and forward words
 - the two directions of a multicast
-- messages side by side that are the only ones of their PEs and use no link twice
+- messages side by side, at most one per sender and receiver, that use no link twice
 
 Words and times are not known here, so a plan is made once per pattern. Do not confuse path segments
 with the ``segments`` of a pattern, which are sections of its line.
@@ -28,22 +28,22 @@ _COMBINES: Final = np.isin(np.array(Arrival), COMBINING)  # whether each type of
 
 
 class PathSegment(NamedTuple):
-    """A send of one PE, and the path of its words to the PE that receives them next.
+    """Send operation of one PE, with the path of its words to the next receiving PE.
 
-    The words may first pass a run of neighbouring PEs that relay them, which is one piece of the
-    path. They are then on one or two further pieces: the last message of the run, the only message,
-    or the two directions of a multicast.
+    The words may first pass through a run of neighbouring PEs that relay them; this run is one
+    piece of the path. One or two further pieces follow: the last message of the run, the only
+    message, or the two directions of a multicast.
 
     Attributes:
         source: PE that sends.
         relays: Index of the piece for the run of relays; -1 if there is none.
-        relays_hop_cycles, relays_relay_cycles: Cycles of the hops of this run; cycles of its
-            relays, including those of software.
-        relays_age: Cycles of this run for words that never wait.
+        relays_hop_cycles, relays_relay_cycles: Cycles that this run spends on hops, and cycles that
+            it spends on relays, including their software.
+        relays_age: Cycles that words which never wait spend on this run.
         relays_room: Number of words that fit on this run.
         piece, end_piece: Index of the first further piece, and one past the last.
-        hop_cycles, room: Cycles of the hops of the first further piece; number of words that fit on
-            it.
+        hop_cycles, room: Cycles that the hops of the first further piece take, and number of words
+            that fit on that piece.
         target: PE that receives the words in its main thread; -1 if they are stored by another
             thread.
     """
@@ -63,7 +63,7 @@ class PathSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinePlan:
-    """The properties of one line's messages that do not depend on numbers of words and times.
+    """Properties of one line's messages that do not depend on word counts and times.
 
     The messages are grouped into path segments (sends of a PE with their paths), and the paths are
     divided into pieces.
@@ -71,7 +71,7 @@ class LinePlan:
     Attributes:
         segments: Path segments, in order.
         pieces: Pieces of the paths.
-        hop_cycles: Cycles of the hops of each piece.
+        hop_cycles: Cycles that the hops of each piece take.
         colours: Colour of each piece; -1 if no other piece uses its colour.
         conflicts: Links and ramps that each piece shares with earlier pieces.
     """
@@ -84,22 +84,22 @@ class LinePlan:
 
 
 def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, places: Places = None) -> LinePlan:
-    """Group the messages of one line into path segments, which are computed one by one.
+    """Group the messages of one line into path segments, which are timed one by one.
 
-    A path segment is a send of one PE, and the path of its words to the PE that receives them next.
-    A piece is a part of a path.
+    A path segment is a send operation of one PE with the path of its words to the next receiving
+    PE. A piece is a part of a path.
 
     1. Copies within a PE are left out.
     2. If the other messages are independent of each other, they form one piece. Otherwise each
        message, or each run of messages through relays, is divided into pieces.
-    3. Hops and relays of the pieces are converted to cycles and to the number of words that fit on
-       the path.
+    3. The hops and relays of the pieces are converted to cycles and to the number of words that fit
+       on the path.
     4. Conflicts between the pieces are found.
 
     Args:
         messages: int32 ``[m, 3]``: source, target, Arrival.
         costs: Costs of words on a line.
-        colours: int32 ``[m]``, colours of the messages if they are fixed.
+        colours: int32 ``[m]``, colours of the messages; None if they are not fixed.
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """
     travels = (messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1])  # 1
@@ -130,11 +130,11 @@ def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, p
 
 
 def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places) -> tuple[Pieces, I64]:
-    """Divide the paths of a line's messages into pieces, and the pieces into path segments.
+    """Divide the paths of a line's messages into pieces, and group the pieces into path segments.
 
     1. Messages are grouped into runs. A run ends where the next message does not continue it
        through a relay.
-    2. Each run has a piece for its relays, if there are any, and a piece for its last message.
+    2. Each run has one piece for its relays, if there are any, and one for its last message.
     3. Each run begins a path segment, unless it is the second direction of a multicast.
 
     Args:
@@ -176,11 +176,11 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
 
 
 def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
-    """Return whether a relay passes each message on as the next message, as bool ``[m]``.
+    """Return whether a relay forwards each message as the next message, as bool ``[m]``.
 
     This is the case if the next message begins where the message ends, both go to a neighbour in
-    the same direction, and the PE between them combines the words and receives and sends nothing
-    else.
+    the same direction, and the PE between them combines the words without receiving or sending
+    anything else.
 
     Args:
         source, target: int64 ``[m]``: source and target of each message.
@@ -201,8 +201,8 @@ def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
 def _independent(source: I64, target: I64, arrival: I64) -> bool:
     """Return True if messages can be computed as one piece.
 
-    All of them must only be stored where they arrive, no PE may send or receive two of them, and no
-    link may be used twice.
+    Each message must only be stored where it arrives, no PE may send or receive two of the
+    messages, and no link may be used twice.
     """
     if not len(source) or _COMBINES[arrival].any() or (arrival == Arrival.MULTICAST).any():
         return False

@@ -1,4 +1,4 @@
-"""Words on links by layer of the model, over all phases of a run.
+"""Words on links, broken down by model layer, over all phases of a run.
 
 Traces and the HTML view show them as maps of the busy links of each layer.
 """
@@ -40,10 +40,10 @@ Runs = Mapping[tuple[int, Slots, tuple[int, ...]], int]
 """Number of runs of a phase, by phase index and the two parts of a ``CacheUse``."""
 
 Chosen = Mapping[int, Pairs]
-"""Choices of experts over all runs of a phase, by phase index and layer.
+"""Selected experts over all runs of a phase, by phase index and layer.
 
-A value is either the number of tokens that chose each expert, int64 ``[experts]``, or the number of
-runs that chose experts on each wafer, int64 ``[wafers]``.
+A value is either the number of tokens routed to each expert, int64 ``[experts]``, or the number of
+runs that selected experts on each wafer, int64 ``[wafers]``.
 """
 
 
@@ -53,15 +53,15 @@ _Uses = dict[Slots, tuple[int, list[int]]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LayerLinks:
-    """Words on the links of one wafer, for one or more layers with the same words on every link.
+    """Link traffic on one wafer, for one or more layers with the same word count on every link.
 
     Attributes:
         layers: Layers of the model, ascending; -1 stands for ops outside of layers.
         wafer: Index of the wafer.
-        rect: Bounding box of the sending region and of all links with words. If PEs are dead, it is
-            the box of the links only, in physical rows and columns.
-        words: int64 ``[4, rect.rows, rect.cols]``: words on the four links that leave each PE, for
-            each layer.
+        rect: Bounding box of the sending region and all links with words. If PEs are dead, it is
+            the bounding box of only the links, in physical rows and columns.
+        words: int64 ``[4, rect.rows, rect.cols]``: words on the four outgoing links of each PE, per
+            layer.
     """
 
     layers: tuple[int, ...]
@@ -72,13 +72,13 @@ class LayerLinks:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Moves:
-    """Transfers of a phase in classes of equal steps, and how often each layer uses each class.
+    """Transfers of a phase in classes of equal steps, with the number of steps per layer.
 
     Attributes:
         regions: For each class, the region of its step on each wafer, as rectangles of ``link_map``
             without words.
-        rectangles: For each class, the links that one of its steps uses, as rectangles with the
-            words of all runs.
+        rectangles: For each class, the links that one step uses, as rectangles with the words of
+            all runs.
         counts: Keys are layers; values are int64 ``[classes]``, the number of steps of the layer in
             each class.
     """
@@ -91,7 +91,7 @@ class _Moves:
 def layer_links(
     fabric: Fabric, runs: Runs, chosen_experts: Chosen, chosen_wafers: Chosen = MappingProxyType({})
 ) -> Iterator[LayerLinks]:
-    """Yield the words on links for each layer, summed over all runs of all phases.
+    """Yield each layer's words on links, summed over all runs of all phases.
 
     1. The transfers of each phase are divided into classes; one transfer per class is counted.
     2. Layers with the same number of steps of each class are computed and yielded together.
@@ -100,11 +100,11 @@ def layer_links(
 
     Args:
         fabric: Timing model of the Program.
-        runs: Number of runs for each (index of a phase, cache slots in use in each stage, tokens in
+        runs: Number of runs, keyed by (phase index, cache slots in use in each stage, tokens in
             each user's cache).
-        chosen_experts: For each phase index and layer, the number of tokens that chose each expert.
-        chosen_wafers: For each phase index and layer, the number of runs that chose experts on each
-            wafer.
+        chosen_experts: For each phase index and layer, the number of tokens routed to each expert.
+        chosen_wafers: For each phase index and layer, the number of runs that selected experts on
+            each wafer.
     """
     program = fabric.program
     phases: dict[Steps, tuple[Phase, Counter[CacheUse]]] = {}
@@ -130,15 +130,15 @@ def layer_links(
 
 
 def _pairs(program: Program, phase: Phase, chosen_experts: Chosen) -> Pairs:
-    """Return how many tokens chose each expert of each layer, over all phases with the same steps.
+    """Return how many tokens were routed to each expert, over all phases with the same steps.
 
     Args:
         program: The Program.
         phase: One of these phases.
-        chosen_experts: For each phase index and layer, the number of tokens that chose each expert.
+        chosen_experts: For each phase index and layer, the number of tokens routed to each expert.
 
     Returns:
-        For each layer, the numbers of these phases added up.
+        For each layer, the sum of these phases' counts.
     """
     pairs_by_layer: dict[int, I64] = {}
     for index, layers in chosen_experts.items():
@@ -148,14 +148,14 @@ def _pairs(program: Program, phase: Phase, chosen_experts: Chosen) -> Pairs:
 
 
 def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, chosen_wafers: Pairs) -> _Moves:
-    """Divide the transfers of a phase into classes, and count the words on links in all runs.
+    """Group the transfers of a phase into classes, and count the words on links in all runs.
 
     Args:
         fabric: Timing model of the Program.
         phase: The phase.
-        runs: Number of runs for each (cache slots in use, tokens in each user's cache).
-        pairs: For each layer, the number of tokens that chose each expert.
-        chosen_wafers: For each layer, the number of runs that chose experts on each wafer.
+        runs: Number of runs, keyed by (cache slots in use, tokens in each user's cache).
+        pairs: For each layer, the number of tokens routed to each expert.
+        chosen_wafers: For each layer, the number of runs that selected experts on each wafer.
     """
     program = fabric.program
     steps = np.flatnonzero(phase.steps.kind != StepKind.COMPUTE)
@@ -181,18 +181,18 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
 
 
 def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs: Pairs, chosen_wafers: Pairs) -> I64:
-    """Return the links that a step uses whose words depend on the chosen experts, over all runs.
+    """Return the links used, over all runs, by a step whose words depend on the selected experts.
 
     Args:
         fabric: Timing model of the Program.
         phase: The phase.
         step: Index of the step.
         runs: Number of runs of the phase.
-        pairs: For each layer, the number of tokens that chose each expert, summed over the runs.
-        chosen_wafers: For each layer, the number of runs that chose experts on each wafer.
+        pairs: For each layer, the number of tokens routed to each expert, summed over the runs.
+        chosen_wafers: For each layer, the number of runs that selected experts on each wafer.
 
     Returns:
-        Rectangles of links with equal words, as in ``link_map``.
+        Rectangles of links with equal word counts, as in ``link_map``.
     """
     if TRANSFERS[phase.steps.code[step]].leaves_wafer:
         return _real(_crossing_rectangles(fabric, phase, step, chosen_wafers))
@@ -206,13 +206,13 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
 def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers: Pairs) -> I64:
     """Return the links that a step between wafers uses in all runs, as rectangles of ``link_map``.
 
-    A wafer takes part only in the runs in which tokens chose experts on it.
+    A wafer takes part only in the runs in which tokens were routed to experts on it.
 
     Args:
         fabric: Timing model of the Program.
         phase: The phase.
         step: Index of the step.
-        chosen_wafers: For each layer, the number of runs that chose experts on each wafer.
+        chosen_wafers: For each layer, the number of runs that selected experts on each wafer.
     """
     no_runs = np.zeros(fabric.program.wafers, np.int64)
     runs = chosen_wafers.get(fabric.program.op_layers[phase.steps.op[step]], no_runs)
@@ -226,7 +226,7 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers:
 
 
 def _region(stage: Stage) -> I64:
-    """Return the region of a stage on all of its wafers, as rectangles of links without words."""
+    """Return a stage's region on all of its wafers, as rectangles of links without words."""
     planes, rect = np.array(stage.wafers, np.int64) * DIRECTIONS, stage.rect
     return rectangles_of(planes, rect.row, rect.row + rect.rows, rect.col, rect.col + rect.cols, 0)
 
@@ -235,11 +235,11 @@ def _uses(runs: Counter[CacheUse]) -> _Uses:
     """Group the runs of a phase by the number of cache slots in use.
 
     Args:
-        runs: Number of runs for each (cache slots in use, tokens in each user's cache).
+        runs: Number of runs, keyed by (cache slots in use, tokens in each user's cache).
 
     Returns:
-        Keys are the cache slots in use in each stage. A value is the number of runs, and a list
-        with the number of cached tokens of each user before each of these runs.
+        The keys are the cache slots in use in each stage. A value has the number of runs, and a
+        list with each user's number of cached tokens before each of these runs.
     """
     counts: Counter[Slots] = Counter()
     all_lengths: defaultdict[Slots, list[int]] = defaultdict(list)
@@ -250,13 +250,13 @@ def _uses(runs: Counter[CacheUse]) -> _Uses:
 
 
 def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
-    """Return the links that one step uses, with the words of all runs of its phase.
+    """Return the links that one step uses, with the words of all runs of the phase.
 
     The words of a cache shift depend on the number of cached tokens before every run. Other steps
     are computed once for each combination of cache slots, and their words are multiplied.
 
     Returns:
-        Rectangles of links with equal words, as in ``link_map``.
+        Rectangles of links with equal word counts, as in ``link_map``.
     """
     if TRANSFERS[phase.steps.code[step]].by_counters:
         parts = [
@@ -278,7 +278,7 @@ def _real(rectangles: I64) -> I64:
 
 
 def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
-    """Yield the words of some layers on each wafer, cropped to sending regions and links in use."""
+    """Yield the given layers' words on each wafer, cropped to sending regions and links in use."""
     for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
         wafer_rectangles, wafer_regions = (
             part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions)
@@ -296,7 +296,7 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
 
 
 def _on_fabric(layers: tuple[int, ...], wafer: int, words: I64) -> LayerLinks:
-    """Return the words of some layers on a wafer's physical links, cropped to links with words."""
+    """Return the given layers' words on a wafer's physical links, cropped to links with words."""
     is_used = words.max(axis=0) > 0
     rows, cols = np.flatnonzero(is_used.any(axis=1)), np.flatnonzero(is_used.any(axis=0))
     row, end_row, col, end_col = (rows[0], rows[-1] + 1, cols[0], cols[-1] + 1) if len(rows) else (0, 1, 0, 1)

@@ -1,4 +1,4 @@
-"""Words on links, as rectangles of links that carry equal numbers of words.
+"""Words on links, represented by rectangles of links with equal word counts.
 
 A rectangle is a row of an int64 array ``[n, 9]``: plane, first row, one past the last row, first
 column, one past the last column, words, times, row step, column step. It is repeated ``times``
@@ -36,7 +36,7 @@ def rectangles_of(
     row_step: Number = 0,
     col_step: Number = 0,
 ) -> I64:
-    """Return rectangles of links with equal words, int64 ``[n, 9]``, leaving out empty ones.
+    """Return rectangles of links with equal word counts, int64 ``[n, 9]``, omitting empty ones.
 
     Args:
         plane, row, end_row, col, end_col, words, times, row_step, col_step: Columns of the result,
@@ -50,7 +50,7 @@ def rectangles_of(
 def links_of(rectangles: I64) -> I64:
     """Return the number of links in each rectangle of links, int64 ``[n]``.
 
-    The repetitions of a rectangle are counted, too.
+    Repetitions of a rectangle are also counted.
     """
     rows, cols = rectangles[:, END_ROW] - rectangles[:, ROW], rectangles[:, END_COL] - rectangles[:, COL]
     return np.asarray(rows.clip(0) * cols.clip(0) * rectangles[:, TIMES], np.int64)
@@ -60,7 +60,7 @@ NOTHING: Final = rectangles_of(0, 0, 0, 0, 0, 0)
 
 
 def one_by_one(rectangles: I64) -> I64:
-    """Return rectangles of links without repetitions: each repetition becomes its own rectangle."""
+    """Expand rectangles of links so that each repetition becomes its own rectangle."""
     times = rectangles[:, TIMES]
     if times.max(initial=1) == 1:
         return rectangles
@@ -94,7 +94,7 @@ def merge_repeats(rectangles: I64) -> I64:
 
 
 def ends_of(rectangles: I64) -> tuple[int, int]:
-    """Return one past the last row and one past the last column of some rectangles of links.
+    """Return one past the last row and one past the last column of rectangles of links.
 
     Both are 0 if there are no rectangles.
     """
@@ -104,12 +104,12 @@ def ends_of(rectangles: I64) -> tuple[int, int]:
 
 
 def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None = None) -> I64:
-    """Return the words on every link, int64 ``[planes, rows, cols]``.
+    """Return the word count of every link, int64 ``[planes, rows, cols]``.
 
     Args:
-        rectangles: int64 ``[n, 9]``, rectangles of links with equal words, which the module
-            docstring defines. Rectangles without links are ignored; all others must be inside the
-            map.
+        rectangles: int64 ``[n, 9]``, rectangles of links with equal word counts, in the format of
+            the module docstring. Rectangles without links are ignored; all others must be inside
+            the map.
         planes: Planes of the map, such as one per direction, or one per colour and direction.
         rows: Rows of PEs.
         cols: Columns of PEs.
@@ -133,12 +133,12 @@ def most_words(rectangles: I64) -> int:
 
 
 class Link(NamedTuple):
-    """The link that leaves a PE in one direction, and the number of words on it.
+    """Link that leaves a PE in one direction, with the number of words on it.
 
     Attributes:
         plane: Plane of the map of links, such as wafer * 4 + direction.
         row, col: Position of the PE.
-        words: Words on the link.
+        words: Number of words on the link.
     """
 
     plane: int
@@ -148,7 +148,7 @@ class Link(NamedTuple):
 
 
 def busiest_links(rectangles: I64) -> list[Link]:
-    """Return the link with the most words in each plane (such as a direction), busiest first.
+    """Return the busiest link in each plane (such as a direction), in order of decreasing traffic.
 
     If several links of a plane have the most words, the first one is returned. If planes have equal
     rectangles, only the first plane is included.
@@ -172,7 +172,7 @@ def busiest_links(rectangles: I64) -> list[Link]:
 def cached_most_words(rectangles: I64) -> int:
     """Return the number of words on the busiest link, from a cache if possible.
 
-    The key of the cache does not depend on the position of the rectangles of links.
+    The cache key does not depend on the position of the rectangles of links.
     """
     if not len(rectangles):
         return 0
@@ -185,7 +185,7 @@ def cached_most_words(rectangles: I64) -> int:
 
 
 _MAX_WORDS: Final[dict[bytes, int]] = {}
-"""Words on the busiest link, by a hash of the rectangles after moving them to the origin."""
+"""Word count of the busiest link, keyed by a hash of the rectangles moved to the origin."""
 
 
 def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
@@ -196,7 +196,7 @@ def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
 
 
 def _scratch(rows: int, cols: int) -> I64:
-    """Return uninitialised memory for the words of one plane, with one row more than the map.
+    """Return uninitialised memory for the words of one plane, with one more row than the map.
 
     The additional row is needed for rectangles that end at the last row of the map.
     """
@@ -204,11 +204,11 @@ def _scratch(rows: int, cols: int) -> I64:
 
 
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
-    """Add up the words of the rectangles of one plane, once for each run of rows with equal words.
+    """Add up the words of one plane's rectangles, once for each run of rows with equal words.
 
     Returns:
         int64 ``[rows]``, the index of the run to which each row belongs; and int64 ``[runs,
-        cols]``, the words of its links, which are stored in ``scratch``.
+        cols]``, the words on the links of each run, stored in ``scratch``.
     """
     row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
     begins = np.zeros(len(scratch), np.int64)
@@ -228,12 +228,12 @@ def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
 
 
 def scale_words(rectangles: I64, times: int) -> I64:
-    """Return a copy of rectangles of links with their numbers of words multiplied by ``times``."""
+    """Return a copy of rectangles of links with their word counts multiplied by ``times``."""
     scaled = rectangles.copy()
     scaled[:, WORDS] *= times
     return scaled
 
 
 def hops_of(rectangles: I64) -> int:
-    """Return the total number of hops on rectangles of links: one for each word on each link."""
+    """Return the total number of hops on rectangles of links: one per word and link."""
     return int(links_of(rectangles) @ rectangles[:, WORDS])

@@ -33,16 +33,16 @@ MAX_EXPANDED = 4_000_000  # maximum number of messages that are expanded one by 
 
 
 def line_loads(pattern: LineSchedule, iterations: int, words: int = 1) -> I64:
-    """Return the words on the links along each line, summed over the iterations of a loop.
+    """Return the word counts of the links along each line, summed over the iterations of a loop.
 
     Args:
         pattern: Pattern on the lines.
         iterations: Number of iterations of the loop.
-        words: Words of a message. A message that carries only one part of them sends fewer words.
+        words: Number of words per message. A message that carries only one part sends fewer words.
 
     Returns:
-        int64 ``[2, lines, length]``: words on the link that leaves each PE towards the next higher
-        index, and then towards the next lower index.
+        int64 ``[2, lines, length]``: words on the link from each PE towards the next higher index,
+        then towards the next lower index.
     """
     lines, variants = pattern.variants.shape[1], len(pattern.first) - 1
     if variants == 1:  # all lines have equal loads
@@ -60,9 +60,10 @@ def line_loads(pattern: LineSchedule, iterations: int, words: int = 1) -> I64:
 
 
 def line_rectangles(loads: I64) -> I64:
-    """Convert the words on the links of lines to rectangles of links with equal words.
+    """Convert the word counts of the links of lines to rectangles of links with equal counts.
 
-    Neighbouring lines with equal words, and consecutive links with equal words, form one rectangle.
+    Neighbouring lines with equal counts, and consecutive links with equal counts, form one
+    rectangle.
 
     Args:
         loads: int64 ``[2, lines, length]``, from `line_loads`.
@@ -84,13 +85,13 @@ def line_rectangles(loads: I64) -> I64:
 
 
 def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: range) -> I64:
-    """Return the links that a pattern uses on some lines of a region, as rectangles with words.
+    """Return the links that a pattern uses on given lines of a region, as rectangles with words.
 
     Args:
         unit: Rectangles for messages of one word, from `line_rectangles`.
         rect: Rectangle of the region.
         axis: ROWS or COLUMNS, the direction of the lines.
-        words: Words of a message.
+        words: Number of words per message.
         lines: Indices of the lines.
     """
     low, high = np.clip(unit[:, ROW : END_ROW + 1].T, lines.start, lines.stop)
@@ -152,7 +153,7 @@ def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I6
 
 
 def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:
-    """Return the range of links that words use along one axis, given their first and last PE.
+    """Return the range of links that words use along one axis, given the first and last PE.
 
     Returns:
         Whether the words travel towards higher indices, the first PE whose link they use, and one
@@ -166,7 +167,7 @@ def edge_streams(edge: EdgeStream) -> I64:
     """Return the links between PEs and the edge of their region, as rectangles with words.
 
     Words leave a wafer at its east edge and enter the next at its west edge. Each participating
-    column of the region has a rectangle of its own.
+    column of the region has its own rectangle.
     """
     rect, columns = edge.rect, edge.rect.col + edge.first_col + np.arange(edge.cols)
     row = rect.row + edge.first_row
@@ -182,7 +183,7 @@ def cache_shift(rect: Rect, passing: Sequence[int], words: int) -> I64:
     Args:
         rect: Rectangle of the region.
         passing: For each shift, the number of sending rows, which are the last rows of the region.
-        words: Words that a PE sends in a shift.
+        words: Number of words that a PE sends per shift.
     """
     bottom = rect.row + rect.rows
     shift_counts = np.bincount(passing)[:0:-1].cumsum()[::-1]  # shifts in which at least 1, 2, 3, ... rows send

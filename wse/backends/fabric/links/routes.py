@@ -1,12 +1,12 @@
-"""Physical links that words use: those of the mesh, or detours around dead PEs and links.
+"""Physical links that words use: mesh links, or detours around dead PEs and links.
 
 Programs are compiled for a complete mesh. If PEs or links are dead, each link of that mesh stands
 for a path of one or more physical links. Such a detour needs none of the Program's colours (virtual
 channels): it is assumed to be configured below them, as in machines whose mesh is complete for
 programs.
 
-Rectangles of links are those of ``link_map`` for all wafers; planes have the index wafer * 4 +
-direction.
+Rectangles of links are in the format of ``link_map``, for all wafers; planes have the index wafer *
+4 + direction.
 """
 
 from __future__ import annotations
@@ -43,17 +43,16 @@ DIRECTIONS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LongestLine:
-    """The longest row, or the longest column, in any region of a given shape.
+    """Longest row, or longest column, in any region of a given shape.
 
-    If PEs are dead, the rows (or columns) of a region differ in their physical length. All of them
-    run the same messages at the same time, so only the longest one is timed, and its time is used
-    for all.
+    If PEs are dead, the rows (or columns) of a region differ in their physical length. All rows run
+    the same messages concurrently, so only the longest row is timed, and its time is used for all.
 
     Attributes:
-        key: The bytes of ``places``, by which lines are compared.
+        key: The bytes of ``places``, used to compare lines.
         places: int64 ``[PEs]``, physical hops from the first PE of the line to each PE.
         farthest: Maximum number of physical hops between two neighbours, on any of the lines.
-        streams: Maximum number of mesh links of these lines that run over one physical link, in one
+        streams: Maximum number of mesh links of these lines that use the same physical link, in one
             direction. It exceeds 1 where detours around dead PEs use the links of other lines.
     """
 
@@ -64,12 +63,12 @@ class LongestLine:
 
     @classmethod
     def of(cls, hops: I64, farthest: int, streams: int) -> LongestLine:
-        """Create a line from the numbers of hops between its neighbouring PEs.
+        """Create a line from the hop counts between neighbouring PEs.
 
         Args:
             hops: int64 ``[PEs - 1]``, physical hops between neighbouring PEs.
             farthest: Maximum number of hops between two neighbours on any line of the regions.
-            streams: Maximum number of mesh links that run over one physical link.
+            streams: Maximum number of mesh links that use the same physical link.
         """
         places = np.append(0, hops.cumsum(dtype=np.int64))
         return cls(places.tobytes(), places, farthest, streams)
@@ -79,7 +78,7 @@ class Routes:
     """Distances between PEs, and the physical links that words use, on the wafers of a Program.
 
     Args:
-        program: The Program, which is compiled for a complete mesh of PEs.
+        program: The Program, compiled for a complete mesh of PEs.
         meshes: For each wafer, the positions of its live PEs and the detours between them. Empty if
             no PE or link is dead, so that each link of the mesh is a physical link.
     """
@@ -95,10 +94,10 @@ class Routes:
         return not self.meshes
 
     def words(self, rectangles: I64) -> I64:
-        """Return the words on every physical link, int64 ``[wafers, 4, rows, cols]``.
+        """Return the word count of every physical link, int64 ``[wafers, 4, rows, cols]``.
 
         Args:
-            rectangles: int64 ``[n, 9]``, rectangles of mesh links with equal words, as in
+            rectangles: int64 ``[n, 9]``, rectangles of mesh links with equal word counts, as in
                 ``link_map``.
         """
         program = self.program
@@ -109,7 +108,7 @@ class Routes:
         return np.stack([mesh.physical_words(mesh_words) for mesh, mesh_words in zip(self.meshes, words, strict=True)])
 
     def words_on(self, wafer: int, rectangles: I64) -> I64:
-        """Return the words on every physical link of one wafer, int64 ``[4, rows, cols]``.
+        """Return the word count of every physical link of one wafer, int64 ``[4, rows, cols]``.
 
         Args:
             wafer: Index of the wafer.
@@ -132,7 +131,7 @@ class Routes:
         return sum(self._hops_on(plane, rectangles[rectangles[:, PLANE] == plane]) for plane in planes)
 
     def busiest_links(self, rectangles: I64) -> list[Link]:
-        """Return the physical link with the most words in each plane, the busiest of all first.
+        """Return the physical link with the most words in each plane, busiest first.
 
         A plane contains the links of one direction on one wafer. Its index is wafer * 4 +
         direction.
@@ -184,18 +183,18 @@ class Routes:
         return max(hops)
 
     def contention(self, *stages: int) -> int:
-        """Return the maximum number of mesh links that run over one physical link of some regions.
+        """Return the maximum number of mesh links that use the same physical link in given regions.
 
         The result is 1 if no PE or link is dead, because each mesh link is then a physical link.
 
         Args:
-            stages: Indices of the stages that are stored in these regions.
+            stages: Indices of the stages stored in these regions.
         """
         lines = [self.line(stage, axis) for stage in stages for axis in (ROWS, COLUMNS)]
         return max(line.streams if line else 1 for line in lines)
 
     def line(self, stage: int, axis: int) -> LongestLine | None:
-        """Return the longest row (or column) of all regions with the shape of a stage's region.
+        """Return the longest row (or column) in any region with the shape of a stage's region.
 
         The result is None if no PE or link is dead, because all neighbours are then one hop apart.
 
@@ -211,7 +210,7 @@ class Routes:
         )
 
     def _hops_on(self, plane: int, rectangles: I64) -> int:
-        """Return the number of physical hops of all words on one plane (wafer * 4 + direction)."""
+        """Return the total physical hops of all words on one plane (wafer * 4 + direction)."""
         wafer, direction = divmod(plane, DIRECTIONS)
         row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
         row, end_row, col, end_col = _sides(direction, row, end_row, col, end_col)
@@ -229,8 +228,8 @@ class Routes:
 def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tuple[Any, Any, Any, Any]:
     """Return the row and column ranges of links, relative to the west or north PE of each link.
 
-    A rectangle has the position of the PE that each link leaves. For the directions west and north,
-    that is the east or south PE, so the ranges are moved by one.
+    A rectangle is positioned by the PE that each link leaves. For the directions west and north,
+    this is the east or south PE, so the ranges are moved by one.
 
     Returns:
         First row, one past the last row, first column, one past the last column.
@@ -242,14 +241,14 @@ def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tu
 def _longest_line(
     stages: Sequence[Stage], meshes: Sequence[TransposedMesh | LogicalMesh], rows: int, cols: int, span: int, axis: int
 ) -> LongestLine:
-    """Return the longest row (or column) of all regions with a given shape.
+    """Return the longest row (or column) in any region of a given shape.
 
     If regions span several wafers, the longest row of any wafer is repeated once per wafer.
 
     Args:
         stages: Stages of the Program, each with a region.
         meshes: Mesh of each wafer.
-        rows, cols, span: The shape: rows and columns of the region on each wafer, and number of its
+        rows, cols, span: The shape: rows and columns of the region on each wafer, and its number of
             wafers.
         axis: ROWS or COLUMNS, the direction of the lines.
     """

@@ -1,7 +1,7 @@
 """Traffic of a step: its words, the links that they cross, and its bytes between wafers.
 
-Links are given as rectangles of ``link_map``, whose planes have the index wafer * 4 + direction.
-All numbers are totals over the iterations of the step's loop.
+Links are represented as rectangles of ``link_map``, whose planes have the index wafer * 4 +
+direction. All numbers are totals over the iterations of the step's loop.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class StepTraffic(NamedTuple):
     """Traffic of a step, over all iterations of its loop.
 
     Attributes:
-        words: Number of words that are sent.
-        hops: Sum over the words of the number of links that each crosses.
-        bytes: Payload between wafers, or to and from the host.
+        words: Number of words sent.
+        hops: Number of links that each word crosses, summed over all words.
+        bytes: Payload in bytes between wafers, or to and from the host.
         rectangles: int64 ``[n, 9]``, links that carry the words, as rectangles of ``link_map``.
     """
 
@@ -54,7 +54,7 @@ NO_TRAFFIC: Final = StepTraffic(0, 0, 0, NOTHING)
 
 
 class Traffic:
-    """Counter of the words that a Program's steps send, and of the links that carry them.
+    """Traffic model for a Program's steps: the number of words sent, and the links that carry them.
 
     Results for communication patterns are cached.
     """
@@ -79,7 +79,8 @@ class Traffic:
             phase: The phase.
             step: Index of the step.
             slots: Cache slots in use in each stage.
-            chosen_wafers: Wafers that store chosen experts, for a step that depends on the choice.
+            chosen_wafers: Wafers that store selected experts, for a step that depends on the
+                selection.
         """
         if phase.steps.computes(step):
             return NO_TRAFFIC
@@ -118,7 +119,7 @@ class Traffic:
         return StepTraffic(sum(part.words for part in parts), sum(part.hops for part in parts), 0, rectangles)
 
     def shift_traffic(self, phase: Phase, step: int, slots: Slots, lengths: Sequence[int]) -> StepTraffic:
-        """Return the traffic of cache shifts, one for each decoded token of a user.
+        """Return the traffic of cache shifts, one per decoded token of a user.
 
         In a cache shift, PEs send a cache entry to the row above, which makes room for a new token
         in the last row.
@@ -137,16 +138,16 @@ class Traffic:
         return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
 
     def in_stages(self, rectangles: I64, stage: int, counts: I64) -> I64:
-        """Return the links that all steps of a class use, given the links of one of them.
+        """Return the links that all steps of a class use, given the links of one step.
 
-        The steps of a class differ in their stage only, so the rectangles are moved to the region
+        The steps of a class differ only in their stage, so the rectangles are moved to the region
         of each stage.
 
         Args:
             rectangles: Rectangles of links of the one step.
             stage: Stage of that step.
-            counts: int64 ``[stages]``, number of steps of the class in each stage. The words are
-                multiplied by it.
+            counts: int64 ``[stages]``, number of steps of the class in each stage, by which the
+                words are multiplied.
         """
         stages = np.flatnonzero(counts)
         stage_rectangles = rectangles + (self._corners[stages] - self._corners[stage])[:, None]
@@ -154,7 +155,7 @@ class Traffic:
         return np.asarray(stage_rectangles.reshape(-1, stage_rectangles.shape[2]), np.int64)
 
     def path_segments(self, transfer: Transfer) -> list[I64]:
-        """Return the links of a transfer to another region or wafer, for each part of its path.
+        """Return the links of each part of the path of a transfer to another region or wafer.
 
         A transfer to another wafer has two parts: to the edge of the sending wafer, and from the
         edge of the receiving wafer. The list is empty if the words use no such links.
@@ -177,7 +178,7 @@ class Traffic:
     ) -> StepTraffic:
         """Return the traffic of a pattern along the rows or columns of a region.
 
-        If ``columns`` is given, only these columns of the region are counted.
+        If ``columns`` is specified, only these columns of the region are counted.
         """
         stage, iterations, words = transfer.site.placed_stage, phase.steps.iterations(step), transfer.words
         axis, pattern = messages.axis, messages.schedule
@@ -193,8 +194,8 @@ class Traffic:
     def _over_edges(self, transfer: Transfer) -> StepTraffic:
         """Return the traffic of a transfer that leaves its wafer.
 
-        It uses the links to the edge of the sending wafer and from the edge of the receiving wafer.
-        A word is counted once, when it leaves a wafer.
+        The words use the links to the edge of the sending wafer and from the edge of the receiving
+        wafer. A word is counted once, when it leaves a wafer.
         """
         rectangles = np.concatenate([NOTHING, *(_edge(edge) for edge in transfer.edges)])
         words = sum(edge.words * edge.rows * edge.cols for edge in transfer.edges if edge.leaving)
@@ -205,10 +206,10 @@ class Traffic:
         """Return the traffic of a pattern that runs on one region.
 
         Args:
-            words: Number of words that are sent.
+            words: Number of words sent.
             stage: Stage of the region.
             rectangles: Links that carry the words. If the region spans several wafers, columns are
-                counted through all of them, as if they were one wafer.
+                numbered through all wafers as if they were one.
         """
         wafer_rectangles = _on_wafer(stage.wafer, rectangles if stage.span == 1 else _by_wafer(stage, rectangles))
         return StepTraffic(words, self.routes.hops_of(wafer_rectangles), 0, wafer_rectangles)
@@ -217,8 +218,8 @@ class Traffic:
 def _by_wafer(stage: Stage, rectangles: I64) -> I64:
     """Split rectangles of links in a region that spans wafers into rectangles on each wafer.
 
-    The columns of the given rectangles are counted through all wafers of the stage. In the result,
-    columns are relative to a wafer, and planes are counted from the first wafer of the stage.
+    The columns of the given rectangles are numbered through all wafers of the stage. In the result,
+    columns are relative to a wafer, and planes are numbered from the first wafer of the stage.
     """
     west, cols, rectangles = stage.rect.col, stage.rect.cols, one_by_one(rectangles)
     first, last = (rectangles[:, COL] - west) // cols, (rectangles[:, END_COL] - 1 - west) // cols
@@ -247,24 +248,24 @@ def _on_wafer(wafer: int, rectangles: I64) -> I64:
 
 
 def _unit_rectangles(pattern: LineSchedule, iterations: int, words: int) -> I64:
-    """Return the links that a pattern uses in some iterations of its loop, as rectangles.
+    """Return the links that a pattern uses in ``iterations`` iterations of its loop, as rectangles.
 
     The rectangles are on a map with one row per line and one column per PE of a line.
 
     Args:
         pattern: The pattern.
         iterations: Number of iterations.
-        words: Words of a message.
+        words: Number of words per message.
     """
     return line_rectangles(line_loads(pattern, iterations, words))
 
 
 def _carried_words(pattern: LineSchedule, words: int, iterations: int, lines: range) -> int:
-    """Return the number of words that some lines send to other PEs, over some iterations of a loop.
+    """Return how many words the given lines send to other PEs, over several iterations of a loop.
 
     Args:
         pattern: The pattern.
-        words: Words of each PE, which messages send as a whole or in parts.
+        words: Number of words per PE, which messages send as a whole or in parts.
         iterations: Number of iterations.
         lines: Indices of the lines.
     """

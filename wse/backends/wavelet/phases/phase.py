@@ -7,9 +7,9 @@ overlaps from round to round.
 
 Kernels need the cycles that their records state. Transfers are simulated as wavelets: patterns on
 lines and cache shifts on their region, transfers between stages on the rectangle that contains both
-regions. The latency and the rate of links between wafers and to the host are left out. The words of
-a crossing do travel over the mesh: to the east edge of the region that they leave, and from the
-west edge of the region that they enter.
+regions. The latency and bandwidth of links between wafers and to the host are not simulated. The
+words of a crossing do travel over the mesh: to the east edge of the sending region, and from the
+west edge of the receiving region.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class PhaseRun:
 
     Attributes:
         step_cycles: int64 ``[steps]``: cycles by which a step delays the end of the phase, over all
-            iterations of its loop. The first step of an overlap group (steps that run at the same
-            time) has the cycles of the whole group.
+            iterations of its loop. The first step of an overlap group (steps that run concurrently)
+            has the cycles of the whole group.
         hops: int64 ``[steps]``: number of links that the words of a step cross, summed over the
-            words. The first step of an overlap group has the sum of the whole group.
+            words. The first step of an overlap group has the sum for the whole group.
         links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words that left each PE to the north,
             east, south and west.
     """
@@ -65,7 +65,7 @@ def phase_run(
         program: The Program.
         phase: A phase of the Program.
         lengths: Number of tokens in the cache before the phase: for decode, in each user's cache;
-            otherwise, in the cache of the one user whose tokens are processed.
+            otherwise, in the cache of the user whose tokens are processed.
         wafer: Wafer type.
         software: Software profile.
         on_moves: Function that receives every move of a wavelet (a 32-bit word).
@@ -73,7 +73,7 @@ def phase_run(
     Raises:
         BadMesh: A region, or the rectangle that contains two regions, is too large for the
             simulator.
-        BadInput: The words of the phase depend on the choice of experts, or a region spans wafers.
+        BadInput: The words of the phase depend on the selected experts, or a region spans wafers.
     """
     check_fixed(phase)
     walk = PhaseWalk(program, phase, lengths, wafer, software, on_moves)

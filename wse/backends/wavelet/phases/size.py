@@ -18,12 +18,12 @@ from wse_mappings.mesh.placement import Rect
 def check_size(program: Program, wafer: WaferSpec) -> None:
     """Raise an error if the wavelet simulator cannot simulate a Program.
 
-    Every region, and every rectangle that contains two regions that exchange words, must be small
-    enough.
+    Every region must be small enough, and so must every rectangle that contains two regions that
+    exchange words.
 
     Raises:
         BadMesh: A rectangle is too large; the message states its size and the limit.
-        BadInput: The words of a phase depend on the choice of experts, or a region spans wafers.
+        BadInput: The words of a phase depend on the selected experts, or a region spans wafers.
     """
     for phase in program.phases:
         check_fixed(phase)
@@ -42,7 +42,7 @@ def check_fixed(phase: Phase) -> None:
     """Raise an error if the simulator does not support the messages of a phase.
 
     Raises:
-        BadInput: The words of the phase depend on the choice of experts, or a region spans wafers.
+        BadInput: The words of the phase depend on the selected experts, or a region spans wafers.
     """
     if (transfer_steps(phase.steps, lambda kind: kind.leaves_wafer) & (phase.steps.pattern >= 0)).any():
         message = (

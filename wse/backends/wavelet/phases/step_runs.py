@@ -28,10 +28,10 @@ from wse_mappings.patterns.translation import translation
 
 
 class StepRun(NamedTuple):
-    """Result of the simulation of a step.
+    """Result of simulating one step.
 
     Attributes:
-        ends: int32 ``[rows, cols]``: cycle in which each PE ended; 0 if it was idle.
+        ends: int32 ``[rows, cols]``: cycle in which each PE finished; 0 if it was idle.
         link_words: int64 ``[4, rows, cols]``: words that left each PE to the north, east, south and
             west.
         moves: int32 ``[n, 6]``: moves of wavelets, as in `MachineRun`; empty unless requested.
@@ -44,7 +44,7 @@ class StepRun(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class StepRuns:
-    """Simulator of single steps of a phase, with a cache of results.
+    """Simulator for individual steps of a phase, with a cache of results.
 
     In all methods, ``start`` int32 ``[rows, cols]`` is the cycle at which each PE of the machine
     starts to work.
@@ -64,14 +64,14 @@ class StepRuns:
     runs_by_key: dict[tuple[object, ...], StepRun] = field(default_factory=dict)
 
     def lines(self, messages_and_transfers: Sequence[tuple[LineMessages, Transfer]], start: I32) -> StepRun:
-        """Simulate patterns on lines of one region at the same time.
+        """Simulate patterns that run concurrently on lines of one region.
 
-        Each pattern has its own colours, threads and addresses: the words that are sent, followed
-        by the same number of words that are received. A PE is busy until it has added its last
+        Each pattern has its own colours, threads and addresses. In memory, its sent words are
+        followed by an equal number of received words. A PE is busy until it has added its last
         stored message.
 
         Args:
-            messages_and_transfers: Messages of each pattern, and the transfer whose words they
+            messages_and_transfers: Messages of each pattern, with the transfer whose words they
                 carry.
             start: int32 ``[rows, cols]``, cycle at which each PE starts to work.
         """
@@ -130,7 +130,7 @@ class StepRuns:
         come.
 
         Args:
-            words: Words of every PE.
+            words: Number of words per PE.
             start: int32 ``[rows, cols + 1]``, cycle at which each PE and each row of the edge
                 starts.
             entering: Whether words enter the wafer.
@@ -145,7 +145,7 @@ class StepRuns:
         return self.runs_by_key[key]
 
     def _machine(self, start: I32, memory_words: int) -> WaveletMachine:
-        """Return a machine without routes and operations."""
+        """Return a machine without routes or operations."""
         rows, cols = start.shape
         return WaveletMachine(self.wafer, rows, cols, memory_words, start)
 
@@ -155,14 +155,14 @@ class StepRuns:
         Args:
             machine: The machine to configure.
             main: Number of the main thread.
-            add: Cycles to add a message that was stored and awaited; None if words are combined as
-                they arrive.
+            add: Cycles needed to add a message that was stored and awaited; None if words are
+                combined as they arrive.
         """
         gap = self.software.reduce_gap_cycles if add is None else self.software.transfer_sync_cycles
         relay = self.software.relay_cycles
         return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, add_cycles=add or 0, main=main)
 
     def _run(self, machine: WaveletMachine) -> StepRun:
-        """Simulate a machine and return the results that are needed of a step."""
+        """Simulate a machine and return the results needed for a step."""
         result = run(machine, log=self.log)
         return StepRun(result.pe_cycles, result.link_words, result.moves)

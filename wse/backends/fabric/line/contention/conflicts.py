@@ -1,7 +1,7 @@
 """Conflicts: places where words of two messages use the same link of a line, or the same ramp.
 
 Messages are divided into *pieces*, parts of their paths (`wse.backends.fabric.line.pieces`).
-Neither times nor numbers of words are known here, so conflicts are computed once per pattern. The
+Conflicts depend on neither times nor word counts, so they are computed once per pattern. The
 conflicts of all pieces of a plan are found together:
 
 1. Two pieces conflict on a type of link or ramp if the ranges of PEs at which they use it overlap.
@@ -32,15 +32,15 @@ words of the second piece that wait between its start and this place.
 
 
 class Conflict(NamedTuple):
-    """PEs at which words of a message share links or ramps with words of another message.
+    """Range of PEs at which words of a message share links or ramps with words of another message.
 
     A piece is a part of a message's path.
 
     Attributes:
         other_piece: Index of the other message's piece in its plan.
         resource: Type of the link or ramp, a `Resource`.
-        low, high: First and last PE at which both pieces use it.
-        shared_ends: The places at both ends of this range, or all common places.
+        low, high: First and last PE at which both pieces use this link or ramp.
+        shared_ends: The PEs at both ends of this range, or all PEs that the pieces have in common.
     """
 
     other_piece: int
@@ -53,7 +53,7 @@ class Conflict(NamedTuple):
 class Conflicts(NamedTuple):
     """Conflicts on links and ramps between pieces (parts of message paths) of a plan.
 
-    Each list has one item per piece: the list of its conflicts.
+    Each attribute has one item per piece: the list of its conflicts.
 
     Attributes:
         on_other_colours: Conflicts with pieces on other colours. Words of the two pieces alternate
@@ -75,11 +75,11 @@ def find_conflicts(
 
     Args:
         pieces: Pieces of a plan.
-        other_pieces: Pieces of the other plan, or again of the same plan.
-        costs: Cycles of hops and relays, and words that can wait there.
-        same_plan: Whether both plans are the same. Only conflicts with earlier pieces count then.
-            Two pieces that the main thread of one PE processes never conflict, because it processes
-            them one after another.
+        other_pieces: Pieces of the other plan, or of the same plan.
+        costs: Cycles of hops and relays, and how many words can wait there.
+        same_plan: Whether both plans are the same. In that case, only conflicts with earlier pieces
+            count. Two pieces that the main thread of one PE processes never conflict, because the
+            thread processes them sequentially.
         links: True if both plans are on the same line, so that they share links and ramps. False if
             their lines cross at each PE, so that they share only ramps.
     """
@@ -102,7 +102,7 @@ def _pairs(pieces: Pieces, other_pieces: Pieces, *, same_plan: bool, links: bool
     Both pieces of a pair use the same type of link or ramp, in overlapping ranges of PEs.
 
     Returns:
-        int64 ``[3, n]``: for each pair the `Resource`, the piece and the other piece.
+        int64 ``[3, n]``: for each pair, the `Resource`, the piece and the other piece.
     """
     kinds = slice(Resource.UP if links else Resource.INTO_PE, Resource.OUT_OF_PE if same_plan else None)
     (low, high), (start, end) = (piece_list.spans[kinds].swapaxes(0, 1) for piece_list in (pieces, other_pieces))
@@ -118,7 +118,7 @@ def _pairs(pieces: Pieces, other_pieces: Pieces, *, same_plan: bool, links: bool
 def _single_message_conflicts(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> Sequence[Conflict | None]:
-    """Return the conflict of each pair of pieces, if every piece consists of one message.
+    """Return the conflict of each pair of pieces when every piece consists of one message.
 
     A piece is a part of a message's path.
 
@@ -126,7 +126,7 @@ def _single_message_conflicts(
         pieces, i: Pieces of a plan, and int64 ``[n]``: the piece of each pair.
         other_pieces, j: Pieces of the other plan, and int64 ``[n]``: the other piece of each pair.
         resource: int64 ``[n]``: type of link or ramp of each pair.
-        costs: Cycles of hops and relays, and words that can wait there.
+        costs: Cycles of hops and relays, and how many words can wait there.
 
     Returns:
         One item per pair.
@@ -144,16 +144,16 @@ def _single_message_conflicts(
 def _multi_message_conflicts(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> list[Conflict | None]:
-    """Return the conflict of each pair of pieces, if some pieces consist of several messages.
+    """Return the conflict of each pair of pieces when some pieces consist of several messages.
 
-    A pair has no conflict (None) if its messages use no link or ramp in common, although the ranges
+    A pair has no conflict (None) if its messages have no link or ramp in common, even if the ranges
     of the pieces overlap.
 
     Args:
         pieces, i: Pieces of a plan, and int64 ``[n]``: the piece of each pair.
         other_pieces, j: Pieces of the other plan, and int64 ``[n]``: the other piece of each pair.
         resource: int64 ``[n]``: type of link or ramp of each pair.
-        costs: Cycles of hops and relays, and words that can wait there.
+        costs: Cycles of hops and relays, and how many words can wait there.
     """
     conflicts: list[Conflict | None] = []
     for piece, other_piece, kind in zip(i.tolist(), j.tolist(), resource.tolist(), strict=True):
@@ -187,7 +187,8 @@ def _sources(pieces: Pieces, number: int, places: I64, resource: int) -> I64:
         resource: Type of link or ramp.
 
     Returns:
-        int64 ``[n]``: index of the sending PE; -1 where no message of the piece uses it.
+        int64 ``[n]``: index of the sending PE; -1 where no message of the piece uses the link or
+        ramp.
     """
     if not pieces.side_by_side:
         return np.full(len(places), pieces.source[number])
@@ -212,11 +213,11 @@ def _offsets(
         numbers: int64 ``[n]`` or one index: piece of each message.
         source, place: int64 ``[..., n]``: source of each message, and the PE.
         resource: Type of the link or ramp that the words use at the PE.
-        costs: Cycles of hops and relays, and words that can wait there.
+        costs: Cycles of hops and relays, and how many words can wait there.
 
     Returns:
-        Cycles from the source until the words use the link or ramp, and the number of words that
-        fit in queues and on wires between the source and this place.
+        Number of cycles from the source until the words use the link or ramp, and number of words
+        that fit in the queues and on the wires in between.
     """
     hops = each_hops_between(pieces.places, source, place)
     distance = np.abs(place - source) - (resource == Resource.INTO_PE)
