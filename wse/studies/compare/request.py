@@ -99,7 +99,7 @@ class CompareRequest:
     link_gb_per_s: Annotated[
         tuple[float, ...] | None,
         Option(
-            doc="Bandwidths of links between wafers. Default: the wafer's own, 8 and 150 GB/s.",
+            doc="Bandwidths of links between wafers. Default: the wafer's own bandwidth, 8 GB/s and 150 GB/s.",
             panel="Wafer and mapping",
             metavar="GB/s,...",
             unit="GB/s",
@@ -110,7 +110,7 @@ class CompareRequest:
     link_latency_us: Annotated[
         tuple[float, ...] | None,
         Option(
-            doc="Latencies of links between wafers, such as 5us. Default: the wafer's own, 20 and 0.5 µs.",
+            doc="Latencies of links between wafers, such as 5us. Default: the wafer's own latency, 20us and 500ns.",
             panel="Wafer and mapping",
             metavar="TIME,...",
             unit="µs",
