@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from wse.reports.terminal import count, hertz, percent, plural, ranged
+from wse.reports.terminal import count, hertz, percent, plural, ranged, rate_and_latency
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 CAUSE_WORDS: Final = {
@@ -177,8 +177,8 @@ def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> st
 def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
     """Return text that states how one user's speed changes with the other compared links.
 
-    The text is a range, such as "; over other links −12.5 % to +3.1 %". It is empty if there are no
-    other links.
+    The text is a range, such as " over 150 GB/s and 5 µs; over other links −12.5 % to +3.1 %". It is
+    empty if there are no other links.
 
     Args:
         base: Row with fewer wafers.
@@ -197,7 +197,8 @@ def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[Co
     if not changes:
         return ""
     low, high = (f"{change:+.1%}".replace("%", " %").replace("-", "−") for change in (min(changes), max(changes)))
-    return f"; over other links {low}" if low == high else f"; over other links {low} to {high}"
+    own_link_text = rate_and_latency(next_row.link_bytes_per_s or 0.0, next_row.link_latency_s, joint=" and ")
+    return f" over {own_link_text}; over other links {low}{'' if low == high else f' to {high}'}"
 
 
 def _fastest_over(rows: Sequence[ComparisonRow], wafers: int, link: object) -> ComparisonRow | None:
