@@ -45,7 +45,8 @@ DECODE_WEIGHT = 1000
 class _Stage:
     """The routes of one stage: how often they are used and, once assigned, their colours.
 
-    A route is the use of some colours by a transfer. Token phases are decode and verification.
+    A route is a path of words through routers. It occupies one or more colours (the virtual channels
+    of the routers) during a transfer. Token phases are decode and verification.
 
     Attributes:
         colours: Number of colours needed by each route.

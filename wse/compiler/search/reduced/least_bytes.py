@@ -72,10 +72,10 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
 
 
 def _experts_across_wafers(shape: ModelSpec, weight_types: WeightTypes, region: RegionShape) -> float:
-    """Return the bytes of a layer's experts on the fullest PE of a region on several wafers.
+    """Return how many bytes of experts the fullest PE stores if a region spans several wafers.
 
-    The result is 0 for single-wafer regions and if every wafer stores different experts. Experts
-    are assumed to be divided evenly over rows.
+    The result is for one layer. It is 0 if the region is on a single wafer, or if every wafer stores
+    different experts. Experts are assumed to be divided evenly over the rows of the region.
     """
     if shape.experts is None or region.experts is None or region.apart or region.span == 1:
         return 0.0
