@@ -249,4 +249,5 @@ def _estimate_table(result: CompileResult) -> Table:
         rows.append(("generation", f"{count(decode.cycles_per_token)} cycles per token on average: {rate}"))
     if decode is not None and decode.routing is not None:
         rows.append(("experts", "taken to be chosen as evenly as can be; a run counts those that are"))
-    return pair_table(rows, "Estimate", "from the cycle model; nothing was executed")
+    users = f", for the {result.batch:,} users of a pass together" if result.batch > 1 else ""
+    return pair_table(rows, "Estimate", f"from the cycle model; nothing was executed{users}")
