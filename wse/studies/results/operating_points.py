@@ -59,8 +59,8 @@ class OperatingPointResult(Result):
 class ServingResult(OperatingPointResult):
     """Latency, throughput, cost and energy for the requested number of users, and for others.
 
-    The fields of the base class are for the requested number. ``points`` lists several numbers of
-    users of the same deployment, including the requested one.
+    The fields of the base class refer to the requested number of users. ``points`` covers several
+    user counts of the same deployment, including the requested one.
     """
 
     prompt_tokens: Annotated[int, Doc("tokens of each prompt")]
@@ -71,7 +71,7 @@ class ServingResult(OperatingPointResult):
 
 
 def point_result(point: OperatingPoint) -> OperatingPointResult:
-    """Convert an operating point to a record for results: numbers instead of sourced numbers."""
+    """Convert an operating point to a result record with plain instead of sourced numbers."""
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     return OperatingPointResult(
         users=point.concurrency,
@@ -97,13 +97,13 @@ def serving_result(
 ) -> ServingResult:
     """Compute latency, throughput and cost for the requested number of users and for others.
 
-    The other numbers are powers of two up to the number of users that saturates the machine, and
-    that number.
+    The other user counts are powers of two up to the number of users that saturates the machine,
+    and the saturating number itself.
 
     Args:
         deployment: The machine with its model.
-        users: Requested number of users: requests in flight on all replicas together.
-        users_per_pass: Users whose tokens are decoded in one pass on wafers; None on GPUs.
+        users: Requested number of users, i.e. requests in flight across all replicas.
+        users_per_pass: Number of users decoded in one pass on wafers; None on GPUs.
         replicas: Number of equal deployments that share the users, at most ``users``. The other
             numbers of users are multiples of it.
     """
@@ -123,7 +123,7 @@ def serving_result(
 
 
 def user_counts(max_users: int, requested_users: int) -> list[int]:
-    """Return the numbers of users for which a table has a row, ascending.
+    """Return the user counts for which a table has a row, in ascending order.
 
     Args:
         max_users: Maximum number of users that the machine can serve.
@@ -138,7 +138,7 @@ def user_counts(max_users: int, requested_users: int) -> list[int]:
 
 
 def points_table(serving: ServingResult, price: str = "") -> Table:
-    """Return the table of latency, throughput and cost by number of users.
+    """Build the table of latency, throughput and cost by number of users.
 
     The footer defines the columns. The row with the requested number of users is in bold.
 
@@ -178,6 +178,6 @@ def points_table(serving: ServingResult, price: str = "") -> Table:
 
 
 def _saturated_text(points: Sequence[OperatingPointResult]) -> str:
-    """Return a note on the first number of users at which more users only wait; empty for none."""
+    """Return a note on the user count beyond which more users only wait, or "" if there is none."""
     first = next((point.users for point in points if point.saturated), None)
     return "" if first is None else f"; from {first} on more users only wait"

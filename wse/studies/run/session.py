@@ -77,14 +77,14 @@ class Session:
         self.answers = [Answer(ids, ends, prepared_run.new_tokens, tokenizer, sink) for ids in prepared_run.prompts]
 
     def generate(self) -> None:
-        """Read all prompts, then generate tokens until every user's answer is finished.
+        """Read all prompts, then generate tokens until the answers of all users are finished.
 
         1. Run the prefill passes of all prompts.
         2. With ``--verify-tokens 1``, run a pass for the next token of each user, round-robin.
         3. Otherwise, run passes that either verify a draft or decode the next token of all users.
 
-        A user whose answer is finished before the others keeps its batch slot. Tokens generated in
-        that slot are ignored.
+        A user whose answer finishes early keeps its batch slot. Further tokens generated in that
+        slot are ignored.
         """
         began = time.perf_counter()
         self._report_tokens()
@@ -104,7 +104,7 @@ class Session:
         self.wall_s = time.perf_counter() - began
 
     def _report_tokens(self) -> None:
-        """Report progress: the number of tokens read and generated so far, and its maximum."""
+        """Report progress: the number of tokens read and generated so far, and the maximum."""
         max_tokens = sum(len(answer.prompt) + self.prepared.new_tokens for answer in self.answers)
         self._on_tokens(self._read_tokens + sum(len(answer.tokens) for answer in self.answers), max_tokens, "")
 
@@ -152,7 +152,7 @@ class Session:
         """Generate the next token of each user in a separate pass, round-robin over the users.
 
         The next pass of a user is announced to the backend as soon as its input token is known. The
-        backend may then run the passes of several users at the same time.
+        backend may then run the passes of several users concurrently.
         """
         waiting_users = deque(user for user, answer in enumerate(self.answers) if not answer.is_finished)
         for user in waiting_users:
@@ -168,7 +168,7 @@ class Session:
     def _draft(self) -> Draft:
         """Return the draft tokens that the next pass verifies.
 
-        The draft is empty if the run has no drafts or the KV cache has no room for them. The time
+        The draft is empty if the run uses no drafts or they do not fit in the KV cache. The time
         that the model waits for the draft is added to the clock.
         """
         answer, tokens = self.answers[0], self.program.verify_tokens
@@ -179,15 +179,15 @@ class Session:
         return draft
 
     def _verify(self, draft: Draft, user: int = 0) -> None:
-        """Run a verification pass over the next token of a user and its draft tokens.
+        """Run a verification pass over a user's next token and the draft tokens.
 
-        1. Run the pass. It returns the id that follows each of its tokens, or the logits from which
-           the host draws that id.
-        2. Accept draft tokens up to the first one that differs from the id that follows its
-           predecessor. If the host draws,
+        1. Run the pass. It returns the id that follows each token, or the logits from which the
+           host samples the id.
+        2. Accept draft tokens up to the first one that differs from the id predicted after the
+           previous token. If the host samples,
            `wse.backends.execute.host_tokens.sampling.Sampler.accept` decides.
         3. Keep the next token and the accepted tokens in the KV cache. Add the ids that follow them
-           to the answer. All of these ids are generated in the time of this one pass.
+           to the answer. All of these ids are generated within the time of this single pass.
 
         Args:
             draft: The draft tokens, possibly none.
@@ -218,13 +218,13 @@ class Session:
                 wall = 0.0
 
     def _record_routing(self, phase: str) -> Pairs:
-        """Add the tokens that the last pass routed to each expert to the totals of the run.
+        """Add the last pass's token count per expert to the totals of the run.
 
         Args:
             phase: ``prefill``, ``decode`` or ``verify``.
 
         Returns:
-            The number of tokens of this pass per expert, int64 ``[experts]``, keyed by layer.
+            Number of tokens per expert in this pass, int64 ``[experts]``, keyed by layer.
         """
         pairs = dict(self.engine.expert_pairs)
         self.load.add(phase, pairs)
@@ -243,12 +243,12 @@ class Session:
         """Write the record of one pass to the trace.
 
         Args:
-            phase_index: Index of the phase of the Program that ran.
+            phase_index: Index of the Program phase that ran.
             use: Occupied KV-cache slots.
             cost: Cycles and traffic of the pass.
-            pairs: Number of tokens that were routed to each expert; the key is the layer.
+            pairs: Number of tokens routed to each expert, keyed by layer.
             start: Cycle at which the pass started.
-            wall_s: Seconds that this computer needed for the pass.
+            wall_s: Wall-clock time of the pass on this computer, in seconds.
         """
         self._passes += 1
         pass_index = self.keeper.write(RunRecorder.add_pass, phase_index, use, cost, pairs, start, wall_s)
@@ -261,8 +261,8 @@ class Session:
             recorder: Recorder of the run. Its trace receives every move of a word.
 
         Returns:
-            Cycles of the pass, hops of all wavelets, and the number of moves written. Transfers
-            between wafers and to the host are not included.
+            Cycles of the pass, total hops of all wavelets, and the number of moves written.
+            Transfers between wafers and to the host are not included.
         """
         from wse.tracing.record.wavelet_log import log_wavelets  # the reference is not needed without --wavelets
 

@@ -11,7 +11,7 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOptions:
-    """Options of a run's trace file: its path, and what to store besides cycles and tokens."""
+    """Options for a run's trace file: its path, and what to store besides cycles and tokens."""
 
     trace: Annotated[
         str | Path | None,
@@ -44,7 +44,7 @@ class TraceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointOptions:
-    """Options of the checkpoint file, from which an interrupted run can resume."""
+    """Options for the checkpoint file, from which an interrupted run can resume."""
 
     checkpoint: Annotated[
         str | Path | None,

@@ -16,9 +16,9 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def speedscope(name: str, steps: Sequence[TimedStep]) -> bytes:
-    """Return a flame graph of the times of steps, as the content of a file for speedscope.
+    """Return a flame graph of step times, as the content of a speedscope file.
 
-    Each step is a stack of three frames: phase, op and kernel. Its weight is its time in seconds.
+    Each step is a stack of three frames (phase, op and kernel), weighted by its time in seconds.
 
     Args:
         name: Title of the flame graph.
