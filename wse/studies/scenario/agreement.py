@@ -46,8 +46,7 @@ def compare_with_published(combination: CombinationResult, published: Sequence[P
 
 
 def agreement_of(published: PublishedResult, predicted: float) -> Agreement:
-    """Return whether a prediction is consistent with a published figure, near it, or ruled out by
-    it.
+    """Judge whether a prediction is consistent with a published figure, near it, or ruled out.
 
     The rule depends on the relation between the true value and the published one:
 

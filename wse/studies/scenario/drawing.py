@@ -85,8 +85,7 @@ def drawings_of(result: ScenarioResult) -> tuple[Drawing, ...]:
     several_models = len({combination.model for combination in possible}) > 1
 
     def line(combination: CombinationResult, points: Sequence[Point]) -> Line:
-        """Build a combination's line, coloured by model or, if there is only one model, by
-        machine."""
+        """Build a combination's line, coloured by model, or by machine if there is one model."""
         name = combination.model if several_models else combination.machine
         series = "" if combination.agreement == RULED_OUT else printable(name)
         return Line(series=series, kind=combination.kind, points=tuple(points))

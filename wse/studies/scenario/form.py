@@ -94,8 +94,7 @@ class TiersForm(Form):
 
 
 class PublishedForm(Form):
-    """A table ``[[published]]`` of a scenario file: a figure against which to compare
-    predictions."""
+    """A table ``[[published]]`` of a scenario file: a figure to compare with predictions."""
 
     figure: Annotated[Text, Field(description="the name of a figure")]
     value: Annotated[float, Field(gt=0, le=1e12, description="a number above 0")]

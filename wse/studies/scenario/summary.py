@@ -16,7 +16,7 @@ def print_scenario(result: ScenarioResult, stream: TextIO, *, detail: bool = Fal
 
     Args:
         result: The result.
-        stream: Where to print.
+        stream: Output stream.
         detail: Whether to print all rows and the assumptions.
     """
     console = console_on(stream)

@@ -18,10 +18,11 @@ MAX_DRAFTED: Final = 64
 
 
 def check_options(request: ServeRequest) -> None:
-    """Check that all options of a serving simulation are in range and that none is without effect.
+    """Check that all options of a serving simulation are in range and have an effect.
 
     Raises:
-        BadInput: An option is out of range, is unknown, or has no effect with the other options.
+        BadInput: An option is out of range, unknown, or has no effect in combination with the other
+            options.
     """
     traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
     check_counts(
@@ -54,7 +55,7 @@ def check_options(request: ServeRequest) -> None:
 
 
 def _check_needs(request: ServeRequest) -> None:
-    """Check that no option is without effect because another option is missing.
+    """Check that no option lacks an effect because another option is missing.
 
     Raises:
         BadInput: An option needs another option.
@@ -96,7 +97,7 @@ def _check_needs(request: ServeRequest) -> None:
 
 
 def _check_prefill(request: ServeRequest) -> None:
-    """Check that the options of a separate machine that reads prompts do not contradict each other.
+    """Check that the options of a separate prompt-reading machine do not contradict each other.
 
     Raises:
         BadInput: Two options contradict each other.
@@ -119,11 +120,11 @@ def _check_prefill(request: ServeRequest) -> None:
 
 
 def _check_replicas(request: ServeRequest) -> None:
-    """Check the option ``--replicas``, the number of equal machines that share the requests.
+    """Check the option ``--replicas``, the number of identical machines that share the requests.
 
     Raises:
-        BadInput: There are replicas although batches are static. Or the number is ``auto``, and
-            neither a rate nor a number of users determines it.
+        BadInput: Replicas are requested with static batches. Or the number is ``auto``, and neither
+            a rate nor a number of users determines it.
     """
     replicas, is_drawn = request.base.replicas, str(request.arrivals) in ARRIVALS
     check_counts(replicas=replicas)
@@ -142,7 +143,7 @@ def check_draft_tokens(request: ServeRequest, context: int) -> None:
 
     Args:
         request: The serving request. Without ``--draft-tokens``, nothing is checked.
-        context: Maximum number of tokens of a request.
+        context: Maximum number of tokens per request.
 
     Raises:
         BadInput: The drafts are too long.

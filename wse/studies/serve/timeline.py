@@ -24,7 +24,7 @@ COUNTERS: Final = ("waiting", "reading", "answering", "kv_tokens")
 
 
 def timeline_of(outcome: SimulationOutcome, title: str) -> bytes:
-    """Return the timeline of a serving simulation, in the JSON format of Perfetto and Chrome.
+    """Build the timeline of a serving simulation, in the JSON format of Perfetto and Chrome.
 
     Args:
         outcome: The finished simulation.
@@ -55,9 +55,9 @@ def _counters(outcome: SimulationOutcome) -> Iterator[dict[str, Any]]:
 
 
 def _requests(outcome: SimulationOutcome, request_count: int) -> Iterator[dict[str, Any]]:
-    """Yield timeline events of the first requests: waiting, prompt and answer.
+    """Yield the timeline events of the first requests: waiting, prompt and answer.
 
-    Requests that overlap in time are in different lanes.
+    Requests that overlap in time are drawn in different lanes.
 
     Args:
         outcome: The finished simulation.

@@ -17,10 +17,10 @@ from wse.studies.serve.machines.drafts import DraftsResult
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResult(Result):
-    """Description of a machine that serves requests, with its KV-cache capacity.
+    """A machine that serves requests, with its KV-cache capacity.
 
-    On wafers, only passes of certain batch sizes, contexts and chunk lengths are compiled and
-    timed. The ``grid_`` fields list them.
+    On wafers, only passes with certain batch sizes, contexts and chunk lengths are compiled and
+    timed. These sizes are listed in the ``grid_`` fields.
     """
 
     name: Annotated[str, Doc("name of the wafer or GPU")]
@@ -87,6 +87,6 @@ class ServingMachine:
 
 
 def times(count: int, amount: SourcedNumber) -> SourcedNumber:
-    """Multiply a number, including its range, by the number of systems."""
+    """Multiply a sourced number and its range by the number of systems."""
     ends = None if amount.range is None else (count * amount.range[0], count * amount.range[1])
     return replace(amount, value=count * amount.value, range=ends)

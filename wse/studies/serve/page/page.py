@@ -18,7 +18,7 @@ PANELS: Final = (
 
 
 def as_html(service: Service) -> bytes:
-    """Return the HTML page of a serving simulation, with tables and plots, encoded in UTF-8."""
+    """Build the HTML page of a serving simulation, with tables and plots, encoded in UTF-8."""
     result = service.result
     return inline_page(
         "wse.studies.serve.page",
