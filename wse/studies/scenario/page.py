@@ -40,7 +40,7 @@ def scenario_as_html(result: ScenarioResult) -> bytes:
 
 
 def _source(published: PublishedResult) -> tuple[str, str]:
-    """Describe a published figure in two texts: (value; publisher, confidence and source)."""
+    """Return two texts: a published figure's value, and its publisher, confidence and source."""
     date = "" if published.date is None else f", {printable(published.date)}"
     who = f"{published.by}{date}; confidence {published.confidence}: {printable(published.reason)}"
     text = f"{FIGURES[published.figure].title} {published_text(published)}"

@@ -119,7 +119,7 @@ class _Counts(NamedTuple):
     """Numbers of settings and processes of a finished sweep.
 
     Attributes:
-        before: Settings that an earlier, interrupted sweep had finished.
+        before: Settings already finished by an earlier, interrupted sweep.
         failed: Settings without a result.
         processes: Number of processes used.
         bugs: Tracebacks of bugs in wse.
@@ -136,7 +136,7 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
 
     Raises:
         UnknownName: A column to print does not exist. The journal is kept, so that the same sweep
-            with other columns can resume.
+            can resume with different columns.
     """
     finished_settings, bugs = set(journal.finished_settings()), list[str]()
     resumed_count, failed = len(finished_settings), sum(bool(entry.error) for entry in journal.entries())
@@ -160,13 +160,13 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
 
 
 def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outputs) -> Iterator[SettingOutcome]:
-    """Estimate some settings with several processes. Yield each outcome as soon as it is known.
+    """Estimate settings in several processes, yielding each outcome as soon as it is known.
 
     Args:
         grid: All settings.
         settings: Indices of the settings to estimate.
         processes: Number of processes.
-        outputs: Function that computes with these processes.
+        outputs: Function that runs a task in these processes.
     """
     task = Task(
         function=estimate_setting,
@@ -182,7 +182,7 @@ def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outp
 def _digest(grid: Grid) -> str:
     """Return a digest of everything that affects the results of a sweep.
 
-    This includes the settings, the models, the content of named files, and the version of wse.
+    This includes the settings, the models, the contents of named files, and the wse version.
     """
     digests: dict[str, Any] = {}
     for axis in grid.axes:

@@ -28,13 +28,13 @@ GPUS: Final = "GPUs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementKind:
-    """A group of similar measurements, which has one row in the table of accuracy.
+    """A group of similar measurements, which forms one row of the accuracy table.
 
     Attributes:
         name: What was measured, such as ``MeshGEMV``.
         where: The machine, such as ``WSE-3 silicon``.
-        fitted: Which of these measurements were used to fit constants of the models, such as
-            ``6 rows``. Empty if unknown.
+        fitted: Description of the measurements that were used to fit model constants, such as ``6
+            rows``. Empty if unknown.
     """
 
     name: str
@@ -65,7 +65,7 @@ def kind_of(m: Measurement, method: str) -> MeasurementKind:
 
     Args:
         m: The measurement.
-        method: Method of its prediction, which distinguishes services and GPUs from kernels.
+        method: Prediction method, which distinguishes services and GPUs from kernels.
     """
     wafer = wafer_of(m)
     generation = "" if wafer is None else wafer.name.upper().replace("WSE", "WSE-")

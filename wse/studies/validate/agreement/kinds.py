@@ -41,7 +41,7 @@ def _with_softmax_experts(spec: ModelSpec) -> ModelSpec:
 
 
 def _set_experts(spec: ModelSpec, experts: Experts) -> ModelSpec:
-    """Return the model with a mixture of experts as the feed-forward block of every layer."""
+    """Return the model with every feed-forward block replaced by a mixture of experts."""
     return replace(spec, layers=tuple(replace(layer, experts=True) for layer in spec.layers), experts=experts)
 
 

@@ -60,18 +60,18 @@ _FORMATS: Final = {
 
 
 def gpu_of(m: Measurement) -> str | None:
-    """Return the name of the GPU on which a measurement was made, or None if it is unknown."""
+    """Return the name of the GPU on which a measurement was made, or None if unknown."""
     return next((name for name, words in _GPUS if words.search(m.text("system"))), None)
 
 
 def stack_of(m: Measurement) -> str | None:
     """Return the name of the serving stack whose constants apply to a measurement.
 
-    Some stacks have separate constants for versions of 2024. The version that the measurement
-    states decides which constants apply. If it states none, its date decides.
+    Some stacks have separate constants for versions from 2024. The version stated in the
+    measurement, or else its date, determines which constants apply.
 
     Returns:
-        The name of the stack, or None if the software is not known.
+        The name of the stack, or None if the software is unknown.
     """
     framework = m.text("framework").lower()
     for name, words, version, month in _STACKS:
@@ -81,13 +81,13 @@ def stack_of(m: Measurement) -> str | None:
 
 
 def _is_older(m: Measurement, framework: str, version: tuple[int, int], month: str) -> bool:
-    """Return whether the software of a measurement is older than a version.
+    """Return whether a measurement's software is older than a given version.
 
     Args:
         m: The measurement.
-        framework: Text in which the measurement names its software.
+        framework: Text with which the measurement identifies its software.
         version: Major and minor version number.
-        month: Month that is compared with the date if no version is stated, such as ``2025-03``.
+        month: Month to compare with the date if no version is stated, such as ``2025-03``.
     """
     version_match, month_match = _VERSION.search(framework), _MONTH.search(m.text("date"))
     if version_match:
@@ -98,10 +98,10 @@ def _is_older(m: Measurement, framework: str, version: tuple[int, int], month: s
 
 
 def parallelism_of(m: Measurement) -> Parallelism | None:
-    """Return how a model is divided over GPUs, or None if the number of GPUs is not stated.
+    """Return how a model is distributed over GPUs, or None if the number of GPUs is not stated.
 
     ``ADP`` in the text stands for data-parallel attention. ``EP`` stands for expert parallelism, in
-    which each expert is whole on one GPU.
+    which each expert is stored entirely on one GPU.
     """
     gpus, cut = count(m.text("chips")), m.text("parallelism")
     if gpus is None:
@@ -110,7 +110,7 @@ def parallelism_of(m: Measurement) -> Parallelism | None:
 
 
 def format_of(m: Measurement, spec: ModelSpec) -> WeightFormat | None:
-    """Return the number format of the weights that a measurement states, or None if it is unknown.
+    """Return the weight format stated by a measurement, or None if it is unknown.
 
     If ``nvfp4`` is stated for a model whose checkpoint has mxfp4 weights, the format is mxfp4.
     """
@@ -126,7 +126,7 @@ max_batch_size."""
 
 
 def users_of(m: Measurement) -> int | None:
-    """Return the number of concurrent users of a measurement; None if no single number is stated.
+    """Return a measurement's number of concurrent users, or None if no single number is stated.
 
     The text ``max load`` stands for `MAX_USERS`.
     """

@@ -40,15 +40,15 @@ def on_simulator(m: Measurement) -> bool:
 def on_silicon(m: Measurement) -> bool:
     """Return whether a measurement was made on silicon.
 
-    This is assumed if a platform is stated that is not the simulator.
+    This is assumed if the stated platform is not the simulator.
     """
     return not on_simulator(m) and not _UNSTATED.search(m.platform)
 
 
 def words_per_cycle(m: Measurement, wafer: WaferSpec) -> float:
-    """Return the words per cycle of a vector stream on the platform of a measurement.
+    """Return the words per cycle of a vector stream on a measurement's platform.
 
-    The vendor's simulator has another rate than silicon.
+    The rate in the vendor's simulator differs from the rate on silicon.
     """
     return SIMULATOR_WORDS_PER_CYCLE if on_simulator(m) else wafer.stream_words_per_cycle
 

@@ -32,17 +32,17 @@ _COMMITS: Final = {"SpMM_Cerebras@2892da6": FIRST_VERSION, "SpMM_Cerebras@05f8fd
 
 
 def collective_software(m: Measurement, wafer: WaferSpec, *, same_descriptors: bool) -> SoftwareProfile:
-    """Return the software costs with which the time of a hand-written collective is predicted.
+    """Return the software costs used to predict the duration of a hand-written collective.
 
-    They are those of the profile `tuned`, except for the gap between the vector operations of a PE.
-    The gap depends on the version of the measured code. The text of the measurement or its commit
-    names the version; by default, it is the second one.
+    The costs are taken from the profile `tuned`, except for the gap between the vector operations
+    of a PE. The gap depends on the version of the measured code, which is identified by the
+    measurement's text or commit. By default, the second version is assumed.
 
     Args:
         m: The measurement.
         wafer: Wafer on which the measurement was made.
-        same_descriptors: True if all operations of a PE have the same descriptors. They are then
-            loaded only once, so the version makes no difference.
+        same_descriptors: Whether all operations of a PE have the same descriptors. The descriptors
+            are then loaded only once, so the version makes no difference.
     """
     tuned = software("tuned", wafer.generation)
     if same_descriptors:
@@ -60,7 +60,7 @@ Profiles = Callable[[str, str], SoftwareProfile]
 
 @cache
 def software(name: str, generation: str) -> SoftwareProfile:
-    """Return the software costs in a bundled profile, for a wafer generation.
+    """Return a bundled profile's software costs for a wafer generation.
 
     Args:
         name: Name of the profile, such as ``tuned``.

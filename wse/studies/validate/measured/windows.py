@@ -27,17 +27,18 @@ _LAUNCH_SKEW: Final = re.compile(r"\blaunch (skew|itself ripples)\b", re.IGNOREC
 
 
 def clock_starts_apart(m: Measurement) -> bool:
-    """Return whether the clocks of PEs were started one after another, so that they disagree.
+    """Return whether the PE clocks were started at different times, so that they disagree.
 
-    Such times are comparable only with each other.
+    Times measured in this way are comparable only with each other.
     """
     return _LAUNCH_SKEW.search(m.text("note")) is not None
 
 
 def program_window(m: Measurement) -> int:
-    """Return the cycles that a published time includes in addition to the collective itself.
+    """Return the cycles that a published time includes beyond the collective itself.
 
-    The number depends on what was timed: the time between two time stamps, or a whole simulation.
+    The number depends on what was timed: the interval between two time stamps, or a whole
+    simulation.
     """
     is_whole_simulation = _WHOLE_SIMULATION.search(m.text("note")) or _WHOLE_SIMULATION.search(m.text("metric"))
     return SIMULATION_CYCLES if is_whole_simulation else TIMED_PROGRAM_CYCLES

@@ -22,10 +22,10 @@ LONGEST_SEARCH: Final = 1024
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the cycles in a row that was computed by a published formula instead of measured.
+    """Predict the cycles in a row that was computed with a published formula, not measured.
 
     Returns:
-        The prediction, or the reason why there is none. None for measured rows.
+        A Prediction with the value, or with the reason why there is none. None for measured rows.
     """
     if m.evidence != "derived-from-published-formula" or not m.platform.lower().startswith("model"):
         return None
