@@ -142,8 +142,7 @@ def _descend(errors_at: Callable[[np.ndarray], np.ndarray], start: np.ndarray, b
     point, errors, damping = start, errors_at(start), 1e-2
 
     def cost(p: np.ndarray, e: np.ndarray) -> float:
-        """Return the sum of absolute errors plus the penalty for the distance from the starting
-        point.
+        """Return the sum of absolute errors plus the penalty for the distance from the start point.
 
         Args:
             p: Point, [constants].

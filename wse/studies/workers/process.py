@@ -19,8 +19,8 @@ def work(pipe: Connection) -> None:
     """Call one function repeatedly in a worker process, until the pipe is closed.
 
     The first object on the pipe is the function; receiving it imports its module. Then `READY` is
-    sent. Each further object is a tuple of arguments, which is answered with the output of the
-    function.
+    sent. Each subsequent object is a tuple of arguments, to which the function's output is the
+    reply.
     """
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")

@@ -40,7 +40,7 @@ def on_simulator(m: Measurement) -> bool:
 def on_silicon(m: Measurement) -> bool:
     """Return whether a measurement was made on silicon.
 
-    This is assumed if the stated platform is not the simulator.
+    This is assumed if a platform other than the simulator is stated.
     """
     return not on_simulator(m) and not _UNSTATED.search(m.platform)
 

@@ -41,8 +41,8 @@ def collective_software(m: Measurement, wafer: WaferSpec, *, same_descriptors: b
     Args:
         m: The measurement.
         wafer: Wafer on which the measurement was made.
-        same_descriptors: Whether all operations of a PE have the same descriptors. The descriptors
-            are then loaded only once, so the version makes no difference.
+        same_descriptors: Whether all operations of a PE have the same descriptors. If so, the
+            descriptors are loaded only once, and the version makes no difference.
     """
     tuned = software("tuned", wafer.generation)
     if same_descriptors:

@@ -54,7 +54,8 @@ def predict(m: Measurement) -> Prediction | None:
     """Predict the duration of a collective operation: a reduce, broadcast or all-reduce.
 
     Returns:
-        The prediction, or the reason why there is none. None if another operation was measured.
+        A Prediction with the value, or with the reason why there is none. None if a different
+        operation was measured.
     """
     collective = collective_of(m)
     if collective is None:
@@ -84,8 +85,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A measured collective on a rectangle of PEs, with its root at a corner or the end of a
-    line."""
+    """A measured collective on a rectangle of PEs, with its root at a corner or line end."""
 
     rows: int
     cols: int
@@ -94,8 +94,7 @@ class _Run:
     costs: LineCosts
 
     def cycles(self) -> float | str:
-        """Compute the duration of the collective in cycles, or return a reason why it is not
-        possible.
+        """Compute the duration of the collective in cycles, or return why this is not possible.
 
         1. Reject sizes and groups that cannot be timed. Time a ring all-reduce, which has its own
            pattern.
@@ -132,8 +131,7 @@ class _Run:
         return reduce_cycles + self.costs.gap + sequence_cycles(self.costs, self.words, self._flood())
 
     def _ring(self, length: int) -> float | str:
-        """Compute the duration of a ring all-reduce in cycles, or return a reason why it is not
-        possible.
+        """Compute the duration of a ring all-reduce in cycles, or return why this is not possible.
 
         Args:
             length: Number of PEs on the line.
@@ -204,8 +202,7 @@ class _Run:
         return k_tree(length, lines, arrival, broadcast=collective.kind == "all_reduce", groups=groups)
 
     def _auto_gen(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
-        """Build the auto-gen reduce tree (Luczynski et al.) with the best depth for the message
-        size.
+        """Build the auto-gen reduce tree (Luczynski et al.) of the best depth for the message size.
 
         Args:
             length: Number of PEs on the line.
