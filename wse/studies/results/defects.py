@@ -1,4 +1,4 @@
-"""``defects`` of a result: PEs lost to defects, longer routes and their cycles, with a table."""
+"""Result field ``defects``: PEs lost to defects, longer routes and their cycles, with a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wse.reports.terminal import count, percent, plural, printable
 
 Axis = Literal["rows", "columns"]
 AXES: dict[Axis, int] = {"rows": ROWS, "columns": COLUMNS}
-"""Axes of a region's lines by name."""
+"""Axes of a region's lines, keyed by name."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""``serving`` of a result: operating points of a deployment by number of users, and a table."""
+"""Result field ``serving``: operating points of a deployment by number of users, with a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFINITIONS: Final = (
     ("tok/s", "output tokens per second of all users"),
     ("USD/Mtok", "price of all machines per million output tokens, prefill included"),
 )
-"""Meaning of the columns of operating points; docs/explanation/operating-point.md has formulas."""
+"""Meaning of the operating-point columns. See docs/explanation/operating-point.md for formulas."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""``prefill`` and ``decode`` of a result: cycles by cause, and rates; also a figure of cycles."""
+"""Result fields ``prefill`` and ``decode``: cycles by cause and rates, with a figure of cycles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Cause = Literal["hops", "relays", "compute", "launch", "crossing", "host"]
-"""Causes of cycles, in the order of the JSON keys (`wse.backends.fabric.causes`)."""
+"""Causes of cycles, in JSON key order (`wse.backends.fabric.causes`)."""
 CyclesBy = Mapping[Cause, float]
 
 

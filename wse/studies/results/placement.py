@@ -1,4 +1,4 @@
-"""``model``, ``wafer`` and ``system`` of a result: model, wafer, and stages of the placement."""
+"""Result fields ``model``, ``wafer`` and ``system``: model, wafer, and placement stages."""
 
 from __future__ import annotations
 

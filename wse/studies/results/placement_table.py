@@ -1,4 +1,4 @@
-"""The table of a placement: the wafer, the model, and the stages of the model on the wafer."""
+"""Placement table: the wafer, the model, and the model's stages on the wafer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wse.reports.terminal import count, in_bytes, percent, plural, printable
 from wse.studies.results.placement import ModelResult, StageResult, SystemResult, WaferResult
 
 ABOUT_ALL: Final = 0.95
-"""Fraction of a wafer's PEs from which on the wafer is reported as fully used."""
+"""Minimum fraction of a wafer's PEs in use at which the wafer is reported as fully used."""
 
 
 def _model_line(model: ModelResult) -> str:

@@ -1,8 +1,8 @@
 """Published speeds of a model, and their comparison with an estimate.
 
-Two files come with wse. They are written by ``tools/pack_public_speeds.py``, and each row has its
-source: ``wse/data/public_speeds.csv`` has speeds and prices of services,
-``wse/data/gpu_speeds.csv`` has benchmarks on GPUs.
+Two data files are bundled with wse: ``wse/data/public_speeds.csv`` contains speeds and prices of
+services, and ``wse/data/gpu_speeds.csv`` contains GPU benchmarks. They are written by
+``tools/pack_public_speeds.py``, and each row states its source.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from wse.serving.gpus.weights import FORMATS
 SERVICES_FILE: Final = "public_speeds.csv"
 GPUS_FILE: Final = "gpu_speeds.csv"
 LONGEST_PATH: Final = 60
-"""Maximum number of characters of an address's path in a table; the JSON has the whole address."""
+"""Maximum length of the path of a web address in a table. The JSON contains the whole address."""
 DRAFTS_TEXTS: Final = {"no": "no", "yes": "yes", "unknown": "not stated", None: "not stated"}
-"""Texts on whether a service drafts tokens, by the word of the file."""
+"""Text on whether a service drafts tokens, keyed by the word used in the file."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""``rewrites`` of a result: the rewrites of a layer's steps, with the cycles that each saves."""
+"""Result field ``rewrites``: rewrites of a layer's steps, with the cycles that each saves."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``sram`` of a result: the SRAM of the fullest PE by use, with its table.
+"""Result field ``sram``: SRAM of the fullest PE, broken down by use, with a table.
 
-Some studies add fields of their own.
+Some studies add their own fields.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wse.reports.terminal import WIDEST, count, percent
 from wse.studies.results.users import cache_capacity
 
 Use = Literal["code", "weights", "kv", "activations", "buffers", "free"]
-"""Uses of SRAM, in the order of the JSON keys."""
+"""Uses of SRAM, in JSON key order."""
 BytesByUse = Mapping[Use, int]
 
 

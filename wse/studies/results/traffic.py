@@ -1,4 +1,4 @@
-"""``fabric`` and ``crossing`` of a result: words on links, and bytes between wafers, per token."""
+"""Result fields ``fabric`` and ``crossing``: words on links and inter-wafer bytes per token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Side = Literal["north", "east", "south", "west"]
 TOWARDS: tuple[Side, ...] = ("north", "east", "south", "west")
 """Sides of a PE, in the order of the link planes of a wafer."""
 MAX_LINKS = 4
-"""Maximum number of links that are reported."""
+"""Maximum number of reported links."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The answer to one user: the prompt, and the tokens and text that are generated after it."""
+"""Answer for one user: the prompt, and the tokens and text generated after it."""
 
 from __future__ import annotations
 

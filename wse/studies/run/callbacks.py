@@ -1,4 +1,4 @@
-"""RunCallbacks: functions that a run calls with its text, its warnings and its progress."""
+"""RunCallbacks: functions that a run calls to report text, warnings and progress."""
 
 from __future__ import annotations
 

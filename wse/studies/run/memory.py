@@ -1,4 +1,4 @@
-"""A check, before anything is allocated, that this computer has enough memory for a run."""
+"""Pre-allocation check that this computer has enough memory for a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of a run request, and PreparedRun: the request with its files loaded and defaults set."""
+"""Validation of a run request, and PreparedRun, which has its files loaded and defaults set."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from wse.studies.run.prompts import end_ids, prompt_ids, prompts_of
 from wse.studies.run.request import RunRequest
 
 NEW_TOKENS = 256
-"""Default number of generated tokens, reduced if the context has no room for them."""
+"""Default number of generated tokens, reduced if they do not fit in the context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

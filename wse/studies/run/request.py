@@ -1,4 +1,4 @@
-"""RunRequest: the options of the command ``wse run``, and the arguments of `wse.run`."""
+"""RunRequest: the options of the command ``wse run`` and the arguments of `wse.run`."""
 
 from __future__ import annotations
 

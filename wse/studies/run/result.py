@@ -1,4 +1,4 @@
-"""RunResult: the tokens of a run with their cycles and traffic, and tables that show them."""
+"""RunResult: the tokens of a run with their cycles and traffic, and tables to print them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_LOGITS: Final = 5
-"""Number of largest logits that are printed for each prompt."""
+"""Number of largest logits printed per prompt."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Session: the loop of a run that reads prompts, generates tokens, and times and records passes."""
+"""Session: the run loop that reads prompts, generates tokens, and times and records passes."""
 
 from __future__ import annotations
 

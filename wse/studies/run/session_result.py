@@ -1,4 +1,4 @@
-"""The result of a run whose session has generated all tokens."""
+"""Result of a run whose session has generated all tokens."""
 
 from __future__ import annotations
 

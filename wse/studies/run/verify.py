@@ -1,4 +1,4 @@
-"""Results of the passes that verify draft tokens, and the table that shows them."""
+"""Results of the passes that verify draft tokens, and the table that prints them."""
 
 from __future__ import annotations
 

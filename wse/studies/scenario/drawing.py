@@ -2,12 +2,12 @@
 
 Every scenario has two charts:
 
-- the cost of a token by the speed of a user, as the number of users varies
-- with tiers, the same relative to the ordinary tier; otherwise the size of the model, or the number
-  of chips if there is only one model, by the speed of a user
+- cost per token against speed per user, as the number of users varies
+- with tiers, the same relative to the ordinary tier; otherwise the model size, or the number of
+  chips if there is only one model, against speed per user
 
-Combinations that agree have a colour for each model, or for each machine if there is only one
-model. Combinations that are ruled out are grey.
+Combinations that agree are coloured by model, or by machine if there is only one model.
+Combinations that are ruled out are grey.
 """
 
 from __future__ import annotations

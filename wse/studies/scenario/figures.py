@@ -1,4 +1,4 @@
-"""Figures of a combination that can be compared with published figures, by name."""
+"""Figures of a combination that can be compared with published figures, keyed by name."""
 
 from __future__ import annotations
 

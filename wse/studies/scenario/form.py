@@ -25,7 +25,7 @@ RULED_OUT: Final = "ruled out"
 NO_DRAFTS: Final = "none"
 
 MOST_VALUES: Final = 64
-"""Maximum number of values of an axis, and of tables of the same name."""
+"""Maximum number of values per axis, and of tables with the same name."""
 
 T = TypeVar("T")
 Text = Annotated[str, Field(min_length=1, max_length=4_096)]

@@ -1,7 +1,7 @@
-"""Model on one machine: its layout for each goal, and operating points with and without drafts.
+"""A model on a machine: its layout for each goal, and operating points with and without drafts.
 
-On wafers, the model is compiled for each goal, as by `wse estimate --users`. On GPUs, all goals
-have the same layout.
+On wafers, the model is compiled for each goal, like `wse estimate --users` does. On GPUs, all goals
+use the same layout.
 """
 
 from __future__ import annotations

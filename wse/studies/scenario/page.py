@@ -1,4 +1,4 @@
-"""HTML page of a scenario in a single file: the verdict, tables, and charts with tooltips."""
+"""Single-file HTML page of a scenario: the verdict, tables, and charts with tooltips."""
 
 from __future__ import annotations
 

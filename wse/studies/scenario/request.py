@@ -1,7 +1,7 @@
 """Reader of scenario files: a sweep over all combinations of models, machines and drafts.
 
-The keys of a file are the fields of a sweep. A list of values is an axis. Each table of
-``[[models]]`` is combined with each of ``[[machines]]`` and each of ``[[drafts]]``.
+The keys of a file are the fields of a sweep. A list of values is an axis. Each ``[[models]]`` table
+is combined with each ``[[machines]]`` table and each ``[[drafts]]`` table.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ REFUSED: Final = {
     "replicas": "a scenario is of one machine; leave it out",
     "price": "give prices in the table [prices]",
 }
-"""Fields of a sweep that a scenario does not accept, with the remedy for the error message."""
+"""Sweep fields that a scenario does not accept, with the remedy for the error message."""
 COLUMNS: Final = {"model", "dtype", "prompt_len", "wafer", "wafers", "gpu", "gpus", "users"}
-"""Fields with a column of their own in results. Fields of drafts are in the name of the drafts."""
+"""Fields with their own column in results. Draft fields are part of the drafts' name instead."""
 
 
 class _Table(NamedTuple):

@@ -29,7 +29,7 @@ TIER_KEYS: Final = (
     "usd_per_million_tokens_low",
     "usd_per_million_tokens_high",
 )
-"""Fields of an operating point that a TiersResult has for each tier."""
+"""Operating-point fields that a TiersResult contains for each tier."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from wse.studies.scenario.result import CombinationResult, ScenarioResult, ScenarioSummary
 
 SHORT: Final = 16
-"""Maximum number of rows of a table without ``--detail``."""
+"""Maximum number of rows per table without ``--detail``."""
 FEW: Final = 12
-"""Maximum number of combinations that are all shown without ``--detail``."""
+"""Maximum number of combinations up to which all are shown without ``--detail``."""
 
 _SUBJECT: Final = (
     Column(key="model", title="model", formatter=printable),

@@ -1,8 +1,8 @@
-"""Reader of CSV files with the arrival, the lengths and optionally the tier and prefix of requests.
+"""Reader of CSV files with the arrival, lengths and optional tier and prefix of each request.
 
 Columns ``arrival_s``, ``prompt_tokens`` and ``new_tokens`` are required. ``tier`` is ``fast`` or
-``normal``. ``prefix`` is any name. Prompts with the same name share their first ``prefix_tokens``
-tokens and are longer than that.
+``normal``. ``prefix`` is any name. Prompts with the same prefix name share their first
+``prefix_tokens`` tokens and must be longer than the prefix.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of the options of ``wse serve-sim`` and of their combinations."""
+"""Checks of the ``wse serve-sim`` options and their combinations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_REQUESTS: Final = 1_000_000
 MAX_CV: Final = 10.0
 MAX_LATENCY_US: Final = 1e9
 MAX_DRAFTED: Final = 64
-"""Maximum number of tokens of a draft, more than in any measurement."""
+"""Maximum number of tokens per draft, which exceeds all measured draft lengths."""
 
 
 def check_options(request: ServeRequest) -> None:

@@ -1,4 +1,4 @@
-"""The simulation of ``wse serve-sim`` with the timeline and the page that were requested."""
+"""Simulation of ``wse serve-sim``, with the requested timeline and page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wse.studies.serve.study import serve
 from wse.studies.serve.timeline import timeline_of
 
 KEYS: Final = {"--timeline": "timeline", "--html": "page"}
-"""Fields of the result that contain the path of each option's file."""
+"""Result fields that contain the path of each option's file."""
 _CHECKS: Final = {"--timeline": output_path, "--html": page_path}
 
 

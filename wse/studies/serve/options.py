@@ -19,7 +19,7 @@ SAME: Final = "same"
 OWN: Final = "own"
 PREFILL_PLACES: Final = (SAME, OWN)
 LOAD: Final = 0.7
-"""Default of the offered load if no rate is given."""
+"""Default offered load if no rate is specified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

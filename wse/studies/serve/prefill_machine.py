@@ -1,6 +1,6 @@
-"""The machine that reads prompts, if it is separate from the machine that decodes.
+"""The prompt-reading machine, if it is separate from the decoding machine.
 
-Errors about it name the options of that machine, such as ``--prefill-wafers``.
+Error messages about this machine name its options, such as ``--prefill-wafers``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wse.studies.options.option import make_request, replace_options
 from wse.studies.serve.request import ServeRequest
 
 Placement = PreparedEstimate | PreparedGpuEstimate
-"""A checked estimate of a model on wafers or on GPUs."""
+"""A validated estimate request for wafers or GPUs."""
 
 _OPTION: Final = re.compile(r"--(wafers?|gpus?|stack|mesh)(?![\w-])")
 

@@ -1,4 +1,4 @@
-"""Checks of a serving request, and PreparedServe: the request with machines loaded and traffic."""
+"""Validation of a serving request, and PreparedServe, with loaded machines and a workload."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wse.studies.serve.request import ServeRequest
 
 REQUESTS: Final = 10_000
 LONGEST: Final = 4
-"""Maximum length of a request, relative to the mean, if lengths vary and no context is given."""
+"""Maximum request length relative to the mean, if lengths vary and no context is specified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

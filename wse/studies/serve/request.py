@@ -1,4 +1,4 @@
-"""ServeRequest: the options of ``wse serve-sim``, and the arguments of `wse.serve_sim`."""
+"""ServeRequest: the options of ``wse serve-sim`` and the arguments of `wse.serve_sim`."""
 
 from __future__ import annotations
 

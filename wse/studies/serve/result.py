@@ -1,4 +1,4 @@
-"""ServeResult: waits of users, use of machines and costs in a serving simulation."""
+"""ServeResult: waiting times, machine utilisation and costs in a serving simulation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RequestsResult(Result):
 
 
 STABLE_LOAD: Final = 0.9
-"""Load that is proposed for an overloaded service. Below 1, so that the queue stays short."""
+"""Load suggested for an overloaded service. It is below 1, so that the queue stays short."""
 
 
 @dataclass(frozen=True, kw_only=True)

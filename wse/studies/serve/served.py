@@ -1,4 +1,4 @@
-"""Statistics of a finished simulation: waits, use of the machine, energy and cost."""
+"""Statistics of a finished simulation: waiting times, machine utilisation, energy and cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The study behind ``wse serve-sim``: compiles, finds the capacity, and simulates the service.
+"""Study behind ``wse serve-sim``: compiles, finds the capacity, and simulates the service.
 
 Random requests are only served if their queue is stable. Requests from a file are always served,
 because their number is finite.

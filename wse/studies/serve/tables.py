@@ -1,4 +1,4 @@
-"""Tables of a serving simulation: latencies, use of the machine, and what the result rests on."""
+"""Tables of a serving simulation: latencies, machine utilisation, and underlying assumptions."""
 
 from __future__ import annotations
 

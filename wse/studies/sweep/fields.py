@@ -1,4 +1,4 @@
-"""Fields of a sweep: options of an estimate, and constants of its wafer and of its software."""
+"""Sweep fields: estimate options, and constants of the wafer and software."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from wse.studies.options.settings import MACHINES, SOFTWARE, WAFER, check_name, 
 Scalar = str | int | float
 
 DEFAULT, AUTO = "default", "auto"
-"""Values that stand for the default of an option, and for the number of wafers needed."""
+"""Values that denote an option's default, and the required number of wafers."""
 
 LONGEST_TEXT: Final = 4096
 _NO_AXES: Final = ("Trace", "Output")
-"""Panels of options about output, which cannot be swept."""
+"""Panels of output options, which cannot be swept."""
 OF_GPUS: Final = frozenset(("gpu", "gpus", "stack", "parallelism"))
 _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to {LONGEST_TEXT:,} characters"}
 

@@ -1,4 +1,4 @@
-"""Grid: all combinations of the values of some axes. The last axis varies fastest."""
+"""Grid: all combinations of the values of several axes. The last axis varies fastest."""
 
 from __future__ import annotations
 

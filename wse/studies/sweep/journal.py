@@ -1,8 +1,8 @@
-"""Journal of a sweep: finished settings on disk, in ``TABLE.partial``, until the table is written.
+"""Journal of a sweep: finished settings, kept in ``TABLE.partial`` until the table is written.
 
-The file contains lines of JSON. The first line identifies the settings and the version of wse. Each
-further line is a finished setting, in order of completion. A process that is killed leaves at most
-one incomplete line at the end, which is removed when the sweep resumes.
+The file contains lines of JSON. The first line identifies the settings and the wse version. Each
+subsequent line is a finished setting, in order of completion. A killed process leaves at most one
+incomplete line at the end, which is removed when the sweep resumes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plot of a sweep: speeds, latency and cost over one axis, with a line per other setting."""
+"""Plot of a sweep: speeds, latency and cost against one axis, with a line per other setting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_NAMED: Final = 14
 MARKERS: Final = ("o", "v", "^", "s", "D", "P", "X")
 LONGEST_NAME: Final = 48
 WIDE: Final = 20
-"""Minimum ratio of the largest to the smallest value for a logarithmic axis."""
+"""Minimum ratio of the largest to the smallest value at which an axis is logarithmic."""
 
 
 def check_axis(grid: Grid, axis: str | None) -> str:

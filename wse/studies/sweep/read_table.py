@@ -1,4 +1,4 @@
-"""Reader of the table of a sweep: as rows for a plot, or as a pandas DataFrame."""
+"""Reader of a sweep's table, as rows for a plot or as a pandas DataFrame."""
 
 from __future__ import annotations
 

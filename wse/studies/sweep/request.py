@@ -1,9 +1,9 @@
-"""The request of a sweep: a grid from a TOML file and options, checked before any estimate.
+"""Sweep request: a grid from a TOML file and options, validated before any estimate.
 
-The keys of a file are fields. A list is an axis; a single value is used in all settings. Constants
-of the wafer are keys such as ``wafer.hop_cycles``, or are in a table ``[wafer]``, in which the key
-``name`` is the wafer itself. Software constants are written in the same way. ``--set`` replaces the
-values of a file.
+The keys of a file are fields. A list is an axis; a single value is used in all settings. Wafer
+constants are keys such as ``wafer.hop_cycles``, or entries of a table ``[wafer]``, in which the key
+``name`` is the wafer itself. Software constants are written in the same way. ``--set`` overrides
+values from the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_SETTINGS: Final = 1_000_000
 TABLES: Final = ("wafer", "software")
 _SOONEST: Final = make_request(EstimateRequest, wafers=1, prompt_len=1, new_tokens=1)
 _SOONEST_ON_GPUS: Final = make_request(EstimateRequest, gpu="h100", gpus=1, prompt_len=1, new_tokens=1)
-"""Requests for quick estimates, with which names are checked."""
+"""Requests for quick estimates, used to check names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""SweepResult: the best settings of a sweep, and the path of the table with all of them."""
+"""SweepResult: the best settings of a sweep, and the path of the table with all settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outcome of a setting of a sweep: a row of values by column, a user error, or a bug in wse."""
+"""Outcome of a sweep setting: a row of values by column, a user error, or a bug in wse."""
 
 from __future__ import annotations
 

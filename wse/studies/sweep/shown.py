@@ -1,8 +1,8 @@
-"""The rows of a sweep that are printed: the axes, and ten columns by default.
+"""Printed rows of a sweep: the axes, and ten columns by default.
 
-A column is one of the table, or a short name: ``dtype``, ``prompt``, ``new``, ``wafers``,
-``users``, ``replicas``, ``ttft``, ``user``, ``throughput``, ``fits`` or ``cost``. Latencies,
-throughput and cost belong to the same operating point.
+A column is a table column or a short name: ``dtype``, ``prompt``, ``new``, ``wafers``, ``users``,
+``replicas``, ``ttft``, ``user``, ``throughput``, ``fits`` or ``cost``. Latencies, throughput and
+cost belong to the same operating point.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ SHORT: Final[dict[str, ShownColumn]] = {
 }
 DEFAULT_COLUMNS: Final = tuple(name for name in SHORT if name != "replicas")
 PRICES: Final = {"cost_wafer_usd_per_hour": "wafer_name", "cost_gpu_usd_per_hour": "gpu_name"}
-"""Columns of prices, with the columns that name the priced machine."""
+"""Price columns, with the columns that name the priced machine."""
 DOWN: Final = ":down"
 TOP: Final = 20
 MAX_SHOWN: Final = 10_000

@@ -1,4 +1,4 @@
-"""The study behind ``wse sweep``: a grid of estimates on all cores, which can be interrupted."""
+"""Study behind ``wse sweep``: an interruptible grid of estimates that uses all cores."""
 
 from __future__ import annotations
 

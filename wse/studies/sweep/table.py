@@ -1,7 +1,7 @@
-"""Writer of the table of a sweep, as CSV or Parquet: the setting, the error and the report per row.
+"""Writer of a sweep's table as CSV or Parquet, with the setting, error and report in each row.
 
-The table is written in two passes over the rows, since they may not fit in memory: first columns
-and types, then cells. It is written to a temporary file and renamed, so it is always complete.
+Because the rows may not fit in memory, the table is written in two passes: first columns and types,
+then cells. It is written to a temporary file and renamed, so it is always complete.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CSV, PARQUET = ".csv", ".parquet"
 ERROR = "error"
 PROSE_BEGINS: Final = ("grades_", "wafer_replaced_")
 PROSE_ENDS: Final = ("_grade", "_source", "_weakest", "_assumptions")
-"""Prefixes and suffixes of columns with grades or sources, which are optional."""
+"""Prefixes and suffixes of the optional columns with grades or sources."""
 ROWS_A_GROUP: Final = 10_000
 _INT64: Final = range(-(2**63), 2**63)
 

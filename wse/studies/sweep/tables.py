@@ -1,4 +1,4 @@
-"""The printed table of a sweep: axes and columns, with prices and errors in the footer."""
+"""Printed table of a sweep: axes and columns, with prices and errors in the footer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wse.reports.terminal import count, plural, printable, seconds
 from wse.studies.sweep.shown import PRICES, SHORT, SweepRow
 
 LENGTHS: Final = ("prompt", "new")
-"""Columns with the lengths of requests, which are in the note of the table if they are all equal."""
+"""Columns with request lengths, which are moved to the table's note if all are equal."""
 _MAX_PRICES: Final = 3
 
 

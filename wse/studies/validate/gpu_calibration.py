@@ -1,15 +1,14 @@
-"""Calibration of GPU serving stacks: which constants are fitted on which rows, and how well.
+"""Calibration of GPU serving stacks: which constants are fitted to which rows, and how well.
 
 All other constants, with their sources, are in `wse/serving/gpus/stacks`. Some models and GPUs are
-excluded from a fit because their conditions are unclear. They are predicted all the same:
+excluded from a fit because their conditions are unclear. They are predicted nevertheless:
 
 - DeepSeek-R1 (TensorRT-LLM): the source does not distinguish runs with drafts from runs without.
-- Qwen3-32B (TensorRT-LLM): the source does not state the number of bits of the KV cache.
+- Qwen3-32B (TensorRT-LLM): the source does not state the KV-cache precision.
 - Mixtral (TensorRT-LLM of 2024): 16 users are served faster than the experts for 16 different
   prompts could be read at the stated bandwidth. The prompts were therefore equal and used the same
   experts.
-- GH200 (stacks of 2024): it has another host, and these measurements depend on the speed of the
-  host.
+- GH200 (stacks of 2024): it has a different host, and these measurements depend on host speed.
 """
 
 from __future__ import annotations
@@ -71,9 +70,10 @@ CALIBRATIONS: Final[dict[str, Calibration]] = {
 }
 
 SOURCES: Final = ("silicon_sample.csv", "LLM-Inference-Bench")
-"""Parts of the addresses of the sources that are used for fits.
+"""Parts of the web addresses of the sources used for fits.
 
-These give a curve over the number of users. Single runs of other benchmarks are only predicted."""
+These sources provide a curve over the number of users. Single runs of other benchmarks are only
+predicted."""
 
 
 def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
@@ -105,7 +105,7 @@ class LeftOut(Result):
 
 
 Test = tuple[str, Callable[[FitRow], bool], Callable[[FitRow], bool]]
-"""A test: its name, whether a measurement is used for the fit, and whether it is predicted."""
+"""A test: its name, a predicate for measurements used in the fit, and one for predicted ones."""
 
 
 def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[LeftOut, ...]:

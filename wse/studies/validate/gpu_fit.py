@@ -1,4 +1,4 @@
-"""Fit of the constants of GPU serving stacks on measurements.
+"""Fit of GPU serving-stack constants to measurements.
 
 A fit minimises the sum of |log(predicted / measured)|. It varies the logarithms of the constants,
 each within its bounds, by Gauss-Newton steps with weights 1 / |error| (iteratively reweighted least
@@ -21,13 +21,13 @@ from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.predictors.gpus import ServingRow, fits, serving_row, value_of
 
 Constants = Mapping[str, float]
-"""Values of constants by field of StackSpec, or by ``field.generation`` for a GPU generation."""
+"""Constant values, keyed by StackSpec field, or by ``field.generation`` for a GPU generation."""
 
 ROUNDS: Final = 80
 PULL: Final = 1e-3
 SMALLEST_ERROR: Final = 0.02
-"""Minimum error in the weights. Without it, a single row that is predicted exactly would dominate
-the fit."""
+"""Lower bound on the error in the weights. Without it, a single exactly predicted row would
+dominate the fit."""
 STEP: Final = 1e-4
 LONGEST_STEP: Final = 0.5
 
@@ -44,8 +44,7 @@ STARTS: Final[dict[str, tuple[float, float, float]]] = {
 }
 """Minimum, start and maximum of each constant in a fit.
 
-No known kernel reads faster than 0.92 of the stated HBM bandwidth, or multiplies faster than 0.9 of
-the stated rate of tensor cores."""
+No known kernel exceeds 0.92 of the stated HBM bandwidth or 0.9 of the stated tensor-core rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

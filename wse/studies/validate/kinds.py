@@ -1,8 +1,8 @@
-"""Kinds of measurements, by which the table of accuracy is grouped.
+"""Kinds of measurements, by which the accuracy table is grouped.
 
-A kind says what was measured, on which machine, and how many of its rows were used to fit
-constants. A row that belongs to no known kind, such as a user's own, gets a kind with the name of
-its kernel.
+A kind states what was measured, on which machine, and how many of its rows were used to fit
+constants. A row of no known kind, such as a user's own measurement, gets a kind named after its
+kernel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writer of docs/validation.md, the page with the results of `wse validate`, and of its plot."""
+"""Writer of docs/validation.md, the page with the results of `wse validate`, and its plot."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from wse.reports.result import Doc, Result
 CALIBRATED: Final = ("closed form", "wafer preset", "constant of the window")
 """Methods whose values are not predictions, so that summaries of errors exclude them.
 
-A closed form only checks the transcription of a formula. The others restate constants that were
-taken from such rows."""
+A closed form only checks the transcription of a formula. The other methods restate constants that
+were taken from such rows."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wse.studies.validate.result import Validation
 
 BAND_PCT: Final = 10.0
-"""Errors up to this size are drawn on a linear scale, larger ones on a logarithmic scale."""
+"""Errors up to this size are drawn on a linear scale, larger errors on a logarithmic scale."""
 TICKS_PCT: Final = (-100, -50, -20, -10, -5, 0, 5, 10, 20, 50, 100)
 LONGEST_NAME: Final = 34
 LINE_INCHES: Final = 0.23

@@ -1,4 +1,4 @@
-"""Tables that ``wse validate`` prints, and the format of their numbers."""
+"""Tables printed by ``wse validate``, and their number formats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wse.studies.validate.parts import (
 )
 
 Listed = Literal["predicted", "all", "none"]
-"""Which rows are listed one by one."""
+"""Which rows are listed individually."""
 NUMBER_WIDTH: Final = 9
 LINE_WIDTH: Final = 5
 KERNEL_WIDTH: Final = 17

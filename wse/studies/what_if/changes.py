@@ -1,4 +1,4 @@
-"""Changes of the machine for ``--what-if``, such as ``clock=x2,sram=x2``."""
+"""Machine changes for ``--what-if``, such as ``clock=x2,sram=x2``."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ SHORT_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "bandwidth": ("wafer.wafer_link_bytes_per_s",),
     "host": ("wafer.host_round_trip_s",),
 }
-"""Short names of constants of the machine. "arithmetic" stands for all elements per cycle of a PE."""
+"""Short names of machine constants. "arithmetic" denotes all elements-per-cycle constants."""
 TIMES: Final = ("latency", "host")
 """Short names of durations. They need a unit, because a wrong guess would be off by a factor of 1,000."""
 DEFAULTS: Final = "clock=x2,sram=x2,hop=x0.5,arithmetic=x2,dispatch=x0.5,latency=x0.5,bandwidth=x2,host=x0.5"
-"""The changes that ``default`` stands for."""
+"""The changes denoted by ``default``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

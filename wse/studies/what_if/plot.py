@@ -1,4 +1,4 @@
-"""The tornado plot of a what-if study: one bar per change, from the old to the new speed."""
+"""Tornado plot of a what-if study: one bar per change, from the old to the new speed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def as_png(result: WhatIfResult) -> bytes:
 
 
 def tornado(result: WhatIfResult) -> Figure:
-    """Draw a tornado plot: bars from the unchanged tokens/s per user to the value after each
-    change.
+    """Draw a tornado plot with bars from the unchanged to the changed tokens/s per user.
 
     The largest effect is at the top. For a constant changed in both directions, both bars share one
     line. Changes that prevent the model from running are omitted.

@@ -1,4 +1,4 @@
-"""WhatIfResult: an estimate for each change of the machine, and the table that shows them."""
+"""WhatIfResult: an estimate for each machine change, and the table that prints them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NO_EFFECT: Final = 0.005
-"""Relative change of a number below which a change of the machine counts as having no effect."""
+"""Relative change of a figure below which a machine change counts as having no effect."""
 
 
 @dataclass(frozen=True, kw_only=True)

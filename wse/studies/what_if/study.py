@@ -1,4 +1,4 @@
-"""The study behind ``wse estimate --what-if``: estimates of all changes, on all cores."""
+"""Study behind ``wse estimate --what-if``: estimates of all changes, using all cores."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A pool of processes that compute items one at a time and return the outputs as they finish.
+"""Pool of processes that compute items one at a time and return each output as it finishes.
 
-Each worker is a process with its own pipe. If a worker is killed, by the system for lack of memory
-or by hand, only its current item is lost. The item is then tried once more. If the process of the
-pool is killed, pipes and workers end.
+Each worker is a process with its own pipe. If a worker is killed, either by the system for lack of
+memory or manually, only its current item is lost. The item is then retried once. If the pool's own
+process is killed, pipes and workers end.
 
 Workers are spawned: they inherit no locks, threads or open files. They also do not run the script
-that started them, so a script needs no ``if __name__ == "__main__"``.
+that started them, so the script needs no ``if __name__ == "__main__"``.
 """
 
 from __future__ import annotations

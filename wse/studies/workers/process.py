@@ -1,7 +1,7 @@
-"""The main function of a worker process. The module imports little, so that it can limit threads.
+"""Main function of a worker process. The module imports little, so that it can limit threads.
 
-Linear-algebra libraries start one thread per core when they are loaded. With one process per core
-on a large machine, that would be more threads than a user may have, and workers do not need them.
+Linear-algebra libraries start one thread per core when loaded. With one process per core on a large
+machine, this would exceed a user's thread limit, and workers do not need these threads.
 """
 
 from __future__ import annotations

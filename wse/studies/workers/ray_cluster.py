@@ -1,4 +1,4 @@
-"""Connection to a Ray cluster: an existing one, or one that is started on this computer.
+"""Connection to an existing Ray cluster, or to one started on this computer.
 
 Ray is imported only when a cluster is requested.
 """
@@ -22,14 +22,14 @@ from wse.reports.terminal import in_bytes, plural
 from wse.studies.workers.pool import cores
 
 OBJECT_STORE_BYTES: Final = 256 << 20
-"""Size of the object store of a cluster that is started here. Words between wafers need a few MB."""
+"""Object-store size of a cluster started here. Transfers between wafers need a few MB."""
 AUTH_MODE: Final = "RAY_AUTH_MODE"
 CONNECT_S: Final = 10.0
 START_S: Final = 60.0
 """Seconds within which actors must start."""
 
 QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""Environment of Ray: no usage reports, and no warning about accelerators."""
+"""Environment variables for Ray: no usage reports, and no warning about accelerators."""
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""A pool of Ray actors, the counterpart of `wse.studies.workers.pool` on a Ray cluster.
+"""Pool of Ray actors, the counterpart of `wse.studies.workers.pool` on a Ray cluster.
 
-Ray restarts a worker whose process or machine is lost, on another machine if necessary, and repeats
-its item once. A worker without items returns its CPU, so that lost workers can be restarted there.
-A worker that finds no free CPU joins as soon as there is one.
+If a worker's process or machine is lost, Ray restarts the worker, on another machine if necessary,
+and repeats its item once. A worker without items returns its CPU, so that lost workers can be
+restarted there. A worker that finds no free CPU joins as soon as there is one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""CheckpointFile: the results of all passes of a run so far and the state of its engine.
+"""CheckpointFile: the results of all passes so far and the engine state of a run.
 
-The file has the format safetensors. Digests identify the Program and the prompts, sampling options
-and weights, and detect damage. The counters of KV caches are not stored, because they follow from
-the passes.
+The file is in safetensors format. Digests identify the Program and the prompts, sampling options
+and weights, and detect damage. The KV-cache counters are not stored, because they can be derived
+from the passes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """CheckpointedEngine: a backend that writes checkpoints and resumes an interrupted run from one.
 
-A resumed run first returns the results of the stored passes without executing them, so that text,
-cycles and trace equal those of an uninterrupted run. Then it restores the state of the engine and
-continues with the next pass.
+A resumed run first returns the results of the stored passes without executing them, so that the
+text, cycles and trace are the same as in an uninterrupted run. Then it restores the state of the
+engine and continues with the next pass.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Drafters of a run: a look-up in the text, and a draft model, which propose tokens to verify."""
+"""Drafters of a run, which propose tokens to verify: a look-up in the text, and a draft model."""
 
 from __future__ import annotations
 

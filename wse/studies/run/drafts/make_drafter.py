@@ -1,4 +1,4 @@
-"""Creation of a run's drafter: a look-up, or a draft model with an engine and SRAM of its own."""
+"""Creation of a run's drafter: a look-up, or a draft model with its own engine and SRAM."""
 
 from __future__ import annotations
 

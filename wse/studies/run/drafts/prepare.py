@@ -1,4 +1,4 @@
-"""PreparedDraft: a draft model that was checked against the model and is ready to compile."""
+"""PreparedDraft: a draft model that has been checked against the model and is ready to compile."""
 
 from __future__ import annotations
 

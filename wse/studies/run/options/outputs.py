@@ -1,4 +1,4 @@
-"""Options of the files that a run writes: its trace, its checkpoint and its profile."""
+"""Options for the output files of a run: its trace, checkpoint and profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of a run's prompts (PromptOptions) and of how it chooses tokens (SamplingOptions)."""
+"""Options for a run's prompts (PromptOptions) and token selection (SamplingOptions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ProfileResult: how this computer's time during a run is divided among steps, ops and kernels."""
+"""ProfileResult: breakdown of this computer's time during a run by step, op and kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wse.reports.terminal import NARROW, WIDEST, bar, in_bytes, percent, seconds
 from wse.tracing.record.steps import step_names
 
 MAX_ROWS: Final = 10
-"""Maximum number of rows that are printed of each table."""
+"""Maximum number of rows printed per table."""
 
 
 class TimedStep(NamedTuple):

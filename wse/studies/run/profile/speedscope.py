@@ -1,7 +1,7 @@
-"""Flame graph of a run in the file format of speedscope, with levels phase, op and kernel.
+"""Flame graph of a run in the speedscope file format, with the levels phase, op and kernel.
 
-Format: https://www.speedscope.app/file-format-schema.json. The profile has the type ``sampled``: a
-list of stacks with a weight each.
+Format: https://www.speedscope.app/file-format-schema.json. The profile is of type ``sampled``: a
+list of weighted stacks.
 """
 
 from __future__ import annotations

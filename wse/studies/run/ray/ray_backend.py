@@ -1,4 +1,4 @@
-"""The backend of ``--engine ray``: a Ray cluster with one actor per wafer for the time of a run."""
+"""Backend of ``--engine ray``: one Ray actor per wafer for the duration of a run."""
 
 from __future__ import annotations
 

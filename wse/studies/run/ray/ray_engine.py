@@ -1,10 +1,10 @@
 """RayEngine: a backend that emulates each wafer in an actor of a Ray cluster.
 
-Its results equal those of `wse.backends.execute.engine` bit for bit.
+Its results are bit-identical to the results of `wse.backends.execute.engine`.
 
-An actor executes its tasks in the order of submission. Passes that do not depend on each other are
-therefore submitted ahead: the chunks of prompts, and the announced passes of several users. The
-wafers then work on different passes at the same time.
+An actor executes its tasks in submission order. Independent passes are therefore submitted ahead:
+prompt chunks, and the announced passes of several users. The wafers then work on different passes
+concurrently.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Passes on a Ray cluster: their segments are tasks of the wafers' actors.
+"""Passes on a Ray cluster, whose segments are tasks of the wafers' actors.
 
-A pass consists of segments (`wse.backends.execute.calls.segments`). Each segment is a task of the
-actor of its wafer. Tiles that cross between wafers are objects in Ray's store. The receiving task
-refers to them, and they are copied between machines without passing through this process.
+A pass consists of segments (`wse.backends.execute.calls.segments`). Each segment is a task of its
+wafer's actor. Tiles sent between wafers are objects in Ray's store. The receiving task refers to
+them, and they are copied between machines without passing through this process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wse.program.program import Program
 from wse.studies.run.ray.wafer_actors import ActorCall, WaferActors
 
 PASSES_PER_WAFER: Final = 4
-"""Passes submitted ahead per wafer. More than one, since wafers take different times."""
+"""Number of passes submitted ahead per wafer. It exceeds 1 because wafers take different times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""WaferActors: all wafer actors of a run on a Ray cluster, with their calls and failures."""
+"""WaferActors: all wafer actors of a run on a Ray cluster, including their calls and failures."""
 
 from __future__ import annotations
 

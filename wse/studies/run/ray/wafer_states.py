@@ -1,4 +1,4 @@
-"""Conversion of the state of an engine to and from the states of its wafers."""
+"""Conversion of an engine's state to and from the states of its wafers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUs as the machine of a serving simulation."""
+"""Serving-simulation model of a GPU machine."""
 
 from __future__ import annotations
 

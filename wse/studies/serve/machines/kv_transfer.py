@@ -1,4 +1,4 @@
-"""KvTransferResult: the transfer of KV caches from the machine that reads prompts."""
+"""KvTransferResult: the transfer of KV caches from the prompt-reading machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machine: a machine as a serving simulation sees it, with times of passes, power and price."""
+"""Machines of a serving simulation, with pass times, power and price."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room of a machine: whether the requests of a workload fit in its KV cache, and how many."""
+"""KV-cache limits of a machine: whether a workload's requests fit, and how many."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Times of passes on wafers: decode passes for some contexts, prefill passes for some chunks.
+"""Pass times on wafers: decode passes for some contexts, and prefill passes for some chunks.
 
-All passes are compiled for the regions that were chosen for the request, and for its batch slots.
-The SRAM that passes need in addition to KV caches determines the capacity of the caches.
+All passes are compiled for the regions selected for the request, and for its batch slots. The SRAM
+that passes need in addition to KV caches determines the cache capacity.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wse.studies.results.users import cache_capacity
 CONTEXTS: Final = 9
 """Number of contexts for which decode passes are timed, from an empty to a full cache."""
 LENGTH_FACTOR: Final = 4
-"""Ratio of successive lengths for which last chunks of prompts are timed."""
+"""Ratio between successive lengths for which last prompt chunks are timed."""
 
 
 def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:

@@ -1,7 +1,7 @@
-"""Times of passes on wafers that verify drafts, at several contexts.
+"""Times of draft-verifying passes on wafers, for several context lengths.
 
-The times of drafts and of the exchange of token ids are for a context in the middle of an answer of
-mean length.
+The times of drafts and of token-id exchange refer to the context in the middle of a mean-length
+answer.
 """
 
 from __future__ import annotations

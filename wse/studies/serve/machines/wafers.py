@@ -1,4 +1,4 @@
-"""Wafers as the machine of a serving simulation."""
+"""Serving-simulation model of a wafer machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wse.studies.serve.machines.wafer_drafts import drafted_costs
 
 WORD_BYTES: Final = 4
 NO_INPUTS: Final = ("capacity", "verify_tokens")
-"""Options of estimates that do not apply to serving."""
+"""Estimate options that do not apply to serving."""
 
 
 def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_tokens: int | None) -> ServingMachine:

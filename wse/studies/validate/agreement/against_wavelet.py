@@ -38,7 +38,7 @@ I64 = npt.NDArray[np.int64]
 REFERENCES: Final = ("wavelet",)
 PROFILES: Final = ("tuned", "academic")
 LAYERS: Final = {"decode layers": layers, "prefill layers": prefill_layers, "verify layers": verify_layers}
-"""Functions that draw cases of whole layers, by the name that stands in the column of patterns."""
+"""Functions that generate whole-layer cases, keyed by the name in the pattern column."""
 CONFIGURATIONS_PER_PATTERN: Final = 4  # for each combination of pattern, wafer and software profile
 SEED: Final = 1
 JUDGED_CYCLES: Final = 200  # relative errors of shorter runs are not meaningful

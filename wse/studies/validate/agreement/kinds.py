@@ -53,4 +53,4 @@ KINDS: Final[Mapping[str, Callable[[ModelSpec], ModelSpec]]] = {
     "experts and a block beside them": _with_experts,
     "experts chosen by softmax": _with_softmax_experts,
 }
-"""Functions that change a plain model into another kind of model, by the name of this kind."""
+"""Functions that turn a plain model into another kind of model, keyed by the kind's name."""

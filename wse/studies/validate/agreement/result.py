@@ -1,4 +1,4 @@
-"""Result of ``wse validate --against wavelet``: errors of the fabric model, and their tables."""
+"""Result of ``wse validate --against wavelet``: errors of the fabric model, with tables."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from wse.reports.terminal import INDENT, WIDEST, count
 from wse.studies.validate.tables import signed_text
 
 WORST: Final = 10
-"""Number of configurations in the table of the largest errors."""
+"""Number of configurations in the largest-errors table."""
 WIDTHS: Final = {"machine": 13, "PEs": 7, "words": 5, "fast": 8, "wavelet": 8, "error": 8}
-"""Widths in characters of the columns in the table of the largest errors."""
+"""Column widths of the largest-errors table, in characters."""
 PADDING: Final = 2
 
 

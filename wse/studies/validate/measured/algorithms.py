@@ -26,7 +26,7 @@ _NAMES: Final = (
     ("chain", re.compile(r"\b(chain|pipeline)\b")),
     ("flooding", re.compile(r"\b(flood|multicast)")),
 )
-"""Algorithms and the words for them. The first entry that matches is used: ``snake chain`` is a
+"""Algorithms and the words that identify them. The first match is used: ``snake chain`` is a
 snake."""
 
 _GROUP: Final = re.compile(r"\bs\s*=\s*([0-9]{1,5})\b")

@@ -19,11 +19,11 @@ LARGEST: Final[dict[str, int]] = {
     "seq_out": 10**7,
     "batch": 10**6,
 }
-"""Columns of whole numbers, and the maximum of each. A larger number is rejected as a mistake: no
-wafer has 4,096 PEs in a row."""
+"""Integer columns and their maximum values. A larger number is rejected as a mistake: no wafer has
+4,096 PEs in a row."""
 
 _SLIP: Final = re.compile(r"\s*([0-9][0-9_.,]*|0x\w*)\s*", re.IGNORECASE)
-"""Numbers in a notation that is not accepted, such as ``1,5``, ``1_000`` and ``0x10``."""
+"""Numbers in an unsupported notation, such as ``1,5``, ``1_000`` and ``0x10``."""
 
 
 def product_sizes(cell: str, place: str) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Reader of the free text in which measurements on GPUs state their conditions.
 
-The conditions are the GPU, the serving stack and its version, the parallelism, the format of
-weights, and the users. Examples are ``NVIDIA H100 SXM``, ``trtllm 1.2.0rc6.post2``, ``TP1 ADP8
+The conditions are the GPU, the serving stack and its version, the parallelism, the weight format,
+and the number of users. Examples are ``NVIDIA H100 SXM``, ``trtllm 1.2.0rc6.post2``, ``TP1 ADP8
 EP8`` and ``int4_wo``.
 """
 
@@ -25,8 +25,8 @@ _GPUS: Final = (
     ("a100-40gb", re.compile(r"\bA100\b.*(\b40 ?GB\b|Argonne)")),
     ("a100", re.compile(r"\bA100\b")),
 )
-"""GPUs and the words for them. The first that matches is used. Argonne's A100 are those of Polaris,
-with 40 GB."""
+"""GPUs and the words that identify them. The first match is used. Argonne's A100 GPUs are in
+Polaris and have 40 GB."""
 
 _STACKS: Final = (
     ("vllm", re.compile(r"\bvllm\b"), (0, 8), "2025-03"),
@@ -34,13 +34,14 @@ _STACKS: Final = (
     ("sglang", re.compile(r"\bsglang\b"), (0, 0), ""),
     ("graph", re.compile(r"^graph$"), (0, 0), ""),
 )
-"""Serving stacks: name, the words for it, and the first version and month to which its present
+"""Serving stacks: name, identifying words, and the first version and month to which the current
 constants apply.
 
-vLLM uses its engine V1 by default since 0.8. TensorRT-LLM runs on PyTorch by default since 1.0."""
+vLLM has used its V1 engine by default since 0.8. TensorRT-LLM has run on PyTorch by default since
+1.0."""
 
 OLD: Final = "-2024"
-"""Suffix of the name of a stack with the constants of earlier versions."""
+"""Suffix of stack names with the constants of earlier versions."""
 
 _VERSION: Final = re.compile(r"\b([0-9]{1,3})\.([0-9]{1,3})")
 _MONTH: Final = re.compile(r"\b(20[0-9]{2}-[0-9]{2})")
@@ -121,8 +122,8 @@ def format_of(m: Measurement, spec: ModelSpec) -> WeightFormat | None:
 
 
 MAX_USERS: Final = 2048
-"""Users in flight when a benchmark sends as many requests as can be served: TensorRT-LLM's default
-max_batch_size."""
+"""Number of users in flight when a benchmark sends as many requests as can be served, which is
+TensorRT-LLM's default max_batch_size."""
 
 
 def users_of(m: Measurement) -> int | None:

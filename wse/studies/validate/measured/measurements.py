@@ -1,6 +1,6 @@
-"""Reader of CSV files with published measurements, which may also be a user's own.
+"""Reader of CSV files with published or user-provided measurements.
 
-Each row becomes a Measurement. A faulty cell is reported with its file, line, column and value. A
+Each row becomes a Measurement. An invalid cell is reported with its file, line, column and value. A
 file has the columns of one of four tables, in any order:
 
 - `waferllm`: kernels and layers of language models on a wafer
@@ -38,13 +38,13 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "gpu": (*_SERVING.split(), "framework", "parallelism"),
     "public": tuple(_SERVING.split()),
 }
-"""The columns of each kind of table."""
+"""Columns of each table type."""
 
 ELEMENT_BYTES: Final = {
     **dict.fromkeys(("f32", "fp32", "float32", "32-bit"), 4),
     **dict.fromkeys(("f16", "fp16", "float16", "half", "bf16", "bfloat16", "16-bit"), 2),
 }
-"""Bytes per element, by the names of element types in the files."""
+"""Bytes per element, keyed by the element-type names used in the files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

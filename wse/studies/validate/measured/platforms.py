@@ -15,8 +15,8 @@ SIMULATOR_WORDS_PER_CYCLE: Final = 1.0
 """Words per cycle of a vector stream on links and ramps in the vendor's fabric simulator, for both
 generations.
 
-On WSE-3 silicon the rate is 8 words in 9 cycles.
-Source: github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
+On WSE-3 silicon, the rate is 8 words in 9 cycles. Source:
+github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
 
 _GENERATION: Final = re.compile(r"\b(?:WSE|CS)-?([0-9])\b", re.IGNORECASE)
 _UNSTATED: Final = re.compile(r"not stated", re.IGNORECASE)

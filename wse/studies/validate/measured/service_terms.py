@@ -2,7 +2,7 @@
 
 The conditions are the date, drafts (speculative decoding), the element type, lengths, users and
 wafers. Examples are ``16-bit``, ``8k (launch limit)`` and ``n.d. (after 2025-12-30)``. Each
-function documents what is assumed where a measurement does not state its condition.
+function documents what it assumes if a measurement does not state the condition.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wse.studies.validate.measured.measurements import Measurement
 LAST_PLAIN_MONTH: Final = "2024-09"
 """Last month in which services on wafers ran without speculative decoding.
 
-The notes of the release of October 2024 name speculative decoding for the first time
+The October 2024 release notes mention speculative decoding for the first time
 (news.ycombinator.com, item 41942822)."""
 
 NO_DRAFT, DRAFT, SILENT = "no", "yes", "silent"

@@ -1,4 +1,4 @@
-"""Reader of model names in measurements: the bundled configuration and the shape of its layers."""
+"""Reader of model names in measurements: the bundled configuration and its layer sizes."""
 
 from __future__ import annotations
 

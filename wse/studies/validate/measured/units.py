@@ -12,7 +12,7 @@ _UNIT: Final = re.compile(
     r"|tok|tokens?|usd|percent|%|x|ratio|speedup|gain|growth|fraction|efficiency|slowdown|(under)?utilisation"
     r"|exponent|coefficient|elements?|wavelets?|words?|hops?|turns?|steps?|cores?|chips?|nodes?|wafers?|degree|length"
 )
-"""Words that name a unit or a count, in lower case. Every metric contains at least one of them."""
+"""Lower-case words that name a unit or a count. Every metric contains at least one such word."""
 
 _CYCLES: Final = re.compile(r"(mean_|max_|min_|median_)?cycles( \((median|mean|max|min)( over PEs)?\))?")
 

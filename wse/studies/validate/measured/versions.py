@@ -1,4 +1,4 @@
-"""Software profiles for the code that a measurement timed, by the version that it names."""
+"""Software profiles for the timed code of a measurement, depending on its stated version."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ GAP_CYCLES: Final = {FIRST_VERSION: 52, SECOND_VERSION: 16}
 github.com/pr0f3ss/SpMM_Cerebras.
 
 The first version is assumed to load descriptors before each operation, the second to preload them.
-With these gaps, all 17 rows of two-phase reduces differ from the fast model by the same 61 cycles
-of start and finish. The second gap equals that of the profile `tuned`."""
+With these gaps, all 17 rows of two-phase reduces differ from the fast model by the same 61
+start-and-finish cycles. The second gap is the same as in the profile `tuned`."""
 
 _PHRASES: Final = {
     "first code version": FIRST_VERSION,
@@ -55,7 +55,7 @@ def collective_software(m: Measurement, wafer: WaferSpec, *, same_descriptors: b
 
 
 Profiles = Callable[[str, str], SoftwareProfile]
-"""Function that returns a software profile for its name and the name of a wafer generation."""
+"""Function that returns a software profile, given its name and the name of a wafer generation."""
 
 
 @cache

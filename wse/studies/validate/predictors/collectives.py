@@ -1,9 +1,9 @@
-"""Predictor of reduces, broadcasts and all-reduces, by the fabric model.
+"""Predictor of reduces, broadcasts and all-reduces, based on the fabric model.
 
-The patterns are those that the compiler uses.
-A measurement names an algorithm, a grid of PEs and the words on each PE. A constant is added for
-what its source timed in addition to the collective (`windows.py`). The gap between vector
-operations depends on the version of the code (`versions.py`).
+The compiler uses the same patterns. A measurement names an algorithm, a grid of PEs and the number
+of words on each PE. A constant is added for what the source timed in addition to the collective
+(`windows.py`). The gap between vector operations depends on the version of the code
+(`versions.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from wse_mappings.patterns.x_y import x_y
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 MAX_PES: Final = 300_000
-"""Maximum number of PEs on a line that is timed message by message. Timing them takes one or two
+"""Maximum number of PEs on a line that is timed message by message. Such a line takes one or two
 seconds."""
 
 LONGEST_RING: Final = 600

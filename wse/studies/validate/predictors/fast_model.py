@@ -1,4 +1,4 @@
-"""The fabric model of one line of PEs, with the machine and the software of a measurement."""
+"""Fabric model of a line of PEs, with the machine and software of a measurement."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Predictor of rows that tabulate published closed forms.
 
-Such rows are computed and not measured, so the same closed forms must reproduce them.
+Such rows are computed rather than measured, so the same closed forms must reproduce them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wse_mappings.patterns import two_phase
 METHOD: Final = "closed form"
 
 LONGEST_SEARCH: Final = 1024
-"""Maximum number of PEs on a line for auto-gen, whose search takes a second for this length."""
+"""Maximum number of PEs on a line for auto-gen. The search takes a second for this length."""
 
 
 def predict(m: Measurement) -> Prediction | None:

@@ -1,8 +1,8 @@
-"""Predictor of serving benchmarks on GPUs, by the model of passes in `wse.serving.gpus`.
+"""Predictor of serving benchmarks on GPUs, based on the pass model in `wse.serving.gpus`.
 
 A new user starts as soon as another one has finished (closed loop), so prompts are read while other
-users decode. In LLM-Inference-Bench all users start together instead, and all prompts are read
-first. Users whose KV caches do not fit wait until others have finished.
+users decode. In LLM-Inference-Bench, by contrast, all users start together, and all prompts are
+read first. Users whose KV caches do not fit wait until others have finished.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ METHOD: Final = "GPU model"
 
 TIMES_MS: Final = ("tpot_ms", "itl_ms")
 VERIFY_MS: Final = "verify_ms"
-"""Metric of a verification pass. The two lengths in its context are the cached and the new tokens
-of each user."""
+"""Metric of a verification pass. The two lengths in its context are the numbers of cached and new
+tokens per user."""
 RATES: Final = ("system_output_tok_s", "output_tok_s_per_gpu", "output_tok_s_per_user")
 METRICS: Final = (*TIMES_MS, *RATES, "ttft_ms", VERIFY_MS)
 MS_PER_S: Final = 1e3
 BARE: Final = "graph"
-"""Stack of benchmarks that time decode passes alone, without prompts between them."""
+"""Stack for benchmarks that time only decode passes, without prompts between them."""
 _ALL_AT_ONCE: Final = "LLM-Inference-Bench"
 
 

@@ -1,9 +1,9 @@
-"""Layers and matrix products of the released WaferLLM benchmark programs, by the fabric model.
+"""Layers and matrix products of the released WaferLLM benchmark programs in the fabric model.
 
-These programs time one layer many times with the cycle counters of the PEs. The layer has a single
-attention head of the full width and a full KV cache. It has no embedding, no output head, and no
-transfer to another region. Matrix products are timed in the same manner. A layer is timed even if
-the whole model would not fit in SRAM. Source: He et al., OSDI 2025, arXiv 2502.04563;
+These programs time one layer repeatedly with the PEs' cycle counters. The layer has a single
+full-width attention head and a full KV cache. It has no embedding, no output head, and no transfer
+to another region. Matrix products are timed in the same way. A layer is timed even if the whole
+model would not fit in SRAM. Source: He et al., OSDI 2025, arXiv 2502.04563;
 github.com/MeshInfra/WaferLLM.
 """
 

@@ -1,7 +1,7 @@
 """Predictors of three kernels of WaferLLM: MeshGEMV, MeshGEMM and region shifts.
 
-A region shift by L columns has L rounds. In each round every PE sends its tile to its neighbour and
-receives another. Source: He et al., OSDI 2025, arXiv 2502.04563.
+A region shift by L columns has L rounds. In each round, every PE sends its tile to its neighbour
+and receives another tile. Source: He et al., OSDI 2025, arXiv 2502.04563.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Predictors of messages between two PEs, their parts, and a multicast down a line on silicon.
 
-They use the costs of hops and ramps, and the rate of a stream. What the sources timed in addition
-to the message is a constant below, one for each kind of window, with its source.
+They use the costs of hops and ramps, and the rate of a stream. The constants below state what the
+sources timed in addition to the message, one constant for each kind of window, with its source.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from wse_mappings.schedule import Arrival, uniform_schedule
 WINDOW: Final = "constant of the window"
 
 LINK_FIT_CYCLES: Final = 33
-"""Cycles of a message between two PEs of WSE-3 silicon in addition to its hops and words.
+"""Cycles of a message between two PEs on WSE-3 silicon, in addition to its hops and words.
 
-The source timed 2,100 straight paths by cycle counters and fitted this constant:
+The source timed 2,100 straight paths with cycle counters and fitted this constant:
 github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
 
 UNSTATED_PAYLOAD_CYCLES: Final = 7
-"""Cycles of the words of a message whose size the same source does not state.
+"""Cycles spent on the words of a message whose size the same source does not state.
 
 The median of these messages is 40 + 2 h cycles over h hops, so their words take 40 -
 `LINK_FIT_CYCLES`."""
 
 COUNTER_READ_CYCLES: Final = 18
-"""Cycles of two consecutive reads of a PE's cycle counter on WSE-3 silicon: EPCC 2026 working
-notes, unreviewed."""
+"""Cycles taken by two consecutive reads of a PE's cycle counter on WSE-3 silicon. Source: EPCC 2026
+working notes, unreviewed."""
 
 ALIGNED_CYCLES_PER_HOP: Final = 1
 """Cycles per hop by which times appear too short because of how the SDK aligns the PEs' counters.
@@ -114,8 +114,8 @@ _PARTS: Final[tuple[tuple[str, str, Callable[[_Path], float | None]], ...]] = (
     (r"cycles send dispatch to receive-complete task\b.*", "fast model", _Path.message),
     (r"cycles by time-?stamp counter\b.*", "fast model", _Path.message_with_counter_reads),
 )
-"""Patterns of metrics, the method, and the function that computes the value. No model charges for a
-turn of a path."""
+"""Metric patterns, the method, and the function that computes the value. No model charges for turns
+in a path."""
 
 
 def predict(m: Measurement) -> Prediction | None:

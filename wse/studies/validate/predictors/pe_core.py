@@ -1,6 +1,6 @@
-"""Predictors of vector operations on one PE, and of matrix products of one PE's tiles.
+"""Predictors of vector operations on a PE, and of matrix products of a PE's tiles.
 
-The rate of an operation is the minimum of its SIMD width and of what the read ports of the memory
+The rate of an operation is the minimum of its SIMD width and the rate that the memory's read ports
 deliver. It is lower if two operands are in the same memory banks. Silicon also limits the sum of
 reads and writes.
 """
@@ -26,11 +26,11 @@ Source: WSE-3 simulator,
 github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
 
 SAME_BANKS_FRACTION: Final = 0.25
-"""Fraction of the alignments of two operands in which both use the same memory banks. FABRICA, as
-above."""
+"""Fraction of two-operand alignments in which both operands use the same memory banks. Source:
+FABRICA, as above."""
 
 COMPILED: Final = "academic"
-"""Software profile with the slowdown for operands that a compiler has placed in the same memory
+"""Software profile with the slowdown for operands that a compiler placed in the same memory
 banks."""
 
 METHOD: Final = "PE core model"

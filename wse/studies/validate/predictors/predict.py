@@ -1,4 +1,4 @@
-"""Prediction of any measurement, by the first predictor that applies to it."""
+"""Prediction of any measurement with the first predictor that applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Result of a predictor: a value in the metric of the measurement, or why there is none."""
+"""Result of a predictor: a value in the measurement's metric, or the reason for its absence."""
 
 from __future__ import annotations
 
@@ -50,8 +50,7 @@ OWN_CONSTANT: Final = Prediction(reason="the model uses this value as a constant
 NO_SIZE: Final = Prediction(reason="the row does not state the grid and the bytes of the vector on each PE")
 
 Predictor = Callable[[Measurement], Prediction | None]
-"""Function that predicts or declines the measurements of its kind and returns None for all
-others."""
+"""Function that predicts or declines measurements of its kind, and returns None for all others."""
 
 
 def decline(reason: str) -> Prediction:

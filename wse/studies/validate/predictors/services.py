@@ -1,14 +1,14 @@
-"""Predictor of inference services on wafers, by `wse estimate`.
+"""Predictor of inference services on wafers, based on `wse estimate`.
 
-The model and the number of wafers are those that a measurement states. Everything else is set as
+The model and the number of wafers are taken from the measurement. Everything else is set as
 follows:
 
 - **Software**: the profile `production` and the mapping `bands`.
-- **Schedule**: `baseline` until September 2024, because the services on which `production` was
+- **Schedule**: `baseline` until September 2024, because the services to which `production` was
   fitted were closest to it. From the release of October 2024 on, `optimized`, because the vendor
   credits that release to rewritten kernels, among others.
-- **Defaults**: what a measurement does not state is as in `wse estimate`: the minimum number of
-  wafers, a prompt of 1,024 tokens and 1,024 new tokens.
+- **Defaults**: values that a measurement does not state are the defaults of `wse estimate`: the
+  minimum number of wafers, a prompt of 1,024 tokens and 1,024 new tokens.
 - **Drafts**: a service that uses or may use speculative decoding (`service_terms.with_drafts`) is
   predicted with the bundled acceptance of drafts (`wse.studies.estimate.drafts.drafting`).
 """
@@ -61,12 +61,12 @@ RATES: Final[dict[str, tuple[str, ...]]] = {
     "system_output_tok_s": ("decode", "tokens_per_s"),
     "system_tok_s": ("decode", "tokens_per_s"),
 }
-"""Metrics that drafts improve, and the path to each in the result of `wse estimate`."""
+"""Metrics that drafts improve, with their paths in the result of `wse estimate`."""
 
 TIMES: Final[dict[str, tuple[str, ...]]] = {"ttft_s": ("latency", "user", "ttft_s")}
-"""Metrics that drafts do not affect, and the path to each in the result of `wse estimate`.
+"""Metrics that drafts do not affect, with their paths in the result of `wse estimate`.
 
-The first token arrives before any draft. Users measure it including the network and the
+The first token arrives before any draft. Users' measurements include the network and the
 connection."""
 
 _MODELLED: Final = re.compile(r"^(modelled_|fit_)")

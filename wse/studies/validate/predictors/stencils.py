@@ -1,8 +1,8 @@
-"""Predictor of star stencils, with one cell or one tile of cells per PE.
+"""Predictor of star stencils with one cell or one tile of cells per PE.
 
 A PE with one cell gets its neighbours' values over the fabric. PEs with tiles exchange the cells at
 the borders (the halo). Work is counted in vector operations (`pe_core.py`). No constant was fitted
-on measurements of stencils. The programs are those of github.com/Jorineg/cerebras.
+to stencil measurements. The programs come from github.com/Jorineg/cerebras.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from wse.studies.validate.predictors.prediction import NO_GENERATION, Prediction
 
 ELEMENT_BYTES: Final = 4  # the programs are in float32
 MULTIPLY_PER_CYCLE: Final = 1
-"""Elements per cycle of a float32 vector times a scalar. The instructions fmuls and fmacs have the
-same width (Cerebras SDK, appendix on SIMD)."""
+"""Elements per cycle when multiplying a float32 vector by a scalar. The instructions fmuls and
+fmacs have the same width (Cerebras SDK, appendix on SIMD)."""
 
 DEPENDENT_CYCLES: Final = 2
-"""Cycles from an operation on one element to a next operation that needs its result.
+"""Cycles from an operation on one element to the next operation that needs its result.
 
 Source: WSE-3 simulator, notes in
 github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""

@@ -1,4 +1,4 @@
-"""Predictors that decline: each gives the reason why measurements of one kind are not predicted."""
+"""Declining predictors: each states why measurements of one kind are not predicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictor of language models on one wafer as published for WaferLLM.
+"""Predictor of WaferLLM's published results for language models on one wafer.
 
 The published tokens per second are computed from the measured cycles of one layer, the number of
 layers, and an assumed clock of 1.1 GHz. For a whole request, the generated tokens are divided by
@@ -28,23 +28,23 @@ from wse.studies.validate.predictors.harness import (
 from wse.studies.validate.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Prediction, decline
 
 CLOCK_HZ: Final = 1.1e9
-"""Clock with which the source converts cycles to seconds, for both generations."""
+"""Clock frequency that the source uses to convert cycles to seconds, for both generations."""
 
 TOKENS: Final = 4096
-"""Tokens of the prompt and in the KV cache if a measurement states none, as in the tables of the
-source."""
+"""Number of prompt tokens and cached tokens if a measurement states none, as in the source's
+tables."""
 
 END_TO_END_GRIDS: Final = {"llama38b": (660, 360), "llama213b": (750, 375)}
 """Sides of the squares on which the source ran prefill and decode of whole requests (section
 7.5)."""
 
 SWEPT_SIDES: Final = {"prefill": (480, 600, 720), "decode": (420, 540, 660)}
-"""Sides of the squares in tables 3 and 4 of the source. A rate without a grid is that of the best
+"""Sides of the squares in tables 3 and 4 of the source. A rate without a grid refers to the best
 square, as in the abstract."""
 
 MAX_CACHE_SIZES: Final = 1_000
-"""Maximum number of different KV cache sizes for which a layer is timed in one request; takes some
-seconds."""
+"""Maximum number of distinct KV-cache sizes for which a layer is timed in one request. This takes
+several seconds."""
 
 _RATE: Final = re.compile(r"tokens?(_per_|/)s\b")
 _GRID: Final = r"\b%s\s+(?:on\s+)?(\d{1,4})\s*x\s*(\d{1,4})\b"
