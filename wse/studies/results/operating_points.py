@@ -13,7 +13,7 @@ from wse.serving.operating_point import Deployment, OperatingPoint, operating_po
 from wse.serving.plan import saturating_users
 
 MAX_USERS: Final = 4_096
-"""Maximum number of users in a table."""
+"""Maximum number of users listed in a table."""
 DEFINITIONS: Final = (
     ("users", "concurrent requests; when one ends, the next one starts"),
     ("TTFT", "time to first token: waiting, prefill and transfers to and from the host"),

@@ -22,7 +22,7 @@ CyclesBy = Mapping[Cause, float]
 
 @dataclass(frozen=True, kw_only=True)
 class PrefillResult(Result):
-    """Cycles and time of prefill, in which the prompts of all users are read."""
+    """Cycles and duration of prefill, in which the prompts of all users are read."""
 
     cycles: Annotated[float, Doc("cycles of all chunks of all prompts, one at a time", "cycles")]
     s: Annotated[float, Doc("time of these cycles", "s")]
@@ -35,7 +35,7 @@ class PrefillResult(Result):
 class DecodeResult(Result):
     """Cycles and speed of decoding, averaged over all decode passes.
 
-    A decode pass generates one token for each user of the batch.
+    A decode pass generates one token per user in the batch.
     """
 
     cycles_per_token: Annotated[float, Doc("cycles of a token of each user", "cycles")]

@@ -82,7 +82,7 @@ class StageResult(Result):
 
     @property
     def narrows_attention(self) -> bool:
-        """Whether only some columns of the stage's rectangle of PEs compute attention."""
+        """Whether only some columns of the stage's PE rectangle compute attention."""
         return self.attention not in ((), (0, self.wafers * self.cols - 1))
 
     @property
@@ -111,7 +111,7 @@ class SystemResult(Result):
     context: Annotated[int | None, Doc("tokens that a user's KV cache has room for; of estimate and compile")] = None
 
     def mapping_file(self) -> str:
-        """Return the stages as the text of a mapping file, which ``--mapping`` accepts.
+        """Format the stages as a mapping file, which ``--mapping`` accepts.
 
         Raises:
             BadInput: A stage spans several wafers, or shares its PEs with another stage.

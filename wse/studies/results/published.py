@@ -228,7 +228,7 @@ def _point(row: dict[str, str]) -> PublicPoint:
 
 
 def _count(cell: str) -> int | None:
-    """Return the integer in a cell; None if the cell is empty."""
+    """Parse the integer in a cell, or return None if the cell is empty."""
     return int(cell) if cell else None
 
 

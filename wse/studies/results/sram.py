@@ -24,7 +24,7 @@ BytesByUse = Mapping[Use, int]
 
 @dataclass(frozen=True, kw_only=True)
 class SramResult(Result):
-    """SRAM use of the fullest PE, and the KV-cache capacity of each user in tokens."""
+    """SRAM use of the fullest PE, and the KV-cache capacity per user in tokens."""
 
     bytes_per_pe: Annotated[BytesByUse, Doc("bytes of each use on the fullest PE, including free bytes", "B")]
     fullest_pe_fraction: Annotated[float, Doc("fraction of the fullest PE's SRAM that is in use")]

@@ -1,4 +1,4 @@
-"""Execution of a compiled run: reads the prompts, generates tokens, and times and traces them."""
+"""Execution of a compiled run: reads prompts, and generates, times and traces tokens."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ def execute(
     """Execute a compiled run and return its tokens, cycles and traffic.
 
     Args:
-        prepared_run: The checked request, with model, wafer and prompts loaded.
+        prepared_run: The validated request, with model, wafer and prompts loaded.
         program: The compiled Program of the request.
-        trace: Path of the trace to write. None writes no trace.
-        trace_policy: What to do when the trace cannot be written any more: "stop" the run, or
+        trace: Path of the trace file. None writes no trace.
+        trace_policy: What to do if the trace can no longer be written: "stop" the run, or
             "continue" without a trace.
-        record: Indices of ops, ascending, whose outputs are stored in the trace.
+        record: Ascending indices of the ops whose outputs are stored in the trace.
         record_pes: PEs whose buffers are stored in the trace. Only an `Engine` supports this.
-        wavelets: Whether to also simulate the last pass wavelet by wavelet and trace every move.
-        profile: Path of the flame graph of this computer's time. None does not time the steps.
+        wavelets: Whether to also simulate the last pass wavelet by wavelet and record every move.
+        profile: Path of the flame graph of this computer's time. With None, steps are not timed.
         checkpoint: Path of the checkpoint file. The run resumes from the file if it exists, and
             rewrites it periodically. None disables checkpoints.
-        make_backend: Creates the backend that executes the Program.
-        draft: The draft model and its Program. None if drafts are looked up in the text, or if
-            there are no drafts.
-        callbacks: Functions that are called with text, warnings and progress.
+        make_backend: Function that creates the backend that executes the Program.
+        draft: The draft model and its Program. None if drafts are looked up in the text or not
+            used.
+        callbacks: Functions called with text, warnings and progress.
 
     Raises:
         BadModel: The model has no weights.

@@ -1,4 +1,4 @@
-"""The study behind ``wse run``: from the options to the result."""
+"""Study behind ``wse run``: from the options to the result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(request: RunRequest, callbacks: RunCallbacks = SILENT) -> RunResult:
 
     Args:
         request: The options of the run.
-        callbacks: Functions that are called with text, warnings and progress.
+        callbacks: Functions called with text, warnings and progress.
 
     Raises:
         BadInput: A named item is missing or cannot be used. The subclass indicates which.

@@ -36,7 +36,7 @@ class AcceptanceCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class DraftResult(Result):
-    """The drafts of a run: how many draft tokens were accepted, and how long drafting took."""
+    """Drafts of a run: how many draft tokens were accepted, and how long drafting took."""
 
     name: Annotated[str, Doc("name of the draft model, or `ngram`")]
     place: Annotated[str, Doc("where drafts are made: `same`, `wafer` or `host`")]

@@ -1,4 +1,4 @@
-"""Comparison of predictions with published figures, and the verdict on a scenario in words."""
+"""Comparison of predictions with published figures, and the verdict on a scenario."""
 
 from __future__ import annotations
 

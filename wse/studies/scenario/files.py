@@ -1,4 +1,4 @@
-"""Entry point of ``wse scenario``: check the paths of output files, run the study, write files."""
+"""Entry point of ``wse scenario``: checks output paths, runs the study and writes files."""
 
 from __future__ import annotations
 

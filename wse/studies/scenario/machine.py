@@ -41,7 +41,7 @@ class Draft(NamedTuple):
     """Speculative-decoding options; the model verifies several draft tokens at once.
 
     Attributes:
-        acceptance: How often drafts are accepted: a name, a list or a file, like the option
+        acceptance: How often drafts are accepted: a name, a list or a file, in the form of
             ``--draft``.
         model: Name of the draft model; None for a draft head (one more layer of the model).
         place: Where the draft runs; None for the default.
@@ -79,7 +79,7 @@ class ServedUsers(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """True if the KV caches of all users fit."""
+        """Whether the KV caches of all users fit."""
         return self.point.concurrency <= self.deployment.max_concurrency
 
     @property
@@ -176,7 +176,7 @@ def machine_of(request: EstimateRequest) -> Machine:
 
 
 def _wafers(request: EstimateRequest) -> Machine:
-    """Return the model of a request on wafers."""
+    """Return the model of a wafer request."""
     estimate = prepare_estimate(request)
     if estimate.new_tokens < 2:
         message = "an answer of one token decodes none: give new_tokens of at least 2"
@@ -220,7 +220,7 @@ def _model_layout(layout: ChosenLayout) -> ModelLayout:
 
 
 def _gpus(request: EstimateRequest) -> Machine:
-    """Return the model of a request on GPUs."""
+    """Return the model of a GPU request."""
     estimate = prepare_gpu_estimate(request)
     server = estimate.server
     if estimate.economics is None:

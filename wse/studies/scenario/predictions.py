@@ -157,7 +157,7 @@ def _check_room(laid_out: ModelLayout) -> None:
 
 
 def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -> int:
-    """Return the maximum number of users that each get ``tokens_per_s``; 0 if not even one does."""
+    """Return the maximum number of users that each reach ``tokens_per_s``; 0 if none does."""
 
     def is_fast(users: int) -> bool:
         """Return whether the KV caches of that many users fit and each user reaches the speed."""
@@ -230,5 +230,5 @@ def _result(setting: Setting, **fields: Any) -> CombinationResult:
 
 
 def _published_type(model: str | Path) -> str:
-    """Return the element type of the published weights of a model."""
+    """Return the element type of a model's published weights."""
     return load_model(model, with_weights=False).spec.weight_type

@@ -34,7 +34,7 @@ TIER_KEYS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class SpeculationResult(AcceptanceResult):
-    """Drafts of a combination and their gain."""
+    """The drafts of a combination, and their gain."""
 
     draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 if drafts gain nothing")]
     tokens_per_pass: Annotated[float, Doc("mean tokens that a pass yields, including the one without drafts")]
@@ -113,7 +113,7 @@ class TiersResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedResult(Result):
-    """A published figure, such as a speed or a price, with which predictions are compared."""
+    """A published figure, such as a speed or price, with which predictions are compared."""
 
     figure: Annotated[str, Doc("name of the figure")]
     value: Annotated[float, Doc("published value")]

@@ -1,4 +1,4 @@
-"""The study of ``wse scenario``: estimate combinations and compare them with published figures."""
+"""Study behind ``wse scenario``: compares estimates of combinations with published figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printer of a scenario on a terminal: the question, the verdict, and the tables."""
+"""Terminal output of a scenario: the question, the verdict, and the tables."""
 
 from __future__ import annotations
 

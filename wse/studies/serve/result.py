@@ -24,7 +24,7 @@ from wse.studies.serve.tables import machine_table, served_table, waits_table
 
 @dataclass(frozen=True, kw_only=True)
 class WaitsResult(Result):
-    """Distributions of waiting times, over all requests or over the requests of one tier."""
+    """Distributions of waiting times, over all requests or the requests of one tier."""
 
     requests: Annotated[int, Doc("number of requests")]
     queueing: Annotated[Distribution, Doc("from arrival until the request is admitted", "s")]
@@ -111,7 +111,7 @@ class LittleResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixResult(Result):
-    """Reuse of cached prefixes of prompts."""
+    """Reuse of cached prompt prefixes."""
 
     hits: Annotated[int, Doc("requests whose prefix was cached")]
     saved_tokens: Annotated[int, Doc("prompt tokens that were not read again")]
@@ -161,7 +161,7 @@ class ServeResult(Result):
 
     @property
     def title(self) -> str:
-        """A line with the model and the machine."""
+        """One-line description of the model and the machine."""
         machine = with_settings_text(
             f"{self.machine.systems}, {self.machine.stack or self.machine.mapping}", self.inputs
         )

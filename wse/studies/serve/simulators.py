@@ -23,7 +23,7 @@ from wse.studies.serve.prepare import PreparedServe
 
 
 class Simulate(Protocol):
-    """A function that simulates how the requests of a workload are served."""
+    """Function that simulates how a workload's requests are served."""
 
     def __call__(self, workload: Workload, *, on_done: OnDone) -> SimulationOutcome:
         """Simulate how a workload's requests are served, and return the times of each request.

@@ -56,7 +56,7 @@ class Grid:
         return tuple(reversed(places))
 
     def setting(self, index: int) -> dict[str, Scalar]:
-        """Return the values of a setting, keyed by axis name, in the order of the axes."""
+        """Return the values of a setting, keyed by axis name, in axis order."""
         return {axis.name: axis.values[at] for axis, at in zip(self.axes, self.places(index), strict=True)}
 
     def groups(self, indices: Iterable[int]) -> list[list[int]]:

@@ -97,7 +97,7 @@ class Journal:
 
         Args:
             setting: Index of the setting.
-            line: Line of its `JournalEntry`.
+            line: Its `JournalEntry` as a line of JSON.
 
         Raises:
             BadInput: The line cannot be written, for example because the disk is full.

@@ -35,7 +35,7 @@ class JournalEntry(pydantic.BaseModel):
     error: str = ""
 
     def line(self) -> bytes:
-        """Return the entry as a line of JSON."""
+        """Format the entry as a line of JSON."""
         content: dict[str, Any] = {"setting": self.setting}
         content |= {"error": self.error} if self.error else {"row": self.row}
         return json.dumps(content, allow_nan=False, ensure_ascii=False).encode() + b"\n"
@@ -47,7 +47,7 @@ class SettingOutcome:
 
     Attributes:
         setting: Index of the setting.
-        line: Line of its `JournalEntry` for the journal.
+        line: Its `JournalEntry` as a line of JSON, for the journal.
         failed: Whether the outcome is an error instead of a result.
         bug: Traceback of a bug in wse; empty if there was none.
     """

@@ -1,4 +1,4 @@
-"""Plot of the errors of all predictions, with a line for each kind of measurement."""
+"""Plot of all prediction errors, with one line per kind of measurement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The study of ``wse validate``: predict measurements in files, by default the bundled ones."""
+"""Study behind ``wse validate``: predicts measurements from files, by default the bundled files."""
 
 from __future__ import annotations
 

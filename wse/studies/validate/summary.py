@@ -1,4 +1,4 @@
-"""Measurements with their predictions, and summaries of the errors."""
+"""Measurements with their predictions, and summaries of prediction errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The function `wse.what_if`: the option ``--what-if`` of ``wse estimate`` in Python."""
+"""The function `wse.what_if`, the Python form of the option ``--what-if`` of ``wse estimate``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def what_if(
     jobs: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> WhatIfResult:
-    """Estimate a model on a machine and on variants of it, like ``wse estimate --what-if``.
+    """Estimate a model on a machine and on variants of it, as ``wse estimate --what-if`` does.
 
     Example:
         result = wse.what_if("llama-3-8b", changes=["clock=x2", "sram=x2"])

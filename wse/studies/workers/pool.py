@@ -234,7 +234,8 @@ class _Worker(Generic[Output]):
 def _interrupts_blocked() -> Iterator[None]:
     """In this context, start processes that never receive Ctrl-C.
 
-    The terminal sends Ctrl-C to all processes. The calling process receives it after the context.
+    The terminal sends Ctrl-C to all processes. The calling process receives it after the context
+    ends.
     """
     if sys.platform == "win32":
         yield

@@ -26,7 +26,7 @@ OBJECT_STORE_BYTES: Final = 256 << 20
 AUTH_MODE: Final = "RAY_AUTH_MODE"
 CONNECT_S: Final = 10.0
 START_S: Final = 60.0
-"""Seconds within which actors must start."""
+"""Time limit in seconds for starting actors."""
 
 QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 """Environment variables for Ray: no usage reports, and no warning about accelerators."""

@@ -107,7 +107,7 @@ class CheckpointedEngine:
         return self._last.slots[user]
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
-        """Compile all kernels that the run needs.
+        """Compile all kernels needed by the run.
 
         Args:
             report: Called with (kernels compiled, total, name).
@@ -176,7 +176,7 @@ class CheckpointedEngine:
             self._engine.announce(tokens, user)
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
-        """Run a verification pass over tokens of one user, or take its result from the checkpoint.
+        """Run a verification pass over one user's tokens, or take its result from the checkpoint.
 
         Args:
             tokens: The user's next token and the draft tokens.

@@ -103,7 +103,7 @@ def _default_mesh(target: PreparedRun, place: str) -> str | None:
 
 
 def _has_room(target: PreparedRun, draft_rows: int, draft_cols: int) -> bool:
-    """Return whether the mesh of a draft model fits on the model's wafer, to the right or below."""
+    """Return whether a draft model's mesh fits on the model's wafer, to the right or below."""
     full_wafer, (rows, cols) = target.whole, target.fabric_shape
     fits_right = cols + draft_cols <= full_wafer.mesh_cols and draft_rows <= full_wafer.mesh_rows
     fits_below = rows + draft_rows <= full_wafer.mesh_rows and draft_cols <= full_wafer.mesh_cols

@@ -1,4 +1,4 @@
-"""RunDraftOptions: options of speculative decoding in a run."""
+"""RunDraftOptions: speculative-decoding options of a run."""
 
 from __future__ import annotations
 

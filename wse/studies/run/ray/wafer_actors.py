@@ -140,7 +140,7 @@ class WaferActors:
 
 
 def _values_on(program: Program, wafer: int) -> int:
-    """Return the number of weights that are stored on a wafer, including padding."""
+    """Return the number of weights stored on a wafer, including padding."""
     stages = program.stages
     return sum(
         tile.outer * tile.inner * stages[tile.stage].rect.rows * stages[tile.stage].cols

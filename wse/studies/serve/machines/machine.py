@@ -56,19 +56,19 @@ class ServingMachine:
     """A machine that serves requests: one replica.
 
     Attributes:
-        costs: Times of passes and capacity of the KV cache. With drafts, decode passes verify them.
+        costs: Pass times and KV-cache capacity. If there are drafts, decode passes verify them.
         deployment: The machine in a steady state, without drafts.
         drafts: The drafts, or None.
         model: The model with its element types.
-        result: Description of the machine for the result.
-        inputs: Options from which the machine follows; the key is the name of the option.
-        kv_bytes_per_token: Bytes of a token in the KV cache, with all copies.
-        kv_copy_bytes_per_token: Bytes of one copy of a token in the KV cache.
+        result: Result record that describes the machine.
+        inputs: Options that determine the machine, keyed by option name.
+        kv_bytes_per_token: Bytes per token in the KV cache, including all copies.
+        kv_copy_bytes_per_token: Bytes per token in one copy of the KV cache.
         link_bytes_per_s: Bandwidth of the link to another machine.
         link_latency_s: Latency of that link.
         edge_bytes_per_s: Bandwidth of the edge between two parts of a wafer. 0 for GPUs.
-        power_w: Power of all wafers or GPUs. None if unknown.
-        usd_per_hour: Price of all wafers or GPUs. None if unknown.
+        power_w: Total power of all wafers or GPUs. None if unknown.
+        usd_per_hour: Total price of all wafers or GPUs. None if unknown.
     """
 
     costs: PassCosts

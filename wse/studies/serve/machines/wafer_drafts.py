@@ -48,7 +48,7 @@ def drafted_costs(
     its own KV cache.
 
     Args:
-        prepared_estimate: The checked request.
+        prepared_estimate: The validated request.
         compilation: The model without a draft head.
         draft_tokens: Number of tokens per draft. None selects the fastest number for the requested
             users, or for one batch if the request specifies no users.

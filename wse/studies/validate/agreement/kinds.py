@@ -1,4 +1,4 @@
-"""Small models for tests of the timing models: one for each type of attention, norm and block."""
+"""Small models for testing the timing models, one for each type of attention, norm and block."""
 
 from __future__ import annotations
 

@@ -43,29 +43,29 @@ CONTEXT: Final = 256
 MAX_VERIFIED: Final = 8
 FITTED_GROUPS: Final = (0, *FEWER_GROUPS)
 ON_MESH: Final = ("hops", "relays", "compute", "launch")
-"""Causes of cycles that the reference simulates. It has neither links between wafers nor a host."""
+"""Causes of cycles simulated by the reference, which has neither inter-wafer links nor a host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerCase:
-    """A small model on a small mesh, with the phase that is to be timed.
+    """A small model on a small mesh, with the phase to be timed.
 
     Attributes:
         spec: The model.
-        rows: Rows of PEs.
-        cols: Columns of PEs.
-        cached: Tokens in the KV cache; for a prefill, tokens of the prompt.
-        dtype: Element type of weights and cache.
+        rows: Number of PE rows.
+        cols: Number of PE columns.
+        cached: Number of tokens in the KV cache, or in the prompt for a prefill.
+        dtype: Element type of the weights and the cache.
         mapping: ``region`` for a single layer; ``pipeline`` for three layers on two regions, which
-            mostly differ in their rows or columns.
-        prefill: Matrix product of the prefill to be timed. Empty to time decode or a verification
+            usually differ in their row or column counts.
+        prefill: Matrix product used in the timed prefill. Empty to time decode or a verification
             pass.
-        store_and_forward: As in the compiler's Options.
-        schedule: As in the compiler's Options.
-        verify_tokens: New tokens of one user in a verification pass; 0 for other phases.
-        groups: Groups of each all-reduce; 0 for the number of groups with the fewest relays.
+        store_and_forward: Same as in the compiler's Options.
+        schedule: Same as in the compiler's Options.
+        verify_tokens: Number of one user's new tokens in a verification pass; 0 for other phases.
+        groups: Number of groups per all-reduce; 0 for the number of groups with the fewest relays.
         attention_cols: Maximum number of columns of PEs with attention; 0 for all columns.
-        kind: Kind of the model, one of KINDS.
+        kind: Kind of model, a key of KINDS.
     """
 
     spec: ModelSpec

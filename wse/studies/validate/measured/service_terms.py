@@ -127,7 +127,7 @@ def _size(digits: str, kilo: str) -> int:
     """Convert a text such as "8" or "1,024" to a number of tokens, at least 1.
 
     Args:
-        digits: The number, possibly with commas and a fraction.
+        digits: The number, optionally with commas and a fraction.
         kilo: "k" if the number is in units of 1,024 tokens, else "".
     """
     return max(1, int(float(digits.replace(",", "")) * (1024 if kilo else 1)))

@@ -39,11 +39,11 @@ MAX_PES: Final = 300_000
 seconds."""
 
 LONGEST_RING: Final = 600
-"""Maximum number of PEs in a ring. The number of messages grows with its square; 600 PEs take a few
+"""Maximum number of PEs in a ring. The number of messages grows quadratically; 600 PEs take a few
 seconds."""
 
 STAR_BATCH_WORDS: Final = 4
-"""Words that the root of a star adds in one operation if every PE sends one
+"""Number of words that the root of a star adds in one operation if every PE sends one word
 (github.com/pr0f3ss/SpMM_Cerebras)."""
 
 _SAME_DESCRIPTORS: Final = frozenset({"flooding", "star"})
@@ -150,10 +150,10 @@ class _Run:
         return multicast(self.rows + self.cols - 1, 1, 0)
 
     def _reduce(self) -> tuple[LineSchedule, ...] | None:
-        """Return the patterns of the reduce, in order of execution.
+        """Return the patterns of the reduce, in execution order.
 
         A reduce over a rectangle consists of two patterns. A line, or a snake through all PEs of a
-        rectangle, needs only one. The result is None if the algorithm is not modelled.
+        rectangle, needs only one pattern. The result is None if the algorithm is not modelled.
         """
         if self.collective.algorithm == "snake":
             return (chain(self.rows * self.cols, 1, Arrival.ADD),)

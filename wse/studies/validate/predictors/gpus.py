@@ -217,7 +217,7 @@ class _Load:
         return self.server.time_of(roofline, stack).total_s
 
     def read_s(self, stack: StackSpec, users: int) -> float:
-        """Return the duration in seconds of a pass that reads the prompts of ``users`` users."""
+        """Return how long a pass that reads the prompts of ``users`` users takes, in seconds."""
         prompts = [Tokens(users=users, new=self.row.prompt, context=0)]
         return self.seconds(self.reading if users == self.users else self.server.roofline(prompts), stack)
 

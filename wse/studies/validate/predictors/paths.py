@@ -40,7 +40,7 @@ COUNTER_READ_CYCLES: Final = 18
 working notes, unreviewed."""
 
 ALIGNED_CYCLES_PER_HOP: Final = 1
-"""Cycles per hop by which times appear too short because of how the SDK aligns the PEs' counters.
+"""Cycles per hop by which times appear too short because of the SDK's alignment of the PE counters.
 
 The alignment spreads from a corner of the mesh (github.com/Cerebras/csl-examples)."""
 

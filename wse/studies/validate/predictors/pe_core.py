@@ -20,7 +20,7 @@ from wse.studies.validate.measured.versions import software
 from wse.studies.validate.predictors.prediction import NO_GENERATION, OWN_CONSTANT, Prediction, decline
 
 SETUP_CYCLES: Final = 16
-"""Cycles of a vector operation before its first element: 15 to 17, depending on the operation.
+"""Cycles before the first element of a vector operation: 15 to 17, depending on the operation.
 
 Source: WSE-3 simulator,
 github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
@@ -86,7 +86,7 @@ def add(wafer: WaferSpec, element_bytes: int) -> Operation:
 
 
 def bank_conflict_slowdown(wafer: WaferSpec) -> float:
-    """Return the slowdown factor of a vector operation whose two operands share memory banks."""
+    """Return the slowdown factor of a vector operation with both operands in the same banks."""
     return software(COMPILED, wafer.generation).bank_conflict_ratio
 
 
