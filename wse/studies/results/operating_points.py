@@ -104,8 +104,8 @@ def serving_result(
         deployment: The machine with its model.
         users: Requested number of users, i.e. requests in flight across all replicas.
         users_per_pass: Number of users decoded in one pass on wafers; None on GPUs.
-        replicas: Number of equal deployments that share the users, at most ``users``. The other
-            numbers of users are multiples of it.
+        replicas: Number of identical deployments that share the users, at most ``users``. The other
+            user counts are multiples of it.
     """
     saturating = max(1, saturating_users(deployment))
     multiples = (replicas * number for number in user_counts(deployment.max_concurrency, saturating))
@@ -127,7 +127,7 @@ def user_counts(max_users: int, requested_users: int) -> list[int]:
 
     Args:
         max_users: Maximum number of users that the machine can serve.
-        requested_users: Number of users that is always included.
+        requested_users: User count that is always included.
 
     Returns:
         Powers of two up to a limit, the limit, and ``requested_users``. The limit is ``max_users``,

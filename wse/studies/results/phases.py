@@ -110,9 +110,9 @@ def _by_cause(totals: PhaseTotals, runs: int) -> CyclesBy:
 
 
 def cycles_by_cause(values: F64) -> CyclesBy:
-    """Convert an array of cycles per cause, such as hops or compute, to a dict.
+    """Convert an array of cycles per cause, such as hops or compute, to a dict keyed by cause.
 
-    The key is the name of the cause.
+    The keys are the names of the causes.
     """
     return {cause: float(value) for cause, value in zip(CAUSES, values, strict=True)}  # type: ignore[misc]
 
@@ -121,7 +121,7 @@ def causes_figure(rows: Mapping[str, CyclesBy], title: str) -> Figure:
     """Draw one stacked bar of cycles per row, with a colour for each cause, such as hops.
 
     Args:
-        rows: Cycles of each cause; the key is the label of the bar.
+        rows: Cycles per cause, keyed by the label of the bar.
         title: Title of the figure.
     """
     from wse.reports.figure import NotebookFigure

@@ -157,7 +157,7 @@ def wafer_result(
     colours: int | None = None,
     replaced: Mapping[str, float] | None = None,
 ) -> WaferResult:
-    """Return the name, clock and size of a wafer. The size is that of the usable mesh.
+    """Return the name, clock and size of a wafer. The size is the mesh size usable by programs.
 
     Args:
         wafer: The wafer.

@@ -133,8 +133,8 @@ def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[Publis
 
     Returns:
         The fastest speed without draft tokens (speculative decoding), then the fastest speed with
-        them. If no source states that it uses drafts, the second speed is the fastest one whose
-        source does not say whether it does. None if no published speed is comparable.
+        them. If no source states that drafts are used, the second speed is the fastest one whose
+        source does not state whether drafts are used. None if no published speed is comparable.
     """
     comparable = [
         point for file in (SERVICES_FILE, GPUS_FILE) for point in _points(spec, file, estimated.compares_with)

@@ -10,8 +10,8 @@ from wse.program.program import Program
 class CacheCapacity(NamedTuple):
     """KV-cache capacity of the pipeline stage that limits the number of users.
 
-    The tokens of a cache are distributed over the rows of PEs of the stage. Storage is allocated in
-    blocks of one token per row, so a cache of n tokens needs ceil(n / block_tokens) blocks.
+    The tokens of a cache are distributed over the stage's PE rows. Storage is allocated in blocks
+    of one token per row, so a cache of n tokens needs ceil(n / block_tokens) blocks.
 
     Attributes:
         tokens: Maximum number of tokens summed over all users, a multiple of ``block_tokens``.

@@ -149,7 +149,7 @@ def _recorder(
     """Return a function that opens the trace file and creates its recorder, or None if not tracing.
 
     Args:
-        prepared_run: The checked request of the run.
+        prepared_run: The validated request of the run.
         program: The compiled Program of the run.
         digest: Digest of the Program.
         trace: Path of the trace file.

@@ -18,7 +18,7 @@ class Figure:
     """A predicted number, such as a cost per token, that can be compared with published numbers.
 
     Attributes:
-        name: Name used in scenario files, and of the result field.
+        name: Name in scenario files and of the result field.
         title: Human-readable name, for tables.
         unit: Unit; empty for ratios.
         part: Field of a CombinationResult that contains the figure: ``prediction`` or ``tiers``.

@@ -1,6 +1,6 @@
 """A model on a machine: its layout for each goal, and operating points with and without drafts.
 
-On wafers, the model is compiled for each goal, like `wse estimate --users` does. On GPUs, all goals
+On wafers, the model is compiled for each goal, as `wse estimate --users` does. On GPUs, all goals
 use the same layout.
 """
 

@@ -166,7 +166,7 @@ def _settings(
     3. Yield a setting for each combination of values.
 
     Args:
-        form: The checked top level of the file.
+        form: The validated top level of the file.
         tiers: The tiers, or None. Each ordinary speed counts as a separate combination.
         common_settings: Settings outside any table, which apply to all combinations.
         name: Name of the scenario, for error messages.

@@ -55,7 +55,7 @@ def check_options(request: ServeRequest) -> None:
 
 
 def _check_needs(request: ServeRequest) -> None:
-    """Check that no option lacks an effect because another option is missing.
+    """Check that each option comes with the other options that it needs to have an effect.
 
     Raises:
         BadInput: An option needs another option.
@@ -97,7 +97,7 @@ def _check_needs(request: ServeRequest) -> None:
 
 
 def _check_prefill(request: ServeRequest) -> None:
-    """Check that the options of a separate prompt-reading machine do not contradict each other.
+    """Check that the options of a separate prefill machine do not contradict each other.
 
     Raises:
         BadInput: Two options contradict each other.

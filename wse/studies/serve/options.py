@@ -146,7 +146,7 @@ class BatchingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillOptions:
-    """Options for a separate prompt-reading machine, and for the link that sends KV caches."""
+    """Options for a separate prefill machine, and for the link that sends KV caches."""
 
     prefill: Annotated[
         str,

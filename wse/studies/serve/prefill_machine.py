@@ -1,4 +1,4 @@
-"""The prompt-reading machine, if it is separate from the decoding machine.
+"""The prefill machine, if it is separate from the decode machine.
 
 Error messages about this machine name its options, such as ``--prefill-wafers``.
 """
@@ -34,13 +34,13 @@ def prepare_machine(placement: EstimateRequest) -> Placement:
 
 
 def _other_machine(request: ServeRequest, placement: EstimateRequest) -> EstimateRequest:
-    """Return a request for a prompt-reading machine of a different type than the decoding one.
+    """Return a request for a prefill machine of a different type than the decode machine.
 
     If wafers decode, GPUs read prompts; if GPUs decode, wafers do.
 
     Args:
         request: The serving request.
-        placement: Request for the decoding machine, which provides the model and lengths.
+        placement: Request for the decode machine, which provides the model and lengths.
     """
     prefilling = request.prefilling
     common_request = make_request(
@@ -64,11 +64,11 @@ def _other_machine(request: ServeRequest, placement: EstimateRequest) -> Estimat
 
 
 def prefill_machine(request: ServeRequest, placement: EstimateRequest) -> Placement:
-    """Validate and load the separate prompt-reading machine.
+    """Validate and load the separate prefill machine.
 
     Args:
         request: The serving request.
-        placement: Request for the decoding machine.
+        placement: Request for the decode machine.
 
     Raises:
         BadInput: The machine cannot be used. The message names the ``--prefill`` options.
@@ -78,13 +78,13 @@ def prefill_machine(request: ServeRequest, placement: EstimateRequest) -> Placem
 
 
 def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
-    """Validate and load the separate prompt-reading machine.
+    """Validate and load the separate prefill machine.
 
     There are three cases:
 
     1. A different type of machine: GPUs if wafers decode, or wafers if GPUs decode.
     2. Separate machines of the same type.
-    3. A separate mesh next to or below the decoding mesh, on the same wafers.
+    3. A separate mesh next to or below the decode mesh, on the same wafers.
 
     Raises:
         BadInput: The options contradict each other, or the two meshes do not both fit on a wafer.
@@ -122,7 +122,7 @@ def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
 
 @contextmanager
 def prefill_errors(request: ServeRequest) -> Iterator[None]:
-    """In this context, make error messages name the options of the prompt-reading machine.
+    """In this context, make error messages name the options of the prefill machine.
 
     >>> request = make_request(ServeRequest, prefill="own")
     >>> with prefill_errors(request):
@@ -140,10 +140,10 @@ def prefill_errors(request: ServeRequest) -> Iterator[None]:
 
 
 def own_options(request: ServeRequest) -> frozenset[str]:
-    """Return the options that the prompt-reading machine sets with a ``--prefill-`` prefix.
+    """Return the options that the prefill machine sets with a ``--prefill-`` prefix.
 
     For example, ``wafers`` stands for ``--prefill-wafers``. All other options are shared with the
-    decoding machine.
+    decode machine.
     """
     if request.prefilling.prefill_gpu is not None:
         return frozenset(("gpu", "gpus", "stack"))

@@ -31,8 +31,8 @@ class PreparedServe:
 
     Attributes:
         request: The serving request with all options.
-        decode: The decoding machine.
-        prefill: The prompt-reading machine, if it is separate.
+        decode: The decode machine.
+        prefill: The prefill machine, if it is separate.
         context: Maximum number of tokens per request.
         workload: The users' requests. Random requests arrive at one per second until the rate is
             known.
@@ -164,7 +164,7 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
 
 
 def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
-    """Return the request for the decoding machine.
+    """Return the request for the decode machine.
 
     If a machine of a different type reads prompts, its price is omitted.
 

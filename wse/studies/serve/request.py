@@ -19,7 +19,7 @@ from wse.studies.serve.options import BatchingOptions, PrefillOptions, PromisedT
 class ServeRequest:
     """All options of a serving simulation. None denotes a default that is determined later.
 
-    ``base`` contains the model, the decoding machine, and the mean request lengths. If it specifies
+    ``base`` contains the model, the decode machine, and the mean request lengths. If it specifies
     no layout objective, the objective is throughput.
     """
 
@@ -65,7 +65,7 @@ class ServeRequest:
     def estimate_request(
         self, *, prompt_len: int | None, new_tokens: int | None, context: int | None
     ) -> EstimateRequest:
-        """Build the estimate request for the decoding machine, with the given lengths.
+        """Build the estimate request for the decode machine, with the given lengths.
 
         Args:
             prompt_len: Mean number of prompt tokens.

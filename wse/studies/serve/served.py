@@ -48,8 +48,8 @@ def served_result(
     Args:
         prepared_serve: The serving request.
         outcome: When each simulated request was admitted, answered and finished.
-        decode: One replica of the decoding machine.
-        prefill: The prompt-reading machine, if it is separate.
+        decode: One replica of the decode machine.
+        prefill: The prefill machine, if it is separate.
         max_users: Maximum number of concurrent users per replica.
     """
     request, workload = prepared_serve.request, outcome.workload
@@ -140,8 +140,8 @@ def _economy(
 ) -> tuple[SourcedNumber | None, SourcedNumber | None]:
     """Return the power (W) and the price (USD/hour) of one replica, each None if unknown.
 
-    A replica includes the prompt-reading machine, if it is separate. If both machines share the
-    same wafers, the wafers are counted once.
+    A replica includes the prefill machine, if it is separate. If both machines share the same
+    wafers, the wafers are counted once.
     """
     machines = [decode] if prefill is None else [decode, prefill]
     powers, prices = [machine.power_w for machine in machines], [machine.usd_per_hour for machine in machines]
@@ -149,7 +149,7 @@ def _economy(
 
 
 def _combine(prepared_serve: PreparedServe, numbers: Sequence[SourcedNumber | None]) -> SourcedNumber | None:
-    """Combine the power or the price of the decoding and prompt-reading machines.
+    """Combine the power or the price of the decode and prefill machines.
 
     Returns:
         The sum, or the maximum if both machines are parts of the same wafers. None if a number is

@@ -46,8 +46,8 @@ def simulator(
 
     Args:
         prepared_serve: The serving request.
-        decode: One replica of the decoding machine.
-        prefill: The prompt-reading machine, if it is separate.
+        decode: One replica of the decode machine.
+        prefill: The prefill machine, if it is separate.
         max_users: Maximum number of concurrent users per replica.
         drafts: Acceptance of drafts, or None.
         replicas: Number of replicas (identical machines that share the requests); 1 for static
@@ -80,8 +80,8 @@ def _continuous(
 
     Args:
         prepared_serve: The serving request.
-        decode: The decoding machine.
-        prefill: The prompt-reading machine, if it is separate.
+        decode: The decode machine.
+        prefill: The prefill machine, if it is separate.
         max_users: Maximum number of concurrent users.
         drafts: Acceptance of drafts, or None.
     """
@@ -93,7 +93,7 @@ def _continuous(
 
 
 def _prefill_machine(prefill: ServingMachine, transfer: KvTransferResult) -> PrefillMachine:
-    """Build the prompt-reading machine, including the time to send a KV cache from it."""
+    """Build the prefill machine, including the time to send a KV cache from it."""
     return PrefillMachine(
         costs=prefill.costs,
         transfer_s_per_token=transfer.bytes_per_token / transfer.bytes_per_s,

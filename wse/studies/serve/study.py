@@ -49,7 +49,7 @@ class Service:
 def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     """Simulate a service whose requests arrive over time.
 
-    1. Validate the request, and compile the decoding and prompt-reading machines.
+    1. Validate the request, and compile the decode and prefill machines.
     2. Find the capacity of a replica: the rate at which requests are served if the queue is never
        empty.
     3. Determine the number of replicas and the arrival times of random requests.

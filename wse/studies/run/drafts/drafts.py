@@ -152,8 +152,8 @@ class DraftModel:
         """Run the draft model on the new tokens of the text, then generate draft tokens one by one.
 
         1. Remove rejected draft tokens from the KV cache.
-        2. Run the new tokens of the text. The last one gives the first draft token.
-        3. Run each draft token except the last one. Each run gives the next draft token.
+        2. Run the new tokens of the text. The last one yields the first draft token.
+        3. Run each draft token except the last one. Each run yields the next draft token.
         4. Run the last draft token while the model verifies the draft. If the whole draft is
            accepted, this token is needed in the cache.
 

@@ -1,4 +1,4 @@
-"""KvTransferResult: the transfer of KV caches from the prompt-reading machine."""
+"""KvTransferResult: the transfer of KV caches from the prefill machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MICRO: Final = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class KvTransferResult(Result):
-    """Link that sends KV caches from the prompt-reading machine to the decoding machine.
+    """Link that sends KV caches from the prefill machine to the decode machine.
 
     The caches of several prompts are sent sequentially.
     """
@@ -27,13 +27,13 @@ class KvTransferResult(Result):
 
 
 def kv_transfer(prepared_serve: PreparedServe, decode: ServingMachine, prefill: ServingMachine) -> KvTransferResult:
-    """Return the link over which KV caches are sent to the decoding machine.
+    """Return the link over which KV caches are sent to the decode machine.
 
     There are three cases:
 
     1. Both machines are parts of the same wafer: the link is the edge between them.
-    2. Both machines are wafers, or both are GPUs: the links of the prompt-reading machine are used.
-       Each GPU has a link for its part of the cache.
+    2. Both machines are wafers, or both are GPUs: the links of the prefill machine are used. Each
+       GPU has a link for its part of the cache.
     3. One machine consists of wafers and the other of GPUs: the wafers' link carries one copy of
        the cache.
 
@@ -41,8 +41,8 @@ def kv_transfer(prepared_serve: PreparedServe, decode: ServingMachine, prefill: 
 
     Args:
         prepared_serve: The serving request.
-        decode: The decoding machine.
-        prefill: The prompt-reading machine.
+        decode: The decode machine.
+        prefill: The prefill machine.
     """
     request = prepared_serve.request
     if prepared_serve.shares_wafers:  # 1

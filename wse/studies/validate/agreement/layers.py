@@ -64,7 +64,7 @@ class LayerCase:
         schedule: Same as in the compiler's Options.
         verify_tokens: Number of one user's new tokens in a verification pass; 0 for other phases.
         groups: Number of groups per all-reduce; 0 for the number of groups with the fewest relays.
-        attention_cols: Maximum number of columns of PEs with attention; 0 for all columns.
+        attention_cols: Maximum number of PE columns with attention; 0 for all columns.
         kind: Kind of model, a key of KINDS.
     """
 
@@ -104,7 +104,7 @@ def layers(count: int, seed: int) -> Iterator[LayerCase]:
 
     Models have one layer and three layers alternately. A three-layer model is of a random kind,
     such as latent attention or experts. With the schedule ``optimized``, it may compute attention
-    on only some of the columns of PEs.
+    on only some PE columns.
 
     Args:
         count: Number of cases.
@@ -245,7 +245,7 @@ def time_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) 
     Args:
         layers: The case.
         wafer: The machine, whose mesh is reduced to the mesh of the case.
-        software: Costs of launches, relays, and gaps between operations.
+        software: Costs of launches, relays and gaps between operations.
 
     Returns:
         The cost according to the fast timing model, and the result of the cycle-by-cycle

@@ -133,8 +133,8 @@ def read(path: Path, name: str = "") -> list[Measurement]:
     Raises:
         BadMeasurements: The file cannot be read, is too large, or has an invalid cell. The message
             states the line, the column and the value.
-        UnknownName: The file has a column that its table type does not define. The message suggests
-            the closest known column.
+        UnknownName: The file has a column that is not defined by its table type. The message
+            suggests the closest known column.
     """
     return list(parse(_text(path), name or str(path)))
 
@@ -199,7 +199,7 @@ def _table(header: list[str], place: str) -> str:
     Raises:
         BadMeasurements: A column is missing or duplicated, or the header matches none of the table
             types.
-        UnknownName: The table type does not define a column.
+        UnknownName: A column is not defined by the table type.
     """
     name = max(TABLES, key=lambda t: (len(set(TABLES[t]) & set(header)), -len(TABLES[t])))
     columns = TABLES[name]
