@@ -1,1 +1,1 @@
-"""Parts of results that several studies share, and how they are printed."""
+"""Result parts shared by several studies, and how they are printed."""

@@ -1,4 +1,4 @@
-"""The answer of an estimate: a headline, a few sentences, and a row for each main number."""
+"""Answer of an estimate: a headline, a few sentences, and a row for each key figure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from wse.studies.results.published import PublishedSpeed
 Cause = TypeVar("Cause", bound=str)
 
 GRADES: Final = "grade of the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
-"""Legend of the column of evidence grades."""
+"""Legend of the evidence-grade column."""
 DRAFTS: Final = {"no": "without drafts", "yes": "with drafts"}
-"""Text after a published speed, by whether the service drafts tokens."""
+"""Text after a published speed, depending on whether the service drafts tokens."""
 NO_STATEMENT: Final = "drafts not stated"
 
 

@@ -1,4 +1,4 @@
-"""``defects`` of a result: PEs lost to defects, longer routes and their cycles, with a table."""
+"""Result field ``defects``: PEs lost to defects, longer routes and their cycles, with a table."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from wse.reports.terminal import count, percent, plural, printable
 
 Axis = Literal["rows", "columns"]
 AXES: dict[Axis, int] = {"rows": ROWS, "columns": COLUMNS}
-"""Axes of a region's lines by name."""
+"""Axes of a region's lines, keyed by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DefectsResult(Result):
-    """Dead PEs (processing elements) and links of all wafers, and the slowdown that they cause."""
+    """Dead PEs (processing elements) and links on all wafers, and the resulting slowdown."""
 
     given: Annotated[str, Doc("the file or the rate of `--defects`")]
     seed: Annotated[int | None, Doc("random seed of the dead PEs, if a rate was given")] = None
@@ -47,15 +47,16 @@ class DefectsResult(Result):
 
 
 def defects_result(placeable: Placeable, program: Program, lengths: Sequence[int]) -> DefectsResult | None:
-    """Count the dead PEs and links of a request's wafers, and compute the slowdown that they cause.
+    """Count the dead PEs and links on a request's wafers, and compute the resulting slowdown.
 
-    The slowdown compares the cycles of a decoded token with those of the same Program on a mesh
-    without defects. That mesh has the same size as the mesh of live PEs that programs see.
+    The slowdown is the ratio of the cycles per decoded token to the cycles of the same Program on a
+    mesh without defects. The defect-free mesh has the same size as the mesh of live PEs that
+    programs see.
 
     Args:
-        placeable: The request.
+        placeable: The estimate request.
         program: The compiled model.
-        lengths: Tokens in each user's KV cache before the token that is timed.
+        lengths: Number of tokens in each user's KV cache before the timed token.
 
     Returns:
         The counts and the slowdown, or None for a request without defects.
@@ -93,7 +94,7 @@ def defects_result(placeable: Placeable, program: Program, lengths: Sequence[int
 
 
 def defects_table(defects: DefectsResult) -> Table:
-    """Return the table of dead PEs and links, the fraction of usable PEs, and the slowdown."""
+    """Build the table of dead PEs and links, the fraction of usable PEs, and the slowdown."""
     if not (defects.dead_pes or defects.dead_links):
         remedy = "list some in a file" if defects.seed is None else "another --defects-seed draws others"
         text = f"no PE and no link on {defects.fabric_rows}x{defects.fabric_cols} PEs; {remedy}"
@@ -121,7 +122,7 @@ def defects_table(defects: DefectsResult) -> Table:
 
 
 def _extra_hops(fabric: Fabric, axis: int) -> int:
-    """Return the extra hops that defects add to the longest line of PEs along an axis.
+    """Return how many hops defects add to the longest line of PEs along an axis.
 
     A line is a row or a column of the rectangle of PEs (region) that stores some layers. The result
     is the maximum over all regions.
@@ -133,10 +134,10 @@ def _extra_hops(fabric: Fabric, axis: int) -> int:
 
 
 def _streams(fabric: Fabric, axis: int) -> int:
-    """Return the maximum number of connections of one line of PEs that share a physical link.
+    """Return the maximum number of connections within a line of PEs that share a physical link.
 
     A line is a row or a column of the rectangle of PEs (region) that stores some layers. Without
-    defects, each pair of neighbours has a link of its own. Routes around dead PEs may share links.
+    defects, each pair of neighbours has its own link. Routes around dead PEs may share links.
 
     Args:
         fabric: Timing model of the compiled model.

@@ -1,4 +1,4 @@
-"""``serving`` of a result: operating points of a deployment by number of users, and a table."""
+"""Result field ``serving``: operating points of a deployment by number of users, with a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wse.serving.operating_point import Deployment, OperatingPoint, operating_po
 from wse.serving.plan import saturating_users
 
 MAX_USERS: Final = 4_096
-"""Maximum number of users in a table."""
+"""Maximum number of users listed in a table."""
 DEFINITIONS: Final = (
     ("users", "concurrent requests; when one ends, the next one starts"),
     ("TTFT", "time to first token: waiting, prefill and transfers to and from the host"),
@@ -24,7 +24,7 @@ DEFINITIONS: Final = (
     ("tok/s", "output tokens per second of all users"),
     ("USD/Mtok", "price of all machines per million output tokens, prefill included"),
 )
-"""Meaning of the columns of operating points; docs/explanation/operating-point.md has formulas."""
+"""Meaning of the operating-point columns. See docs/explanation/operating-point.md for formulas."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +62,8 @@ class OperatingPointResult(Result):
 class ServingResult(OperatingPointResult):
     """Latency, throughput, cost and energy for the requested number of users, and for others.
 
-    The fields of the base class are for the requested number. ``points`` lists several numbers of
-    users of the same deployment, including the requested one.
+    The fields of the base class refer to the requested number of users. ``points`` covers several
+    user counts of the same deployment, including the requested one.
     """
 
     prompt_tokens: Annotated[int, Doc("tokens of each prompt")]
@@ -74,7 +74,7 @@ class ServingResult(OperatingPointResult):
 
 
 def point_result(point: OperatingPoint) -> OperatingPointResult:
-    """Convert an operating point to a record for results: numbers instead of sourced numbers."""
+    """Convert an operating point to a result record with plain instead of sourced numbers."""
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     return OperatingPointResult(
         users=point.concurrency,
@@ -100,15 +100,15 @@ def serving_result(
 ) -> ServingResult:
     """Compute latency, throughput and cost for the requested number of users and for others.
 
-    The other numbers are powers of two up to the number of users that saturates the machine, and
-    that number.
+    The other user counts are powers of two up to the number of users that saturates the machine,
+    and the saturating number itself.
 
     Args:
         deployment: The machine with its model.
-        users: Requested number of users: requests in flight on all replicas together.
-        users_per_pass: Users whose tokens are decoded in one pass on wafers; None on GPUs.
-        replicas: Number of equal deployments that share the users, at most ``users``. The other
-            numbers of users are multiples of it.
+        users: Requested number of users, i.e. requests in flight across all replicas.
+        users_per_pass: Number of users decoded in one pass on wafers; None on GPUs.
+        replicas: Number of identical deployments that share the users, at most ``users``. The other
+            user counts are multiples of it.
     """
     saturating = max(1, saturating_users(deployment))
     multiples = (replicas * number for number in user_counts(deployment.max_concurrency, saturating))
@@ -126,11 +126,11 @@ def serving_result(
 
 
 def user_counts(max_users: int, requested_users: int) -> list[int]:
-    """Return the numbers of users for which a table has a row, ascending.
+    """Return the user counts for which a table has a row, in ascending order.
 
     Args:
         max_users: Maximum number of users that the machine can serve.
-        requested_users: Number of users that is always included.
+        requested_users: User count that is always included.
 
     Returns:
         Powers of two up to a limit, the limit, and ``requested_users``. The limit is ``max_users``,
@@ -141,7 +141,7 @@ def user_counts(max_users: int, requested_users: int) -> list[int]:
 
 
 def points_table(serving: ServingResult, price: str = "") -> Table:
-    """Return the table of latency, throughput and cost by number of users.
+    """Build the table of latency, throughput and cost by number of users.
 
     The footer defines the columns. The row with the requested number of users is in bold.
 
@@ -181,6 +181,6 @@ def points_table(serving: ServingResult, price: str = "") -> Table:
 
 
 def _saturated_text(points: Sequence[OperatingPointResult]) -> str:
-    """Return a note on the first number of users at which more users only wait; empty for none."""
+    """Return a note on the user count beyond which more users only wait, or "" if there is none."""
     first = next((point.users for point in points if point.saturated), None)
     return "" if first is None else f"; from {first} on more users only wait"

@@ -1,4 +1,4 @@
-"""``prefill`` and ``decode`` of a result: cycles by cause, and rates; also a figure of cycles."""
+"""Result fields ``prefill`` and ``decode``: cycles by cause and rates, with a figure of cycles."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Cause = Literal["hops", "relays", "compute", "launch", "crossing", "host"]
-"""Causes of cycles, in the order of the JSON keys (`wse.backends.fabric.causes`)."""
+"""Causes of cycles, in JSON key order (`wse.backends.fabric.causes`)."""
 CyclesBy = Mapping[Cause, float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefillResult(Result):
-    """Cycles and time of prefill, in which the prompts of all users are read."""
+    """Cycles and duration of prefill, in which the prompts of all users are read."""
 
     cycles: Annotated[float, Doc("cycles of all chunks of all prompts, one at a time", "cycles")]
     s: Annotated[float, Doc("time of these cycles", "s")]
@@ -35,7 +35,7 @@ class PrefillResult(Result):
 class DecodeResult(Result):
     """Cycles and speed of decoding, averaged over all decode passes.
 
-    A decode pass generates one token for each user of the batch.
+    A decode pass generates one token per user in the batch.
     """
 
     cycles_per_token: Annotated[float, Doc("cycles of a token of each user", "cycles")]
@@ -47,13 +47,13 @@ class DecodeResult(Result):
 
 
 def prefill_result(totals: PhaseTotals, prompt_tokens: int, clock_hz: float, ttft_s: float) -> PrefillResult:
-    """Return cycles, time and rate of prefill, in which the prompts of all users are read.
+    """Return the cycles, time and rate of prefill, in which the prompts of all users are read.
 
     Args:
         totals: Cycles summed over all chunks of all prompts.
-        prompt_tokens: Number of tokens of all prompts.
-        clock_hz: Clock of the wafer.
-        ttft_s: Time to first token of the last user, in seconds.
+        prompt_tokens: Total number of prompt tokens.
+        clock_hz: Clock frequency of the wafer.
+        ttft_s: Time to first token for the last user, in seconds.
     """
     return PrefillResult(
         cycles=totals.cycles,
@@ -72,16 +72,17 @@ def decode_result(
     *,
     routing: str | None = None,
 ) -> DecodeResult:
-    """Return cycles and speed of decoding, averaged over all decode passes.
+    """Return the cycles and speed of decoding, averaged over all decode passes.
 
-    The cycles by cause add up exactly to ``cycles_per_token``.
+    The per-cause cycles add up exactly to ``cycles_per_token``.
 
     Args:
         totals: Cycles summed over all decode passes.
-        layers: Number of layers of the model.
-        clock_hz: Clock of the wafer.
-        batch: Number of users whose tokens are decoded in one pass.
-        routing: How experts are assumed to be chosen, for the record; None to leave this out.
+        layers: Number of model layers.
+        clock_hz: Clock frequency of the wafer.
+        batch: Number of users decoded in one pass.
+        routing: How experts are assumed to be selected, to be stored in the record; None to omit
+            it.
     """
     cycles_by = _by_cause(totals, totals.runs)
     cycles = sum(cycles_by.values())
@@ -96,7 +97,7 @@ def decode_result(
 
 
 def _by_cause(totals: PhaseTotals, runs: int) -> CyclesBy:
-    """Return the mean cycles per run of each cause, such as hops or compute.
+    """Return the mean cycles per run, broken down by cause, such as hops or compute.
 
     Args:
         totals: Cycles summed over several runs.
@@ -109,18 +110,18 @@ def _by_cause(totals: PhaseTotals, runs: int) -> CyclesBy:
 
 
 def cycles_by_cause(values: F64) -> CyclesBy:
-    """Convert an array with the cycles of each cause, such as hops or compute, to a dict.
+    """Convert an array of cycles per cause, such as hops or compute, to a dict keyed by cause.
 
-    The key is the name of the cause.
+    The keys are the names of the causes.
     """
     return {cause: float(value) for cause, value in zip(CAUSES, values, strict=True)}  # type: ignore[misc]
 
 
 def causes_figure(rows: Mapping[str, CyclesBy], title: str) -> Figure:
-    """Draw a stacked bar of cycles for each row, with a colour for each cause, such as hops.
+    """Draw one stacked bar of cycles per row, with a colour for each cause, such as hops.
 
     Args:
-        rows: Cycles of each cause; the key is the label of the bar.
+        rows: Cycles per cause, keyed by the label of the bar.
         title: Title of the figure.
     """
     from wse.reports.figure import NotebookFigure

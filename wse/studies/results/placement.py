@@ -1,4 +1,4 @@
-"""``model``, ``wafer`` and ``system`` of a result: model, wafer, and stages of the placement."""
+"""Result fields ``model``, ``wafer`` and ``system``: model, wafer, and placement stages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class WaferResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertsResult(Result):
-    """Number of experts of a mixture-of-experts layer, and how many a column of PEs stores."""
+    """Number of experts in a mixture-of-experts layer, and how many a column of PEs stores."""
 
     count: Annotated[int, Doc("number of experts of a layer")]
     active: Annotated[int, Doc("number of experts that a token uses")]
@@ -58,7 +58,7 @@ class ExpertsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class StageResult(Result):
-    """A pipeline stage: some consecutive layers, and the rectangle of PEs that runs them."""
+    """A pipeline stage: a range of consecutive layers, and the rectangle of PEs that runs them."""
 
     wafer: Annotated[int, Doc("index of its wafer, or of the first of its wafers")]
     wafers: Annotated[int, Doc("number of wafers that it spans")]
@@ -82,7 +82,7 @@ class StageResult(Result):
 
     @property
     def narrows_attention(self) -> bool:
-        """Whether only some columns of the stage's rectangle of PEs compute attention."""
+        """Whether only some columns of the stage's PE rectangle compute attention."""
         return self.attention not in ((), (0, self.wafers * self.cols - 1))
 
     @property
@@ -111,7 +111,7 @@ class SystemResult(Result):
     context: Annotated[int | None, Doc("tokens that a user's KV cache has room for; of estimate and compile")] = None
 
     def mapping_file(self) -> str:
-        """Return the stages as the text of a mapping file, which ``--mapping`` accepts.
+        """Format the stages as a mapping file, which ``--mapping`` accepts.
 
         Raises:
             BadInput: A stage spans several wafers, or shares its PEs with another stage.
@@ -125,19 +125,19 @@ class SystemResult(Result):
 
 
 def _as_listed(stage: StageResult) -> str:
-    """Return a stage as a ``[[regions]]`` table of a TOML mapping file."""
+    """Format a stage as a ``[[regions]]`` table of a TOML mapping file."""
     keys = {key: getattr(stage, key) for key in ("wafer", "row", "col", "rows", "cols")} | {"layers": [*stage.layers]}
     keys |= {"parts": [*stage.parts]} if stage.cuts_layers else {}
     return "[[regions]]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
 
 
 def model_result(spec: ModelSpec, program: Program, *, weights: str | None = None) -> ModelResult:
-    """Return name, size and element types of a compiled model.
+    """Return the name, size and element types of a compiled model.
 
     Args:
         spec: The model.
         program: The compiled model, which determines the element types and the size of the tensors.
-        weights: ``random:SEED`` if weights are random, else None.
+        weights: ``random:SEED`` if the weights are random, else None.
     """
     return ModelResult(
         name=spec.name,
@@ -157,14 +157,14 @@ def wafer_result(
     colours: int | None = None,
     replaced: Mapping[str, float] | None = None,
 ) -> WaferResult:
-    """Return name, clock and size of a wafer. The size is that of the mesh that programs can use.
+    """Return the name, clock and size of a wafer. The size is the mesh size usable by programs.
 
     Args:
         wafer: The wafer.
-        sram_bytes_per_pe: Size of a PE's SRAM; None to leave it out.
-        colours: Number of colours (routes of the fabric) for programs; None to leave it out.
-        replaced: New values of constants of the wafer or of the software profile that the user
-            changed; the key is the name of the constant.
+        sram_bytes_per_pe: SRAM size of a PE; None to omit it.
+        colours: Number of colours (routes of the fabric) available to programs; None to omit it.
+        replaced: Constants of the wafer or the software profile that the user overrode: new values,
+            keyed by name.
     """
     return WaferResult(
         name=wafer.name,
@@ -182,7 +182,7 @@ def system_result(program: Program, *, context: int | None = None) -> SystemResu
 
     Args:
         program: The compiled model.
-        context: KV-cache capacity of a user in tokens; None to leave it out.
+        context: KV-cache capacity per user in tokens; None to omit it.
     """
     return SystemResult(
         wafers=program.wafers,
@@ -220,13 +220,13 @@ def _stage(stage: Stage) -> StageResult:
 
 
 def _attention(stage: Stage) -> tuple[int, ...]:
-    """Return the first and the last column of a stage that compute attention, or an empty tuple."""
+    """Return the first and last columns of a stage that compute attention, or an empty tuple."""
     first, cols = stage.attention
     return (first, first + cols - 1) if stage.has_attention else ()
 
 
 def _experts(program: Program) -> ExpertsResult | None:
-    """Return number and placement of a layer's experts; None for models without experts."""
+    """Return the number and placement of a layer's experts; None for models without experts."""
     mixtures = [mixture for mixture in program.mixtures if mixture is not None]
     if not mixtures:
         return None
@@ -235,7 +235,7 @@ def _experts(program: Program) -> ExpertsResult | None:
 
 
 def cut_bytes_per_token(program: Program) -> int:
-    """Return the bytes that all stages send to their next stage for one decoded token.
+    """Return the total bytes that stages send to their next stages per decoded token.
 
     Transfers within a wafer and between wafers both count.
     """

@@ -1,4 +1,4 @@
-"""The table of a placement: the wafer, the model, and the stages of the model on the wafer."""
+"""Placement table: the wafer, the model, and the model's stages on the wafer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from wse.reports.terminal import count, in_bytes, percent, plural, printable
 from wse.studies.results.placement import ModelResult, StageResult, SystemResult, WaferResult
 
 ABOUT_ALL: Final = 0.95
-"""Fraction of a wafer's PEs from which on the wafer is reported as fully used."""
+"""Minimum fraction of a wafer's PEs in use at which the wafer is reported as fully used."""
 
 
 def _model_line(model: ModelResult) -> str:
-    """Return a line of text with name, size and number formats of a model."""
+    """Return a one-line description of a model: its name, size and number formats."""
     activations = "" if model.activations == model.dtype else f"activations as {model.activations}, "
     return (
         f"{printable(model.name)}: {count(model.parameters)} parameters, {in_bytes(model.bytes)} "
@@ -24,10 +24,10 @@ def _model_line(model: ModelResult) -> str:
 
 
 def used_text(wafer: WaferResult, system: SystemResult) -> str:
-    """Return which part of a wafer the stages occupy, such as "400x400 in use, 25 %".
+    """Describe which part of a wafer the stages occupy, such as "400x400 in use, 25 %".
 
-    The occupied part reaches from the first PE to the last row and column of any stage. The text is
-    empty if it is at least 95 % of the wafer.
+    The occupied part extends from the first PE to the last row and column of any stage. The text is
+    empty if this part covers at least 95 % of the wafer.
     """
     used_fraction = system.used_rows * system.used_cols / (wafer.rows * wafer.cols)
     if used_fraction >= ABOUT_ALL:
@@ -36,13 +36,13 @@ def used_text(wafer: WaferResult, system: SystemResult) -> str:
 
 
 def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult, note: str | None = None) -> Table:
-    """Return the table of the wafer, the model, and its placement on the wafer.
+    """Build the table of the wafer, the model, and its placement on the wafer.
 
     Args:
-        model: Name, size and element types of the model.
-        wafer: Name, size and clock of the wafer.
-        system: Mapping and stages of the model.
-        note: A note to add as the last row, or None.
+        model: The model's name, size and element types.
+        wafer: The wafer's name, size and clock.
+        system: The model's mapping and stages.
+        note: Text of an additional last row, or None.
     """
     stages = [stage for stage in system.stages if stage.layers or stage.embedding or stage.head]
     shapes = sorted({(s.rows, s.cols) for s in stages})
@@ -79,7 +79,7 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
 
 
 def _layers(stages: Sequence[StageResult]) -> str:
-    """Return the layers per stage as text, such as "3 layers each, 2 of them split"."""
+    """Describe the layers per stage, such as "3 layers each, 2 of them split"."""
     layers = [s.layers[1] - s.layers[0] + 1 if s.layers else 0 for s in stages]
     if len(stages) == 1:
         return f"used by all {plural(layers[0], 'layer')}"

@@ -1,8 +1,8 @@
 """Published speeds of a model, and their comparison with an estimate.
 
-Two files come with wse. They are written by ``tools/pack_public_speeds.py``, and each row has its
-source: ``wse/data/public_speeds.csv`` has speeds and prices of services,
-``wse/data/gpu_speeds.csv`` has benchmarks on GPUs.
+Two data files are bundled with wse: ``wse/data/public_speeds.csv`` contains speeds and prices of
+services, and ``wse/data/gpu_speeds.csv`` contains GPU benchmarks. They are written by
+``tools/pack_public_speeds.py``, and each row states its source.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from wse.serving.gpus.weights import FORMATS
 SERVICES_FILE: Final = "public_speeds.csv"
 GPUS_FILE: Final = "gpu_speeds.csv"
 LONGEST_PATH: Final = 60
-"""Maximum number of characters of an address's path in a table; the JSON has the whole address."""
+"""Maximum length of the path of a web address in a table. The JSON contains the whole address."""
 DRAFTS_TEXTS: Final = {"no": "no", "yes": "yes", "unknown": "not stated", None: "not stated"}
-"""Texts on whether a service drafts tokens, by the word of the file."""
+"""Text on whether a service drafts tokens, keyed by the word used in the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicPoint(Result):
-    """A published speed of the model, or of a model with the same layers, with its conditions."""
+    """A published speed of the model or of one with the same layers, and its conditions."""
 
     model: Annotated[str, Doc("the model as its source names it")]
     system: Annotated[str, Doc("the machine or service")]
@@ -55,7 +55,7 @@ class PublicPoint(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSpeed(PublicPoint):
-    """A published speed, and the ratio of an estimate on the same machine to it."""
+    """A published speed, and the ratio of an estimate for the same machine to that speed."""
 
     estimated_tokens_per_s_per_user: Annotated[float, Doc("the estimated speed", "1/s")]
     estimated_chips: Annotated[int, Doc("number of wafers or GPUs of the estimate")]
@@ -65,17 +65,18 @@ class PublishedSpeed(PublicPoint):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatedSpeed:
-    """Estimated speed of a user, with the conditions that a comparable published speed must share.
+    """Estimated speed per user, with the conditions that a comparable published speed must share.
 
     Attributes:
         machine: Name of the wafer or GPU.
         chips: Number of wafers or GPUs.
         same_chips_only: Whether only published speeds for the same number of chips are comparable.
-            True for GPUs. False for wafers, of which a service uses as many as the model needs.
+            True for GPUs. False for wafers, because a service uses as many wafers as the model
+            needs.
         users: Concurrent users.
         dtype: Number format of the weights.
-        tokens_per_s_per_user: Generated tokens/s of a user without speculative decoding.
-        drafted_tokens_per_s_per_user: Generated tokens/s of a user with speculative decoding; None
+        tokens_per_s_per_user: Tokens/s generated per user without speculative decoding.
+        drafted_tokens_per_s_per_user: Tokens/s generated per user with speculative decoding; None
             if the request does not use it.
     """
 
@@ -90,8 +91,8 @@ class EstimatedSpeed:
     def compares_with(self, point: PublicPoint) -> bool:
         """Return whether a published speed was measured under the same conditions as the estimate.
 
-        The machine and the number of users must agree. The bits of a weight must agree if the
-        source states them. For GPUs, the number of GPUs must agree too, if it is stated.
+        The machine and the number of users must agree. The bits per weight must agree if the source
+        states them. For GPUs, the number of GPUs must agree too, if stated.
         """
         return (
             (point.machine, point.users) == (self.machine, self.users)
@@ -100,10 +101,10 @@ class EstimatedSpeed:
         )
 
     def compared_with(self, point: PublicPoint) -> PublishedSpeed:
-        """Return the published speed together with the ratio of the estimate to it.
+        """Pair a published speed with the ratio of the estimate to it.
 
-        If the request uses speculative decoding, the ratio is that of the speed with drafts, except
-        for services that are known to use none.
+        If the request uses speculative decoding, the ratio uses the estimated speed with drafts,
+        except for services that are known to use none.
         """
         drafted_speed = None if point.drafts == "no" else self.drafted_tokens_per_s_per_user
         speed = drafted_speed or self.tokens_per_s_per_user
@@ -118,22 +119,22 @@ class EstimatedSpeed:
 
 
 def public_points(spec: ModelSpec) -> tuple[PublicPoint, ...]:
-    """Return the published speeds of services for models with the same layers, fastest first.
+    """Return the published service speeds of models with the same layers, fastest first.
 
-    Two models have the same layers if they agree in the number of layers, the hidden size and the
-    number of parameters.
+    Two models have the same layers if their layer counts, hidden sizes and parameter counts are
+    equal.
     """
     points = _points(spec, SERVICES_FILE, lambda _: True)
     return tuple(sorted(points, key=lambda point: -point.tokens_per_s_per_user))
 
 
 def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[PublishedSpeed, ...] | None:
-    """Return up to two published speeds with the same conditions as an estimate.
+    """Return up to two published speeds measured under the same conditions as an estimate.
 
     Returns:
         The fastest speed without draft tokens (speculative decoding), then the fastest speed with
-        them. If no source states that it uses drafts, the second speed is the fastest one whose
-        source does not say whether it does. None if no published speed is comparable.
+        them. If no source states that drafts are used, the second speed is the fastest one whose
+        source does not state whether drafts are used. None if no published speed is comparable.
     """
     comparable = [
         point for file in (SERVICES_FILE, GPUS_FILE) for point in _points(spec, file, estimated.compares_with)
@@ -145,7 +146,7 @@ def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[Publis
 
 
 def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
-    """Return the table of published speeds, each with the ratio of the estimate to it."""
+    """Build the table of published speeds, each with the ratio of the estimate to it."""
     columns = (
         number("tokens_per_s_per_user", "published"),
         number("ratio", "ratio", cell=lambda row: f"{row.ratio:.2f}"),
@@ -165,22 +166,22 @@ def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
 
 
 def _estimated_machine(speed: PublishedSpeed) -> str:
-    """Return the users and the machine of the estimate as text, such as "1 user on 2 wse3"."""
+    """Describe the users and machine of the estimate, such as "1 user on 2 wse3"."""
     return f"{plural(speed.estimated_users, 'user')} on {speed.estimated_chips:,} {printable(speed.machine or '')}"
 
 
 def weight_bits(dtype: str) -> int:
-    """Return the bits of a weight in a number format such as ``fp8``, without its block scales."""
+    """Return the bits per weight of a number format such as ``fp8``, excluding block scales."""
     return int(FORMATS[dtype].bits)
 
 
 def _points(spec: ModelSpec, file: str, selects: Callable[[PublicPoint], bool]) -> Iterable[PublicPoint]:
-    """Return the published speeds in a bundled file for models with the same layers.
+    """Return the published speeds of models with the same layers from a bundled file.
 
     Args:
         spec: The model.
         file: Name of the file in ``wse/data``.
-        selects: Returns whether to include a published speed.
+        selects: Predicate that returns whether to include a published speed.
     """
     shape = _shape(spec)
     selected = ((name, point) for name, point in _all_points(file) if selects(point))
@@ -189,21 +190,21 @@ def _points(spec: ModelSpec, file: str, selects: Callable[[PublicPoint], bool]) 
 
 @cache
 def _all_points(file: str) -> tuple[tuple[str, PublicPoint], ...]:
-    """Return (name of the model's configuration, published speed) for each row of a file."""
+    """Return (model configuration name, published speed) for each row of a file."""
     text = (files("wse") / "data" / file).read_text(encoding="utf-8")
     return tuple((row["configuration"], _point(row)) for row in csv.DictReader(text.splitlines()))
 
 
 @cache
 def _shape_of(configuration: str) -> tuple[int, int, int]:
-    """Return layers, hidden size and parameters of a bundled model, given its name."""
+    """Return the layer count, hidden size and parameter count of the bundled model of this name."""
     return _shape(load_model(configuration, with_weights=False).spec)
 
 
 def _shape(spec: ModelSpec) -> tuple[int, int, int]:
-    """Return the number of layers, the hidden size and the number of parameters.
+    """Return the layer count, hidden size and parameter count of a model.
 
-    Models that agree in these three numbers are assumed to have the same layers.
+    Models for which these three numbers are equal are assumed to have the same layers.
     """
     return spec.layer_count, spec.hidden_size, parameter_count(spec)
 
@@ -230,12 +231,12 @@ def _point(row: dict[str, str]) -> PublicPoint:
 
 
 def _count(cell: str) -> int | None:
-    """Return the integer in a cell; None if the cell is empty."""
+    """Parse the integer in a cell, or return None if the cell is empty."""
     return int(cell) if cell else None
 
 
 def _short_address(address: str) -> str:
-    """Return host and path of a web address. A path longer than `LONGEST_PATH` is shortened."""
+    """Return the host and path of a web address, shortening a path longer than `LONGEST_PATH`."""
     parts = urlsplit(address)
     path = printable(parts.path.rstrip("/"))
     short_path = path if len(path) <= LONGEST_PATH else f"{path[:LONGEST_PATH]}..."

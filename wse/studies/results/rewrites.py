@@ -1,4 +1,4 @@
-"""``rewrites`` of a result: the rewrites of a layer's steps, with the cycles that each saves."""
+"""Result field ``rewrites``: rewrites of a layer's steps, with the cycles that each saves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wse.reports.terminal import short_number
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteResult(Result):
-    """A rewrite (a change of a layer's steps that saves cycles), and whether it is used."""
+    """A rewrite (a cycle-saving change to a layer's steps), and whether it is used."""
 
     name: Annotated[str, Doc("name of the rewrite")]
     used: Annotated[bool, Doc("whether the rewrite is used")]
@@ -31,18 +31,17 @@ class RewriteResult(Result):
 def rewrites_result(
     spec: ModelSpec, options: Options, used_rewrites: Sequence[RewriteTrial]
 ) -> tuple[RewriteResult, ...] | None:
-    """List all known rewrites (changes of a layer's steps), with the cycles that used ones save.
+    """List all known rewrites (changes to a layer's steps) and the cycles saved by those in use.
 
-    A rewrite that is not used has the reason instead.
+    For an unused rewrite, the reason is given instead.
 
     Args:
         spec: The model.
-        options: Options of the compiler.
-        used_rewrites: The rewrites that are used, with the cycles that they save.
+        options: Compiler options.
+        used_rewrites: The rewrites in use, with the cycles that they save.
 
     Returns:
-        The rewrites in the order in which they are applied, or None for the baseline schedule,
-        which uses none.
+        The rewrites in order of application, or None for the baseline schedule, which uses none.
     """
     if options.schedule == BASELINE:
         return None
@@ -62,12 +61,12 @@ def rewrites_result(
 
 
 def rewrites_table(rewrites: tuple[RewriteResult, ...], cycles: float, saver: str = "token") -> Table:
-    """Return the table of rewrites: the cycles that each saves, or why it is not used.
+    """Build the table of rewrites: the cycles that each saves, or why it is not used.
 
     Args:
         rewrites: The rewrites.
-        cycles: Cycles of a token or pass with all used rewrites.
-        saver: What ``cycles`` and the savings are per: "token" or "pass".
+        cycles: Cycles per token or pass with all rewrites in use.
+        saver: Unit to which ``cycles`` and the savings refer: "token" or "pass".
     """
     columns = (
         Column(key="name", title="rewrite", cell=lambda row: row.name + (f" by {row.setting}" if row.setting else "")),

@@ -1,6 +1,6 @@
-"""``sram`` of a result: the SRAM of the fullest PE by use, with its table.
+"""Result field ``sram``: SRAM of the fullest PE, broken down by use, with a table.
 
-Some studies add fields of their own.
+Some studies add their own fields.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from wse.reports.terminal import WIDEST, count, percent
 from wse.studies.results.users import cache_capacity
 
 Use = Literal["code", "weights", "kv", "activations", "buffers", "free"]
-"""Uses of SRAM, in the order of the JSON keys."""
+"""Uses of SRAM, in JSON key order."""
 BytesByUse = Mapping[Use, int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SramResult(Result):
-    """SRAM use of the fullest PE, and the KV-cache capacity of each user in tokens."""
+    """SRAM use of the fullest PE, and the KV-cache capacity per user in tokens."""
 
     bytes_per_pe: Annotated[BytesByUse, Doc("bytes of each use on the fullest PE, including free bytes", "B")]
     fullest_pe_fraction: Annotated[float, Doc("fraction of the fullest PE's SRAM that is in use")]
@@ -33,11 +33,11 @@ class SramResult(Result):
 
 
 def sram_result(program: Program, sram_bytes: int) -> SramResult:
-    """Return how the SRAM of the fullest PE is used, and how many tokens its KV caches can store.
+    """Return how the SRAM of the fullest PE is used, and how many tokens its KV caches can hold.
 
     Args:
         program: The compiled model.
-        sram_bytes: Size of a PE's SRAM.
+        sram_bytes: SRAM size of a PE in bytes.
     """
     uses = use_bytes(program, fullest_stage(program), sram_bytes)
     return SramResult(
@@ -49,11 +49,11 @@ def sram_result(program: Program, sram_bytes: int) -> SramResult:
 
 
 def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table:
-    """Return the table of the bytes on the fullest PE by use, such as weights or KV cache.
+    """Build the table of SRAM use on the fullest PE, broken down into weights, KV cache, etc.
 
     Args:
         sram: SRAM use to show.
-        batch: Users whose tokens are decoded in one pass.
+        batch: Number of users decoded in one pass.
         width: Width of the terminal in characters.
     """
     tokens = count(batch * sram.kv_capacity_tokens)
@@ -62,18 +62,18 @@ def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table
 
 
 def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:
-    """Return the bytes of SRAM by use, such as weights or KV cache, on a PE of a pipeline stage.
+    """Return the SRAM use in bytes on a PE of a pipeline stage, keyed by use, such as weights.
 
     Args:
         program: The compiled model.
         stage: Index of the stage.
-        sram_bytes: Size of a PE's SRAM. What is left is counted as ``free``.
+        sram_bytes: SRAM size of a PE in bytes. The unused rest is counted as ``free``.
     """
     return stage_bytes(program, stage, sram_bytes)  # type: ignore[return-value]
 
 
 def kv_capacity_tokens(program: Program) -> int:
-    """Return the maximum number of tokens that each user's KV cache could store.
+    """Return the maximum number of tokens that each user's KV cache could hold.
 
     If no stage has a KV cache, this is the context length of the Program.
     """

@@ -1,4 +1,4 @@
-"""``fabric`` and ``crossing`` of a result: words on links, and bytes between wafers, per token."""
+"""Result fields ``fabric`` and ``crossing``: words on links and inter-wafer bytes per token."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Side = Literal["north", "east", "south", "west"]
 TOWARDS: tuple[Side, ...] = ("north", "east", "south", "west")
 """Sides of a PE, in the order of the link planes of a wafer."""
 MAX_LINKS = 4
-"""Maximum number of links that are reported."""
+"""Maximum number of reported links."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BusyLink(Result):
-    """A link between two PEs, one of those that carry the most words."""
+    """One of the links between two PEs that carry the most words."""
 
     wafer: Annotated[int, Doc("index of its wafer")]
     row: Annotated[int, Doc("row of the PE that sends")]
@@ -31,10 +31,10 @@ class BusyLink(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class FabricResult(Result):
-    """Traffic on links for the mean decoded token of all users, and the number of colours in use.
+    """Link traffic per decoded token, averaged over all users, and the number of colours in use.
 
-    A colour is a route that routers are set up for. Fields about traffic are absent if no token is
-    decoded.
+    A colour is a route for which routers are configured. The traffic fields are absent if no token
+    is decoded.
     """
 
     colours_used: Annotated[int, Doc("colours used by the stage that uses the most colours")]
@@ -55,7 +55,7 @@ class CutResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CrossingResult(Result):
-    """Bytes between wafers, and to and from the host, for the mean decoded token of all users."""
+    """Bytes sent between wafers and to and from the host per decoded token, averaged over users."""
 
     bytes_per_token: Annotated[float, Doc("bytes between all pairs of wafers", "B")]
     host_bytes_per_token: Annotated[float, Doc("bytes to and from the host", "B")]
@@ -64,7 +64,7 @@ class CrossingResult(Result):
 
 
 def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
-    """Return the traffic on links of the mean decode pass, and the number of colours in use."""
+    """Return the link traffic of the mean decode pass, and the number of colours in use."""
     if not totals.runs:
         return FabricResult(colours_used=colours_used(program))
     busiest = totals.busiest_links()
@@ -89,7 +89,7 @@ def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
 def colours_used(program: Program) -> int:
     """Return the number of colours in the stage that uses the most colours.
 
-    A colour is one of the routes for which routers are set up.
+    A colour is a route for which routers are configured.
     """
     colours_by_stage: dict[int, set[int]] = {}
     for use in program.colour_uses:
@@ -98,13 +98,13 @@ def colours_used(program: Program) -> int:
 
 
 def crossing_result(totals: PhaseTotals, clock_hz: float) -> CrossingResult:
-    """Return the bytes and the time of transfers between wafers for the mean decoded token.
+    """Return the bytes and time of inter-wafer transfers, averaged over decoded tokens.
 
     Bytes to and from the host are counted separately.
 
     Args:
-        totals: Bytes and cycles summed over all decoded tokens.
-        clock_hz: Clock of the wafer.
+        totals: Bytes and cycles, summed over all decoded tokens.
+        clock_hz: Clock frequency of the wafer.
     """
     crossing = float(totals.by_cause[CAUSES.index("crossing")])
     cuts = tuple(

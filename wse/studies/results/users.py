@@ -10,12 +10,12 @@ from wse.program.program import Program
 class CacheCapacity(NamedTuple):
     """KV-cache capacity of the pipeline stage that limits the number of users.
 
-    The tokens of a cache are distributed over the rows of PEs of the stage. They are allocated in
-    blocks of one token per row, so a cache of n tokens needs ceil(n / block_tokens) blocks.
+    The tokens of a cache are distributed over the stage's PE rows. Storage is allocated in blocks
+    of one token per row, so a cache of n tokens needs ceil(n / block_tokens) blocks.
 
     Attributes:
-        tokens: Maximum number of tokens of all users together, a multiple of ``block_tokens``.
-        block_tokens: Number of tokens of a block, which is the number of rows of the stage.
+        tokens: Maximum number of tokens summed over all users, a multiple of ``block_tokens``.
+        block_tokens: Number of tokens per block, which equals the stage's row count.
     """
 
     tokens: int
@@ -27,11 +27,12 @@ class CacheCapacity(NamedTuple):
 
 
 def cache_capacity(program: Program, context: int) -> CacheCapacity:
-    """Return how many tokens of KV caches fit in SRAM next to the weights and buffers of a pass.
+    """Return how many KV-cache tokens fit in SRAM alongside the weights and buffers of a pass.
 
     Args:
         program: The compiled model. A stage without a cache does not limit the number of users.
-        context: Tokens of each cache. It determines which stage limits the number of users.
+        context: Number of tokens in each cache, which determines the stage that limits the number
+            of users.
     """
     capacities = [
         CacheCapacity(max(0, room) * slots * program.batch // cache * stage.rect.rows, stage.rect.rows)
@@ -44,10 +45,10 @@ def cache_capacity(program: Program, context: int) -> CacheCapacity:
 
 
 def users_at(program: Program, context: int) -> int:
-    """Return the number of users whose KV caches fit in SRAM next to the weights and buffers.
+    """Return the number of users whose KV caches fit in SRAM alongside the weights and buffers.
 
     Args:
         program: The compiled model.
-        context: Tokens of each user's cache.
+        context: Number of tokens in each user's cache.
     """
     return cache_capacity(program, context).users(context)

@@ -1,4 +1,4 @@
-"""The answer to one user: the prompt, and the tokens and text that are generated after it."""
+"""Answer for one user: the prompt, and the tokens and text generated after it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ OnText = Callable[[str], None]
 class Answer:
     """The prompt of one user, and the tokens and text generated after it so far.
 
-    An answer is finished after an end token or after ``max_tokens`` generated tokens. Text is
-    passed to the callback ``on_text`` as soon as it is known: first the text of the prompt, then
-    each new part.
+    An answer is finished once an end token or ``max_tokens`` tokens have been generated. Text is
+    passed to the callback ``on_text`` as soon as it is known: first the prompt text, then each new
+    part.
 
     Attributes:
         prompt: Token ids of the prompt.
         tokens: Generated token ids.
-        text: Text of the prompt and of the generated tokens. Empty without a tokenizer.
+        text: Text of the prompt and the generated tokens. Empty without a tokenizer.
         logits: float32 ``[vocabulary]`` after the prompt. None if the wafer does not output them.
         cycles: Time at which the last token was generated, in cycles since the start of the run.
     """
@@ -46,7 +46,7 @@ class Answer:
 
     @property
     def is_finished(self) -> bool:
-        """Whether an end token or the maximum number of tokens was generated."""
+        """Whether an end token or the maximum number of tokens has been generated."""
         return len(self.tokens) == self._max_tokens or (bool(self.tokens) and self.tokens[-1] in self._end_ids)
 
     @property
@@ -55,10 +55,10 @@ class Answer:
         return self._stream is not None
 
     def read(self) -> list[bytes]:
-        """Append the text of the prompt to the answer, and return it token by token.
+        """Append the prompt text to the answer, and return it token by token.
 
         Returns:
-            The UTF-8 bytes of each token of the prompt.
+            The UTF-8 bytes of each prompt token.
         """
         return [self._say(self._push(token)) for token in self.prompt]
 
@@ -68,12 +68,12 @@ class Answer:
         return self._say(self._push(token))
 
     def finish(self) -> None:
-        """Append the text that the tokenizer held back, such as an incomplete character."""
+        """Append any text that the tokenizer has held back, such as an incomplete character."""
         if self._stream is not None:
             self._say(self._stream.finish())
 
     def result(self) -> AnswerResult:
-        """Convert the answer so far to a record for the result of the run."""
+        """Convert the answer so far to a record for the run's result."""
         return AnswerResult(
             tokens=tuple(self.tokens),
             prompt_tokens=len(self.prompt),

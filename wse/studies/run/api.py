@@ -78,7 +78,7 @@ def run(
         result = wse.run(prompt="One day, a little fox", new_tokens=64, trace=None)
         result.text, result.decode.tokens_per_s_per_user
 
-    Arguments that are not listed here are those of `wse.estimate`.
+    Arguments that are not listed here have the same meaning as in `wse.estimate`.
 
     Args:
         model: A model folder, or a name of `wse models`.

@@ -1,4 +1,4 @@
-"""RunCallbacks: functions that a run calls with its text, its warnings and its progress."""
+"""RunCallbacks: functions that a run calls to report text, warnings and progress."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from wse.studies.run.answer import OnText
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCallbacks:
-    """Functions that a run calls. By default, they do nothing.
+    """Callbacks of a run. By default, they do nothing.
 
     Attributes:
-        on_text: Called with the text of the prompt and then with each part of generated text, if
-            there is only one prompt.
-        on_warning: Called with a warning, such as that compiled kernels cannot be cached, or that
-            an existing trace is replaced. The run continues.
+        on_text: Called with the prompt text and then with each piece of generated text, if there is
+            only one prompt.
+        on_warning: Called with a warning, for example that compiled kernels cannot be cached or
+            that an existing trace is replaced. The run continues.
         on_stored: Called with (elements stored, total, name of the last tile) while weights are
             stored in emulated SRAM.
         on_progress: Called with (kernels compiled, total, name) while kernels compile.

@@ -1,4 +1,4 @@
-"""Execution of a compiled run: reads the prompts, generates tokens, and times and traces them."""
+"""Execution of a compiled run: reads prompts, and generates, times and traces tokens."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ def execute(
     """Execute a compiled run and return its tokens, cycles and traffic.
 
     Args:
-        prepared_run: The checked request, with model, wafer and prompts loaded.
+        prepared_run: The validated request, with model, wafer and prompts loaded.
         program: The compiled Program of the request.
-        trace: Path of the trace to write. None writes no trace.
-        trace_policy: What to do when the trace cannot be written any more: "stop" the run, or
+        trace: Path of the trace file. None writes no trace.
+        trace_policy: What to do if the trace can no longer be written: "stop" the run, or
             "continue" without a trace.
-        record: Indices of ops, ascending, whose outputs are stored in the trace.
+        record: Ascending indices of the ops whose outputs are stored in the trace.
         record_pes: PEs whose buffers are stored in the trace. Only an `Engine` supports this.
-        wavelets: Whether to also simulate the last pass wavelet by wavelet and trace every move.
-        profile: Path of the flame graph of this computer's time. None does not time the steps.
+        wavelets: Whether to also simulate the last pass wavelet by wavelet and record every move.
+        profile: Path of the flame graph of this computer's time. With None, steps are not timed.
         checkpoint: Path of the checkpoint file. The run resumes from the file if it exists, and
             rewrites it periodically. None disables checkpoints.
-        make_backend: Creates the backend that executes the Program.
-        draft: The draft model and its Program. None if drafts are looked up in the text, or if
-            there are no drafts.
-        callbacks: Functions that are called with text, warnings and progress.
+        make_backend: Function that creates the backend that executes the Program.
+        draft: The draft model and its Program. None if drafts are looked up in the text or not
+            used.
+        callbacks: Functions called with text, warnings and progress.
 
     Raises:
         BadModel: The model has no weights.
@@ -132,7 +132,7 @@ def _check_wavelets(prepared_run: PreparedRun, program: Program, *, traced: bool
     """Check that the last pass of a run can be simulated wavelet by wavelet (word by word).
 
     Raises:
-        BadInput: There are dead PEs, there is no trace, or a rectangle of PEs that stores some
+        BadInput: There are dead PEs, no trace is written, or a rectangle of PEs that stores some
             layers is too large.
     """
     if prepared_run.meshes:
@@ -146,14 +146,14 @@ def _check_wavelets(prepared_run: PreparedRun, program: Program, *, traced: bool
 def _recorder(
     prepared_run: PreparedRun, program: Program, digest: str, trace: Path | None, on_warning: Callable[[str], None]
 ) -> Callable[[], RunRecorder] | None:
-    """Return a function that opens the trace file and returns its recorder; None without a trace.
+    """Return a function that opens the trace file and creates its recorder, or None if not tracing.
 
     Args:
-        prepared_run: The checked request of the run.
+        prepared_run: The validated request of the run.
         program: The compiled Program of the run.
         digest: Digest of the Program.
-        trace: Path of the trace.
-        on_warning: Called with a sentence if the trace replaces an existing one.
+        trace: Path of the trace file.
+        on_warning: Called with a warning if the trace replaces an existing one.
     """
     if trace is None:
         return None
@@ -164,13 +164,13 @@ def _recorder(
 
 
 def _traced(result: RunResult, session: Session, keeper: TraceKeeper, *, wavelets: bool) -> RunResult:
-    """Write a finished run to its trace, and return the result with the log of wavelets.
+    """Write a finished run to its trace, and return the result with the wavelet log added.
 
     Args:
         result: Result of the run.
         session: The session, which has generated all tokens.
-        keeper: Writer of the trace.
-        wavelets: Whether to simulate the last pass wavelet by wavelet and trace every move.
+        keeper: Object that writes the trace.
+        wavelets: Whether to simulate the last pass wavelet by wavelet and record every move.
     """
     logged = keeper.write(session.log_wavelets) if wavelets else None
     result = replace(result, wavelets=logged)
@@ -179,9 +179,9 @@ def _traced(result: RunResult, session: Session, keeper: TraceKeeper, *, wavelet
 
 
 def _samplers(prepared_run: PreparedRun, program: Program) -> list[Sampler]:
-    """Return a random sampler for each user; empty if tokens are chosen on the wafer.
+    """Return one random sampler per user, or no samplers if tokens are selected on the wafer.
 
-    All samplers have the seed of the request, so a user gets the same tokens alone and in a batch.
+    All samplers use the request's seed, so a user gets the same tokens alone and in a batch.
     """
     if program.sampling != "host":
         return []

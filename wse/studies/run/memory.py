@@ -1,4 +1,4 @@
-"""A check, before anything is allocated, that this computer has enough memory for a run."""
+"""Pre-allocation check that this computer has enough memory for a run."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def check_memory(prepared_run: PreparedRun, program: Program) -> None:
     """Raise an error if the emulation of a run needs more memory than this computer has free.
 
     Raises:
-        InsufficientMemory: The message states the bytes needed and free, and similar settings that
-            would fit. Each of these settings was compiled to make sure.
+        InsufficientMemory: The message states the required and available bytes, and similar
+            settings that would fit. Each suggested setting has been compiled to verify this.
     """
     run_bytes, free = required_bytes(program), free_bytes()
     if free is None or run_bytes <= free:
@@ -44,16 +44,16 @@ def check_memory(prepared_run: PreparedRun, program: Program) -> None:
 
 
 def _remedies(prepared_run: PreparedRun, free_memory: int) -> Iterator[str]:
-    """Yield changes of options that make a run fit into the free memory, as command-line text.
+    """Yield option changes that make a run fit into the free memory, as command-line text.
 
-    These changes are tried: the default mesh, narrower weight types, fewer new tokens, and, with
-    random weights, a smaller model. For each of them, the smallest change that suffices is yielded,
-    if any.
+    The following changes are tried: the default mesh, narrower weight types, fewer new tokens, and,
+    with random weights, a smaller model. For each, the smallest sufficient change is yielded, if
+    there is one.
     """
     request, options = prepared_run.request, prepared_run.options
 
     def fits_with(**changes: Any) -> bool:
-        """Return whether the request fits into the free memory with the given options changed."""
+        """Return whether the request fits into the free memory after the given option changes."""
         try:
             changed_run = prepare(replace_options(request, **changes))
             return required_bytes(compile_fastest(changed_run).program) <= free_memory
@@ -76,15 +76,16 @@ def _remedies(prepared_run: PreparedRun, free_memory: int) -> Iterator[str]:
 
 
 def _smaller_model(prepared_run: PreparedRun, free_memory: int, fits_with: Any) -> Iterator[str]:
-    """Yield a text that suggests the largest bundled model that fits into memory.
+    """Yield a suggestion to use the largest bundled model that fits into memory.
 
-    Only models with fewer parameters than the requested one are tried. If none fits, nothing is
+    Only models with fewer parameters than the requested model are tried. If none fits, nothing is
     yielded.
 
     Args:
         prepared_run: The run that needs too much memory.
-        free_memory: Free bytes of this computer.
-        fits_with: Compiles the request with changed options and returns whether it fits.
+        free_memory: Free memory of this computer in bytes.
+        fits_with: Function that compiles the request with changed options and returns whether it
+            fits.
     """
     options, model_parameters = prepared_run.options, parameter_count(prepared_run.spec)
     specs = {name: load_model(name).spec for name in CONFIGURATIONS}

@@ -1,4 +1,4 @@
-"""Checks of a run request, and PreparedRun: the request with its files loaded and defaults set."""
+"""Validation of a run request, and PreparedRun, which has its files loaded and defaults set."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from wse.studies.run.prompts import end_ids, prompt_ids, prompts_of
 from wse.studies.run.request import RunRequest
 
 NEW_TOKENS = 256
-"""Default number of generated tokens, reduced if the context has no room for them."""
+"""Default number of generated tokens, reduced if they do not fit in the context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedRun(PreparedPlacement):
-    """A checked run request with everything that its compilation and execution need.
+    """A validated run request with everything needed to compile and execute it.
 
-    Model, wafer and software profile are loaded and all defaults are set. The Program is not
-    compiled yet.
+    The model, wafer and software profile are loaded and all defaults are set. The Program has not
+    been compiled yet.
 
     Attributes:
         request: The request, with the settings of ``--set`` applied.
         prompts: Token ids of each user's prompt.
-        end_ids: Token ids that end generation.
+        end_ids: Token ids that stop generation.
     """
 
     request: RunRequest
@@ -58,8 +58,8 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
 
     Raises:
         BadModel: The run will be executed, but the model has no weights.
-        BadInput: Something named is missing or cannot be used. A subclass says what.
-        DoesNotFit: No mesh is given, and no square mesh on the wafer can store the model.
+        BadInput: A named item is missing or cannot be used. The subclass indicates which.
+        DoesNotFit: No mesh is specified, and no square mesh on the wafer can hold the model.
     """
     request = with_settings(request)
     check_counts(wafers=request.wafers, new_tokens=request.inputs.new_tokens, context=request.context)
@@ -111,13 +111,13 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
 
     Args:
         request: The request.
-        context: Maximum number of tokens in the KV cache of a user.
+        context: Maximum number of tokens in a user's KV cache.
         prompts: Token ids of each user's prompt.
 
     Raises:
-        BadInput: A pass has more tokens than the prompts leave room for, or there are drafts for
-            several users. Or these passes are combined with something that they do not support:
-            random sampling with a checkpoint or on Ray, or a draft model with a checkpoint.
+        BadInput: A pass has more tokens than fit in the context after the prompts, or there are
+            drafts for several users. Or an unsupported combination is requested: random sampling
+            with a checkpoint or on Ray, or a draft model with a checkpoint.
     """
     check_draft(request)
     if request.drafts.verify_tokens not in (None, 1):
@@ -150,9 +150,9 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
 
 
 def weights_of(request: RunRequest, loaded_model: LoadedModel) -> Callable[[str], Source]:
-    """Return a function that returns the weights of a tensor, given its name.
+    """Return a function that looks up the weights of a tensor by name.
 
-    The weights come from the model's files, or are random if the request says so.
+    The weights come from the model's files, or are random if requested.
 
     Raises:
         BadModel: The model has no weights.
@@ -176,10 +176,10 @@ def weights_of(request: RunRequest, loaded_model: LoadedModel) -> Callable[[str]
 
 
 def weights_seed(text: str) -> int:
-    """Parse a text ``random:SEED`` and return the seed, a number in plain decimal digits.
+    """Parse a string ``random:SEED`` and return the seed, which must consist of decimal digits.
 
     Raises:
-        BadInput: The text has another form, or the seed is out of range.
+        BadInput: The string has a different form, or the seed is out of range.
     """
     seed = whole_number(text.partition(":")[2])
     if seed is None or not 0 <= seed <= LARGEST_SEED or text != f"random:{seed}":
@@ -197,7 +197,7 @@ def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[
     Args:
         request: The request.
         spec: The model, whose context limit applies.
-        prompt_tokens: Tokens of the longest prompt.
+        prompt_tokens: Number of tokens in the longest prompt.
 
     Raises:
         BadInput: The prompt and the new tokens exceed the context.
@@ -217,11 +217,11 @@ def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[
 
 
 def _room_remedy(room: int, total_tokens: int, context_limit: int) -> str:
-    """Return advice for a prompt that does not fit into the context with its new tokens.
+    """Return a remedy for a prompt whose tokens and new tokens exceed the context.
 
     Args:
-        room: Tokens of the context that the prompt leaves. May be negative.
-        total_tokens: Prompt tokens plus requested new tokens.
+        room: Number of context tokens left over by the prompt. May be negative.
+        total_tokens: Number of prompt tokens plus requested new tokens.
         context_limit: Maximum context of the model.
     """
     remedies = [f"--new-tokens {room} or less"] if room > 0 else []
@@ -248,7 +248,7 @@ def check_sampling(sampling: Sampling) -> None:
 
     Raises:
         BadInput: A value is out of range. Or ``top_k``, ``top_p`` or ``min_p`` is set although the
-            temperature is 0, so that nothing is drawn at random.
+            temperature is 0, so that no sampling takes place.
     """
     if not 0.0 <= sampling.temperature < LARGEST_FACTOR:
         _refuse("temperature", sampling.temperature, "give 0 for greedy, or a positive number")

@@ -28,10 +28,10 @@ Prompt = str | tuple[int, ...] | None
 def prompts_of(request: RunRequest) -> list[Prompt]:
     """Return the prompts of a request, one per user.
 
-    The list contains a single None if the request gives no prompt.
+    The list contains a single None if the request specifies no prompt.
 
     Raises:
-        BadInput: Prompts are given by more than one option, or their file cannot be used.
+        BadInput: More than one option specifies prompts, or the prompt file cannot be used.
     """
     kinds = {
         "--prompt": request.inputs.prompt is not None,
@@ -52,14 +52,14 @@ def prompts_of(request: RunRequest) -> list[Prompt]:
 
 
 def _texts(prompt: str | Sequence[str] | None) -> list[str]:
-    """Return the option ``--prompt`` as a list with one text per user."""
+    """Convert the option ``--prompt`` to a list with one text per user."""
     if prompt is None:
         return []
     return [prompt] if isinstance(prompt, str) else list(prompt)
 
 
 def _id_lists(prompt_ids: Any) -> list[Sequence[SupportsIndex]]:
-    """Return the option ``--prompt-ids`` as a list with the token ids of each user."""
+    """Convert the option ``--prompt-ids`` to a list with the token ids of each user."""
     if prompt_ids is None:
         return []
     return [prompt_ids] if all(isinstance(item, SupportsIndex) for item in prompt_ids) else list(prompt_ids)
@@ -68,9 +68,9 @@ def _id_lists(prompt_ids: Any) -> list[Sequence[SupportsIndex]]:
 def prompt_ids(prompt: Prompt, request: RunRequest, loaded_model: LoadedModel) -> tuple[int, ...]:
     """Return the token ids of one user's prompt.
 
-    Given ids are used unchanged, and a text is tokenized. Without a prompt, a bundled model
-    continues a fixed text. Other models start from their begin token. A model that has neither a
-    begin token nor weights starts from id 0.
+    Token ids are used unchanged, and text is tokenized. Without a prompt, a bundled model continues
+    a fixed text. Other models start with their begin token. A model with neither a begin token nor
+    weights starts with id 0.
 
     Args:
         prompt: Token ids, a text, or None for the default prompt.
@@ -79,8 +79,9 @@ def prompt_ids(prompt: Prompt, request: RunRequest, loaded_model: LoadedModel) -
 
     Raises:
         BadInput: An id is outside the vocabulary, or the prompt is empty or cannot be used in a
-            chat. Or no prompt is given and the model has no begin token.
-        BadModel: A text is given and the model has no tokenizer, or no chat template for a chat.
+            chat. Or no prompt is specified and the model has no begin token.
+        BadModel: The prompt is a text but the model has no tokenizer, or it is a chat but the model
+            has no chat template.
     """
     spec = loaded_model.spec
     if request.inputs.system is not None and not request.inputs.chat:
@@ -130,11 +131,11 @@ def text_ids(text: str, loaded_model: LoadedModel, *, chat: bool, system: str | 
         text: The prompt.
         loaded_model: The model with its tokenizer.
         chat: Whether to use the chat template.
-        system: System message before the user's message. None for no system message.
+        system: System message that precedes the user's message. None for no system message.
 
     Raises:
-        BadInput: The text is empty, has no token, or is rejected by the chat template.
-        BadModel: The model has no tokenizer, or with ``chat`` no usable chat template.
+        BadInput: The text is empty, yields no tokens, or is rejected by the chat template.
+        BadModel: The model has no tokenizer, or no usable chat template although ``chat`` is set.
     """
     if text == "":
         message = "--prompt '': the prompt is empty; leave the option out to start from the model's begin token"
@@ -165,10 +166,10 @@ def text_ids(text: str, loaded_model: LoadedModel, *, chat: bool, system: str | 
 
 
 def end_ids(loaded_model: LoadedModel, *, chat: bool) -> tuple[int, ...]:
-    """Return the ids of the tokens after which generation stops.
+    """Return the ids of the tokens that stop generation.
 
-    These are the ids of the configuration and of the tokenizer. With ``chat``, they include the ids
-    that end a message, from generation_config.json or the GGUF file.
+    These are the end tokens of the configuration and the tokenizer. With ``chat``, they include the
+    tokens that end a message, from generation_config.json or the GGUF file.
 
     Raises:
         BadModel: generation_config.json is damaged.
@@ -187,14 +188,14 @@ MAX_PROMPTS: Final = 4096
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
-    """Read the prompts of a UTF-8 file, in order.
+    """Read the prompts from a UTF-8 file, in order.
 
     A file with the suffix ``.json`` contains a JSON list of texts. Any other file contains one
     prompt per line.
 
     Raises:
         BadInput: The file is missing, not a regular file, unreadable, too large, not UTF-8, or not
-            a JSON list of texts. Or it has no prompts, too many, or an empty one.
+            a JSON list of texts. Or it contains no prompts, too many prompts, or an empty prompt.
     """
     text = _text(path)
     prompts = _parse_list(path, text) if path.suffix == ".json" else _lines(text)
@@ -221,7 +222,7 @@ def _text(path: Path) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Split a text at line feeds, each optionally after a carriage return.
+    """Split a text at line feeds, each optionally preceded by a carriage return.
 
     The last line may lack its line feed.
     """

@@ -1,4 +1,4 @@
-"""RunRequest: the options of the command ``wse run``, and the arguments of `wse.run`."""
+"""RunRequest: the options of the command ``wse run`` and the arguments of `wse.run`."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class RunRequest(PlacementRequest):
 
         Args:
             context: The context that would fit, in tokens.
-            prompt_tokens: Tokens of the longest prompt. ``--new-tokens`` is reduced too if the
-                prompt and the new tokens exceed the context.
+            prompt_tokens: Number of tokens in the longest prompt. ``--new-tokens`` is reduced too
+                if the prompt and the new tokens exceed the context.
         """
         if self.inputs.new_tokens is not None and prompt_tokens + self.inputs.new_tokens > context:
             return f"--context {context} --new-tokens {context - prompt_tokens}"

@@ -1,4 +1,4 @@
-"""The result of a run whose session has generated all tokens."""
+"""Result of a run whose session has generated all tokens."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from wse.studies.run.verify import VerifiedResult, draft_result, verified_result
 
 
 def session_result(session: Session, digest: str, wall_s: float) -> RunResult:
-    """Return the result of a run, without the fields about trace and profile.
+    """Build the result of a run, without the trace and profile fields.
 
     Args:
         session: The session, which has generated all tokens.
         digest: Digest of the compiled Program.
-        wall_s: Seconds since the start of the execution, including kernel compilation.
+        wall_s: Seconds elapsed since the start of execution, including kernel compilation.
     """
     prepared_run, program, clock = session.prepared, session.program, session.clock
     wafer, spec, totals = prepared_run.wafer, prepared_run.spec, clock.decode
@@ -68,7 +68,7 @@ def session_result(session: Session, digest: str, wall_s: float) -> RunResult:
 
 
 def _verification(session: Session) -> VerifiedResult | None:
-    """Return the results of verification passes, or None if the run has none."""
+    """Return the results of the verification passes, or None if the run has no such passes."""
     if not session.program.verify_tokens:
         return None
     generated_tokens = [len(answer.tokens) - 1 for answer in session.answers]

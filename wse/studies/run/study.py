@@ -1,4 +1,4 @@
-"""The study behind ``wse run``: from the options to the result."""
+"""Study behind ``wse run``: from the options to the result."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ def run(request: RunRequest, callbacks: RunCallbacks = SILENT) -> RunResult:
 
     Args:
         request: The options of the run.
-        callbacks: Functions that are called with text, warnings and progress.
+        callbacks: Functions called with text, warnings and progress.
 
     Raises:
-        BadInput: Something named is missing or cannot be used. A subclass says what.
-        DoesNotFit: The model does not fit. The message has the bytes and possible remedies.
+        BadInput: A named item is missing or cannot be used. The subclass indicates which.
+        DoesNotFit: The model does not fit. The message states the required bytes and possible
+            remedies.
         InsufficientMemory: This computer or the Ray cluster has too little memory. The message for
             this computer names similar settings that fit.
-        WorkerLost: A process or a machine of a Ray cluster has ended.
+        WorkerLost: A process or machine of the Ray cluster has been lost.
     """
     path = trace_path(request.tracing.trace)
     check_engine(EngineChoice(request.engine, request.ray_address))
@@ -72,9 +73,9 @@ def run(request: RunRequest, callbacks: RunCallbacks = SILENT) -> RunResult:
 
 
 def _backend(prepared_run: PreparedRun, program: Program) -> AbstractContextManager[BackendFactory]:
-    """Return a context manager that yields a function to create the requested backend.
+    """Return a context manager that yields a factory function for the requested backend.
 
-    For the backend on this computer, the free memory is checked first.
+    For a backend on this computer, free memory is checked first.
 
     Raises:
         InsufficientMemory: This computer has too little memory.
@@ -88,7 +89,7 @@ def _backend(prepared_run: PreparedRun, program: Program) -> AbstractContextMana
 
 
 def _watched_pes(request: RunRequest, program: Program, *, traced: bool) -> tuple[PePlace, ...]:
-    """Return the PEs that ``--record-pe`` names, whose buffers are stored in the trace.
+    """Return the PEs named by ``--record-pe``, whose buffers are stored in the trace.
 
     Raises:
         BadInput: The PEs cannot be recorded, for example because the run is on a Ray cluster.
@@ -120,8 +121,8 @@ def _checkpoint_path(request: RunRequest) -> Path | None:
 
     Raises:
         BadInput: The path cannot be used, or the time between checkpoints is not a number of at
-            least 0. Or ``--record`` or ``--record-pe`` is given too. Passes that are read from a
-            checkpoint are not executed, so they have nothing to record.
+            least 0. Or ``--record`` or ``--record-pe`` is specified too; passes read from a
+            checkpoint are not executed, so there is nothing to record.
     """
     if request.checkpoints.checkpoint is None:
         return None

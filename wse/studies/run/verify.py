@@ -1,4 +1,4 @@
-"""Results of the passes that verify draft tokens, and the table that shows them."""
+"""Results of the passes that verify draft tokens, and the table that prints them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from wse.studies.run.drafts.drafts import Drafter
 
 
 class AcceptanceCounts:
-    """Number of draft tokens that were verified and accepted, by position in the draft.
+    """Numbers of verified and accepted draft tokens, by position in the draft.
 
     Attributes:
         verified: For each position, the number of draft tokens whose predecessors were all
-            accepted. Only these were compared with the model's own choice.
-        accepted: For each position, the number of draft tokens that were accepted.
+            accepted. Only these tokens were compared with the model's own choice.
+        accepted: For each position, the number of accepted draft tokens.
     """
 
     def __init__(self, tokens: int) -> None:
@@ -36,7 +36,7 @@ class AcceptanceCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class DraftResult(Result):
-    """The drafts of a run: how many draft tokens were accepted, and how long drafting took."""
+    """Drafts of a run: how many draft tokens were accepted, and how long drafting took."""
 
     name: Annotated[str, Doc("name of the draft model, or `ngram`")]
     place: Annotated[str, Doc("where drafts are made: `same`, `wafer` or `host`")]
@@ -58,11 +58,11 @@ class DraftResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedResult(Result):
-    """The verification passes of a run, and the resulting speed.
+    """Verification passes of a run, and the resulting speed.
 
-    A verification pass runs the model over the next token of a user and its draft tokens. Without
+    A verification pass runs the model over a user's next token and the draft tokens. Without
     drafts, it runs over the next token only. With drafts, the result also contains the speed
-    without them, timed token by token on the same Program.
+    without drafts, timed token by token on the same Program.
     """
 
     tokens: Annotated[int, Doc("tokens of a pass: the next token and its draft tokens")]
@@ -87,7 +87,7 @@ def draft_result(drafter: Drafter, counts: AcceptanceCounts, clock: RunTotals) -
     Args:
         drafter: Source of the drafts: a draft model or a look-up in the text.
         counts: Number of accepted draft tokens by position.
-        clock: Totals of the run, with the number of passes and the cycles spent on drafts.
+        clock: Totals of the run, including the number of passes and the cycles spent on drafts.
     """
     pairs = list(zip(counts.accepted, counts.verified, strict=True))
     passes = clock.verify.runs
@@ -115,7 +115,7 @@ def verified_result(
     Args:
         clock: Cycles and traffic of the run.
         prompt_tokens: Length of each user's prompt.
-        generated_tokens: Number of generated tokens of each user after the first one.
+        generated_tokens: Number of tokens generated for each user after the first one.
         clock_hz: Clock frequency of the wafer.
         draft: Acceptance of the drafts. None if the run has no drafts.
     """
@@ -147,7 +147,7 @@ _PLACES: Final = {SAME: "next to the model on its wafer", WAFER: "on another waf
 
 
 def verified_table(verified: VerifiedResult) -> Table:
-    """Return a table with the number of passes, the accepted draft tokens, and the speed."""
+    """Build the table with the number of passes, the accepted draft tokens, and the speed."""
     draft = verified.draft
     pass_text = f" over {verified.tokens} tokens, the others over one" if draft else ", each a user's next token"
     rows = [("passes", f"{count(verified.passes)}{pass_text}")]

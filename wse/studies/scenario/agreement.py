@@ -1,4 +1,4 @@
-"""Comparison of predictions with published figures, and the verdict on a scenario in words."""
+"""Comparison of predictions with published figures, and the verdict on a scenario."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from wse.studies.scenario.result import AgainstResult, CombinationResult, Publis
 def compare_with_published(combination: CombinationResult, published: Sequence[PublishedResult]) -> CombinationResult:
     """Compare the prediction for a combination of settings with the published figures.
 
-    The result has a comparison with each figure that applies to its machine, element type and
-    drafts. The agreement of the combination is the worst of its agreements with figures that may
-    rule it out, or None if there are no such figures. A combination that cannot run at all is ruled
-    out.
+    The result contains a comparison with each figure that applies to the combination's machine,
+    element type and drafts. The combination's agreement is its worst agreement with any figure that
+    may rule it out, or None if there are no such figures. A combination that cannot run at all is
+    ruled out.
 
     Args:
         combination: A combination of settings with its prediction.
@@ -46,13 +46,13 @@ def compare_with_published(combination: CombinationResult, published: Sequence[P
 
 
 def agreement_of(published: PublishedResult, predicted: float) -> Agreement:
-    """Return whether a prediction is consistent with a published figure, near it, or ruled out.
+    """Judge whether a prediction is consistent with a published figure, near it, or ruled out.
 
     The rule depends on the relation between the true value and the published one:
 
     - ``about``: consistent within the tolerance, otherwise ruled out.
-    - ``at_least``, ``at_most``: consistent on the right side of the bound, near if it misses the
-      bound by at most the tolerance, otherwise ruled out.
+    - ``at_least``, ``at_most``: consistent on the correct side of the bound, near if the prediction
+      misses the bound by at most the tolerance, otherwise ruled out.
 
     Args:
         published: The published figure, with its relation and relative tolerance.
@@ -66,15 +66,15 @@ def agreement_of(published: PublishedResult, predicted: float) -> Agreement:
 
 
 def _fault_text(published: PublishedResult, row: AgainstResult) -> str:
-    """Return a text with a predicted and a published value that contradict each other."""
+    """Describe the contradiction between a predicted and a published value."""
     figure = FIGURES[published.figure]
     return f"{figure.title}: {figure.text(row.predicted)}, published {published_text(published)}"
 
 
 def _applies(published: PublishedResult, combination: CombinationResult) -> bool:
-    """Return whether a published figure is about a combination's machine, element type and drafts.
+    """Return whether a published figure covers a combination's machine, element type and drafts.
 
-    A figure that names no machines, for example, is about all machines.
+    A figure that names no machines, for example, covers all machines.
     """
     pairs = (
         (published.machines, combination.machine),
@@ -85,12 +85,12 @@ def _applies(published: PublishedResult, combination: CombinationResult) -> bool
 
 
 def verdict_of(combinations: Sequence[CombinationResult], published: Sequence[PublishedResult]) -> tuple[str, ...]:
-    """Return the verdict on a scenario in one or two sentences.
+    """Summarise the verdict on a scenario in one or two sentences.
 
     The first sentence counts the combinations of settings that agree with the published figures.
-    The second one names the combination whose prediction is nearest to the first figure that may
-    rule out combinations. Without such figures, the sentences count the combinations that can run
-    and name the fastest.
+    The second sentence names the combination whose prediction is nearest to the first figure that
+    may rule out combinations. If there are no such figures, the sentences count the combinations
+    that can run and name the fastest one.
 
     Args:
         combinations: All combinations of the scenario, compared with the published figures.

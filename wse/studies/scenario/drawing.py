@@ -2,12 +2,12 @@
 
 Every scenario has two charts:
 
-- the cost of a token by the speed of a user, as the number of users varies
-- with tiers, the same relative to the ordinary tier; otherwise the size of the model, or the number
-  of chips if there is only one model, by the speed of a user
+- cost per token against speed per user, as the number of users varies
+- with tiers, the same relative to the ordinary tier; otherwise the model size, or the number of
+  chips if there is only one model, against speed per user
 
-Combinations that agree have a colour for each model, or for each machine if there is only one
-model. Combinations that are ruled out are grey.
+Combinations that agree are coloured by model, or by machine if there is only one model.
+Combinations that are ruled out are grey.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ USER_FIGURES: Final = ("tokens_per_s_per_user", "ordinary_tokens_per_s_per_user"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A point of a chart, with a tooltip.
+    """A chart point with a tooltip.
 
     Attributes:
         x: Horizontal coordinate.
-        y: Vertical coordinate. None for a speed without a price, which is marked at the upper edge.
+        y: Vertical coordinate. None for a speed without a price, which is marked at the top edge.
         lines: Lines of the tooltip.
     """
 
@@ -46,7 +46,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line of a chart: points of one combination of model and machine, by number of users.
+    """A chart line: the points of one model and machine, ordered by number of users.
 
     Attributes:
         series: Model or machine that determines the colour; empty if the combination is ruled out.
@@ -61,12 +61,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """A chart of predicted and published figures of a scenario.
+    """A chart of a scenario's predicted and published figures.
 
     Attributes:
         title: Title, which is also the label of the vertical axis.
         across: Label of the horizontal axis.
-        lines: Predictions: a line for each combination of model and machine.
+        lines: Predictions, one line for each combination of model and machine.
         public: Published figures.
     """
 
@@ -77,15 +77,15 @@ class Drawing:
 
 
 def drawings_of(result: ScenarioResult) -> tuple[Drawing, ...]:
-    """Return the two charts of a scenario: costs by speed, and tiers or sizes by speed.
+    """Build the two charts of a scenario: cost against speed, and tiers or sizes against speed.
 
-    Combinations of settings that cannot run are left out.
+    Combinations of settings that cannot run are omitted.
     """
     possible = [combination for combination in result.combinations if combination.prediction is not None]
     several_models = len({combination.model for combination in possible}) > 1
 
     def line(combination: CombinationResult, points: Sequence[Point]) -> Line:
-        """Return the line of a combination, coloured by model or, for one model, by machine."""
+        """Build a combination's line, coloured by model, or by machine if there is one model."""
         name = combination.model if several_models else combination.machine
         series = "" if combination.agreement == RULED_OUT else printable(name)
         return Line(series=series, kind=combination.kind, points=tuple(points))
@@ -114,7 +114,7 @@ def series_of(drawings: Sequence[Drawing]) -> list[str]:
 
 
 def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Drawing:
-    """Return the chart of speed and cost relative to the ordinary service tier.
+    """Build the chart of speed and cost relative to the ordinary service tier.
 
     Published speed-ups are drawn at the height of the first published cost ratio. Without a
     published cost ratio, they have no height.
@@ -139,10 +139,10 @@ def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Draw
 
 
 def _ratio_points(combination: CombinationResult) -> list[Point]:
-    """Return speed and cost of a combination by number of users, relative to its ordinary tier.
+    """Return a combination's speed and cost by number of users, relative to its ordinary tier.
 
-    The points are the ordinary and the fast tier, and all points in which fewer users share the
-    machine than in the ordinary tier. They are sorted by number of users.
+    The points are the ordinary tier, the fast tier, and all points with fewer users than the
+    ordinary tier. They are sorted by number of users.
     """
     assert combination.tiers is not None  # callers check this
     ordinary, fast = combination.tiers.point("ordinary"), combination.tiers.point("fast")
@@ -153,7 +153,7 @@ def _ratio_points(combination: CombinationResult) -> list[Point]:
 
 
 def _size_point(combination: CombinationResult, *, several_models: bool) -> Point:
-    """Return the point of a combination in the chart of size by speed per user.
+    """Return a combination's point in the chart of size against speed per user.
 
     The size is the number of chips if all combinations have the same model. Otherwise it is the
     number of parameters in billions.
@@ -165,14 +165,14 @@ def _size_point(combination: CombinationResult, *, several_models: bool) -> Poin
 
 
 def _point(combination: CombinationResult, point: Mapping[str, Any], speed: float = 1.0, cost: float = 1.0) -> Point:
-    """Return speed and cost of a combination for one number of users, as a point with a tooltip.
+    """Return a combination's speed and cost for one number of users, as a point with a tooltip.
 
     Args:
         combination: The combination.
-        point: Its numbers for this number of users, with the names of
-            `wse.studies.results.operating_points.OperatingPointResult` fields as keys.
-        speed: Divisor of the speed of a user, in tokens/s.
-        cost: Divisor of the cost of a token, in USD per million tokens.
+        point: Its figures for this number of users, keyed by field names of
+            `wse.studies.results.operating_points.OperatingPointResult`.
+        speed: Divisor of the speed per user, in tokens/s.
+        cost: Divisor of the cost per token, in USD per million tokens.
     """
     low, value, high = (point[f"usd_per_million_tokens{end}"] for end in ("_low", "", "_high"))
     lines = (

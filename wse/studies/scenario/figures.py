@@ -1,4 +1,4 @@
-"""Figures of a combination that can be compared with published figures, by name."""
+"""Figures of a combination that can be compared with published figures, keyed by name."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Figure:
     """A predicted number, such as a cost per token, that can be compared with published numbers.
 
     Attributes:
-        name: Name in scenario files, and of the field of the result.
-        title: Name in words, for tables.
-        unit: Unit; empty for a ratio.
+        name: Name in scenario files and of the result field.
+        title: Human-readable name, for tables.
+        unit: Unit; empty for ratios.
         part: Field of a CombinationResult that contains the figure: ``prediction`` or ``tiers``.
     """
 
@@ -45,7 +45,7 @@ def _figures(part: str, *figures: tuple[str, str, str]) -> tuple[Figure, ...]:
 
     Args:
         part: Field of a CombinationResult that contains these figures.
-        figures: The tuples.
+        figures: The (name, title, unit) tuples.
     """
     return tuple(Figure(name=name, title=title, unit=unit, part=part) for name, title, unit in figures)
 
@@ -72,14 +72,14 @@ FIGURES: Final[Mapping[str, Figure]] = {figure.name: figure for figure in (*MACH
 
 
 def published_text(published: PublishedResult) -> str:
-    """Return a published figure as text, such as ``at least 1,000 tokens/s``."""
+    """Format a published figure as text, such as ``at least 1,000 tokens/s``."""
     return f"{WORDS[published.relation]}{FIGURES[published.figure].text(published.value)}"
 
 
 def nearest_of(
     combinations: Sequence[CombinationResult], published: int
 ) -> tuple[CombinationResult, AgainstResult] | None:
-    """Return the combination whose prediction is nearest to a published figure, and the comparison.
+    """Find the combination whose prediction is nearest to a published figure.
 
     Combinations that agree with all figures take precedence over all others.
 

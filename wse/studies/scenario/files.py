@@ -1,4 +1,4 @@
-"""Entry point of ``wse scenario``: check the paths of output files, run the study, write files."""
+"""Entry point of ``wse scenario``: checks output paths, runs the study and writes files."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ def answer_to_files(
     png: str | Path | None,
     jobs: int | None = None,
 ) -> ScenarioResult:
-    """Compare the predictions of a scenario with published figures, and write a page and charts.
+    """Compare a scenario's predictions with published figures, and write a page and charts.
 
     Args:
-        source: A bundled name, a TOML file, or a mapping with the content of such a file.
+        source: Name of a bundled scenario, a TOML file, or a mapping with the content of such a
+            file.
         on_progress: Called with (finished groups, all groups, name). The settings of a group share
             a compilation.
-        html: Path of the HTML page, or None.
-        png: Path of the charts, or None.
+        html: Path of the HTML page. None writes no page.
+        png: Path of the PNG image of the charts. None writes no image.
         jobs: Number of processes; by default one per core.
 
     Raises:

@@ -25,14 +25,14 @@ RULED_OUT: Final = "ruled out"
 NO_DRAFTS: Final = "none"
 
 MOST_VALUES: Final = 64
-"""Maximum number of values of an axis, and of tables of the same name."""
+"""Maximum number of values per axis, and of tables with the same name."""
 
 T = TypeVar("T")
 Text = Annotated[str, Field(min_length=1, max_length=4_096)]
 
 
 def _as_list(value: Any) -> Any:
-    """Return a list unchanged, and any other value as a list with one element."""
+    """Return a list unchanged, and wrap any other value in a one-element list."""
     return value if isinstance(value, list) else [value]
 
 
@@ -41,7 +41,7 @@ _Tables = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_VA
 
 
 class Form(BaseModel):
-    """Base class of the tables of a scenario file. It checks types and ranges of values."""
+    """Base class for the tables of a scenario file, which checks the types and ranges of values."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
@@ -51,12 +51,12 @@ class Form(BaseModel):
 
         Args:
             table: The table as read from a file.
-            place: Name of the file and the table, with which error messages begin.
+            place: Name of the file and the table, used as a prefix of error messages.
 
         Raises:
-            UnknownName: A key is not known. The message suggests the nearest one.
-            BadInput: A value is missing, or has another type or range. The message says what to
-                give.
+            UnknownName: A key is unknown. The message suggests the closest match.
+            BadInput: A value is missing, has the wrong type, or is out of range. The message states
+                what is expected.
         """
         try:
             return cls.model_validate(dict(table))
@@ -76,7 +76,7 @@ class Form(BaseModel):
 class TiersForm(Form):
     """The table ``[tiers]`` of a scenario file: an ordinary and a fast service tier.
 
-    The fast tier promises each user a multiple of the ordinary speed. Both tiers are on the same
+    The fast tier promises each user a multiple of the ordinary speed. Both tiers run on the same
     number of chips.
     """
 
@@ -94,7 +94,7 @@ class TiersForm(Form):
 
 
 class PublishedForm(Form):
-    """A table ``[[published]]`` of a scenario file: a figure to compare predictions with."""
+    """A table ``[[published]]`` of a scenario file: a figure to compare with predictions."""
 
     figure: Annotated[Text, Field(description="the name of a figure")]
     value: Annotated[float, Field(gt=0, le=1e12, description="a number above 0")]
@@ -130,7 +130,7 @@ class ScenarioForm(Form):
     """The top level of a scenario file: question, models, machines, drafts, published figures.
 
     Settings that apply to all combinations are at the top level too, but are read separately. They
-    have the names of the fields of a sweep.
+    are named after the fields of a sweep.
     """
 
     title: Annotated[Text, Field(description="a title")]

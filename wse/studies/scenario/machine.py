@@ -1,7 +1,7 @@
-"""Model on one machine: its layout for each goal, and operating points with and without drafts.
+"""A model on a machine: its layout for each goal, and operating points with and without drafts.
 
-On wafers, the model is compiled for each goal, as by `wse estimate --users`. On GPUs, all goals
-have the same layout.
+On wafers, the model is compiled for each goal, as `wse estimate --users` does. On GPUs, all goals
+use the same layout.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ from wse.studies.scenario.result import SpeculationResult
 
 
 class Draft(NamedTuple):
-    """Options of speculative decoding, in which the model verifies several draft tokens at once.
+    """Speculative-decoding options; the model verifies several draft tokens at once.
 
     Attributes:
-        acceptance: How often drafts are accepted: a name, a list or a file, as for ``--draft``.
+        acceptance: How often drafts are accepted: a name, a list or a file, in the form of
+            ``--draft``.
         model: Name of the draft model; None for a draft head (one more layer of the model).
         place: Where the draft runs; None for the default.
     """
@@ -52,7 +53,7 @@ class Draft(NamedTuple):
 
     @classmethod
     def of(cls, request: EstimateRequest) -> Draft | None:
-        """Return the options of speculative decoding in a request, or None without it."""
+        """Return the speculative-decoding options of a request, or None if it has none."""
         if request.draft is None:
             return None
         options = request.drafts
@@ -62,13 +63,13 @@ class Draft(NamedTuple):
 
 
 class ServedUsers(NamedTuple):
-    """Speed and cost of a machine that serves a certain number of users at the same time.
+    """Speed and cost of a machine that serves a given number of concurrent users.
 
     Attributes:
-        point: Latencies, speed and cost for this number of users.
+        point: Latencies, speed and cost at this number of users.
         deployment: The machine, including the wafers and caches of a draft model.
         grade: Evidence grade of the weakest number on which the speed depends.
-        speculation: Draft tokens and the speed-up that they give; None without drafts.
+        speculation: Draft tokens and the resulting speed-up; None without drafts.
     """
 
     point: OperatingPoint
@@ -78,12 +79,12 @@ class ServedUsers(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """True if the KV caches of all users fit."""
+        """Whether the KV caches of all users fit."""
         return self.point.concurrency <= self.deployment.max_concurrency
 
     @property
     def speed(self) -> float:
-        """Tokens per second of each user while answers are generated."""
+        """Tokens per second per user while answers are generated."""
         return self.point.tokens_per_s_per_user or 0.0
 
 
@@ -95,7 +96,7 @@ class ModelLayout:
         plain: The deployment without drafts (speculative decoding).
         grade: Evidence grade of the speed without drafts.
         model: Name of the model.
-        with_draft: Function that returns the name of the draft, and the machine with this draft. It
+        with_draft: Function that returns the name of a draft and the machine with this draft. It
             raises BadInput or DoesNotFit if the draft cannot run.
     """
 
@@ -107,27 +108,27 @@ class ModelLayout:
 
     @property
     def useful_users(self) -> int:
-        """Minimum number of users at which more users would not increase throughput.
+        """Minimum number of users beyond which additional users do not increase throughput.
 
-        If the KV caches of fewer users fit, it is the maximum number that fits. Drafts are not
-        considered.
+        If the KV caches of that many users do not fit, the value is the maximum number that fits.
+        Drafts are not considered.
         """
         return saturating_users(self.plain)
 
     def serve(self, draft: Draft | None, users: int) -> ServedUsers:
-        """Return speed and cost for a number of users. Results are cached.
+        """Return the speed and cost for a number of users. Results are cached.
 
         Args:
-            draft: Options of drafts, or None. The number of draft tokens is the one with the
-                highest gain.
-            users: Users in flight.
+            draft: Draft options, or None. The number of draft tokens is chosen for the highest
+                gain.
+            users: Number of users in flight.
         """
         if (draft, users) not in self._served_users:
             self._served_users[draft, users] = self._serve(draft, users)
         return self._served_users[draft, users]
 
     def _serve(self, draft: Draft | None, users: int) -> ServedUsers:
-        """Compute speed and cost for a number of users. `serve` caches the results."""
+        """Compute the speed and cost for a number of users. `serve` caches the results."""
         if draft is None:
             return ServedUsers(operating_point(self.plain, users), self.plain, self.grade)
         name, drafter = self.with_draft(draft)
@@ -151,11 +152,11 @@ class Machine:
     """A model on one machine, which can be laid out for different goals such as latency or cost.
 
     Attributes:
-        facts: Model and chips, as fields that all combinations on this machine share. The key is
-            the name of the `CombinationResult` field.
-        economics: Power and price of a chip.
-        lay_out: Function that returns the layout for a goal. It raises BadInput or DoesNotFit if
-            there is none.
+        facts: Model and chips, which all combinations on this machine share, keyed by
+            `CombinationResult` field name.
+        economics: Power and price per chip.
+        lay_out: Function that returns the layout for a goal. It raises BadInput or DoesNotFit if no
+            layout exists.
     """
 
     facts: dict[str, Any]
@@ -167,15 +168,15 @@ def machine_of(request: EstimateRequest) -> Machine:
     """Prepare the model and the machine of a request. Drafts in the request are ignored.
 
     Raises:
-        BadInput and its subclasses: Something that the request names cannot be used, or the price
-            of a GPU is not known.
+        BadInput and its subclasses: An item named in the request cannot be used, or the price of a
+            GPU is unknown.
         DoesNotFit: The weights do not fit.
     """
     return _wafers(request) if request.gpu is None else _gpus(request)
 
 
 def _wafers(request: EstimateRequest) -> Machine:
-    """Return the model of a request on wafers."""
+    """Return the model of a wafer request."""
     estimate = prepare_estimate(request)
     if estimate.new_tokens < 2:
         message = "an answer of one token decodes none: give new_tokens of at least 2"
@@ -219,7 +220,7 @@ def _model_layout(layout: ChosenLayout) -> ModelLayout:
 
 
 def _gpus(request: EstimateRequest) -> Machine:
-    """Return the model of a request on GPUs."""
+    """Return the model of a GPU request."""
     estimate = prepare_gpu_estimate(request)
     server = estimate.server
     if estimate.economics is None:
@@ -252,10 +253,10 @@ def _gpus(request: EstimateRequest) -> Machine:
 
 
 def _with_draft(request: EstimateRequest, model: str | None, place: str | None) -> EstimateRequest:
-    """Return a request with the given draft. How often the draft is accepted is a placeholder."""
+    """Return the request with the given draft and a placeholder acceptance rate."""
     return replace_options(request, draft=TYPICAL, draft_model=model, draft_place=place)
 
 
 def _facts(spec: ModelSpec, dtype: str, chip: str, chips: int) -> dict[str, Any]:
-    """Return the model and the chips, with the names of `CombinationResult` fields as keys."""
+    """Return the model and the chips, keyed by `CombinationResult` field name."""
     return {"model": spec.name, "parameters": parameter_count(spec), "dtype": dtype, "chip": chip, "chips": chips}

@@ -1,4 +1,4 @@
-"""HTML page of a scenario in a single file: the verdict, tables, and charts with tooltips."""
+"""Single-file HTML page of a scenario: the verdict, tables, and charts with tooltips."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTE: Final = (
 
 
 def scenario_as_html(result: ScenarioResult) -> bytes:
-    """Return the HTML page of a scenario, with its verdict, tables and charts, encoded in UTF-8."""
+    """Build the HTML page of a scenario, with its verdict, tables and charts, encoded in UTF-8."""
     drawings = drawings_of(result)
     return comparison_page(
         title=printable(result.title),
@@ -40,7 +40,7 @@ def scenario_as_html(result: ScenarioResult) -> bytes:
 
 
 def _source(published: PublishedResult) -> tuple[str, str]:
-    """Return two texts on a published figure: its value; its publisher, confidence and source."""
+    """Return two texts: a published figure's value, and its publisher, confidence and source."""
     date = "" if published.date is None else f", {printable(published.date)}"
     who = f"{published.by}{date}; confidence {published.confidence}: {printable(published.reason)}"
     text = f"{FIGURES[published.figure].title} {published_text(published)}"

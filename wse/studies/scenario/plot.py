@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def scenario_as_png(result: ScenarioResult) -> bytes:
-    """Return the charts of a scenario as the bytes of a PNG image."""
+    """Render the charts of a scenario as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(scenario_figure(result))
@@ -45,7 +45,7 @@ def scenario_figure(result: ScenarioResult) -> Figure:
 def _line(axes: Any, line: Line, series: Sequence[str]) -> None:
     """Draw the predictions for one combination of model and machine as a line.
 
-    The line is grey if published figures rule the combination out.
+    The line is grey if published figures rule out the combination.
 
     Args:
         axes: Matplotlib axes.

@@ -35,9 +35,9 @@ class Answers:
 
     Attributes:
         combinations: The settings with their predictions.
-        economics: Assumptions about power and prices. The key is made of the name of the number and
-            of the machine.
-        bug: Traceback of an unexpected exception; empty without one.
+        economics: Assumptions about power and prices. The key consists of the names of the figure
+            and the machine.
+        bug: Traceback of an unexpected exception; empty if there was none.
     """
 
     combinations: tuple[Combination, ...] = ()
@@ -48,12 +48,12 @@ class Answers:
 def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
     """Predict speed and cost for settings that differ only in users and drafts.
 
-    A setting that cannot run has the reason instead of a prediction. An unexpected exception is
-    returned as a bug.
+    For a setting that cannot run, the result states the reason instead of a prediction. An
+    unexpected exception is returned as a bug.
 
     Args:
         settings: The settings, which share a compilation.
-        tiers: The service tiers of the scenario, or None. Each ordinary speed gives a separate
+        tiers: The service tiers of the scenario, or None. Each ordinary speed results in a separate
             combination.
     """
     try:
@@ -80,9 +80,9 @@ def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
 
 
 def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
-    """Predict speed and cost of a setting for its number of users.
+    """Predict a setting's speed and cost for its number of users.
 
-    If the request states no number of users, it is the number that saturates the machine.
+    If the request specifies no number of users, the number that saturates the machine is used.
 
     Raises:
         BadInput: The KV caches of the requested users do not fit.
@@ -101,19 +101,19 @@ def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
 
 
 def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_speed: float) -> CombinationResult:
-    """Predict speed and cost of a setting with two service tiers, an ordinary and a fast one.
+    """Predict a setting's speed and cost with two service tiers, an ordinary and a fast one.
 
-    Each tier promises its users a speed. Its layout is the one with the lowest cost per token at
-    this speed, and it has the maximum number of users that get the speed.
+    Each tier promises its users a speed. It uses the layout with the lowest cost per token at this
+    speed, and serves the maximum number of users for which the speed is reached.
 
     Args:
         setting: The setting.
         machine: The model and its machine.
         tiers: The speed-up of the fast tier, and which tiers have drafts.
-        plain_speed: Tokens per second of each user of the ordinary tier.
+        plain_speed: Tokens per second per user in the ordinary tier.
 
     Raises:
-        BadInput: A single user does not get the plain speed, or no KV cache fits.
+        BadInput: Even a single user does not reach the plain speed, or no KV cache fits.
     """
     draft = Draft.of(setting.request)
     ordinary_draft = None if tiers.drafts == "fast" else draft
@@ -136,10 +136,10 @@ def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_spee
 
 
 def _users(request: EstimateRequest) -> int | None:
-    """Return the number of users in flight; None for the number that saturates the machine.
+    """Return the requested users in flight; None for the number that saturates the machine.
 
-    If the request states no number, a request for minimum latency has the users of its batch (by
-    default one), and any other request has None.
+    If the request specifies no number, the result is the batch size (by default 1) for a
+    minimum-latency request, and None for any other request.
     """
     serving = request.serving
     return serving.users or (serving.batch or 1 if (serving.objective or LATENCY) == LATENCY else None)
@@ -149,7 +149,7 @@ def _check_room(laid_out: ModelLayout) -> None:
     """Check that the KV cache of at least one user fits.
 
     Raises:
-        BadInput: It does not fit.
+        BadInput: No KV cache fits.
     """
     if not laid_out.plain.max_concurrency:
         message = f"the KV cache of {laid_out.plain.shape.tokens:,} tokens does not fit"
@@ -157,10 +157,10 @@ def _check_room(laid_out: ModelLayout) -> None:
 
 
 def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -> int:
-    """Return the maximum number of users that each get ``tokens_per_s``; 0 if not even one does."""
+    """Return the maximum number of users that each reach ``tokens_per_s``; 0 if none does."""
 
     def is_fast(users: int) -> bool:
-        """Return whether the KV caches of that many users fit and each user gets the speed."""
+        """Return whether the KV caches of that many users fit and each user reaches the speed."""
         served_users = laid_out.serve(draft, users)
         return served_users.fits and served_users.speed >= tokens_per_s
 
@@ -168,20 +168,20 @@ def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -
 
 
 def _curve(laid_out: ModelLayout, draft: Draft | None) -> tuple[Any, ...]:
-    """Return latencies, speed and cost for several numbers of users, up to saturation."""
+    """Return the latencies, speed and cost for several user counts, up to saturation."""
     points = (laid_out.serve(draft, users) for users in user_counts(laid_out.useful_users, 1))
     return tuple(point_result(served_users.point) for served_users in points if served_users.fits)
 
 
 def _combination(setting: Setting, served_users: ServedUsers, **fields: Any) -> CombinationResult:
-    """Return the record of a setting that can run, with its predicted speed and cost.
+    """Build the record of a setting that can run, with its predicted speed and cost.
 
-    The time to first token includes the network connection of a user.
+    The time to first token includes the user's network connection.
 
     Args:
         setting: The setting.
-        served_users: Speed and cost with its users.
-        fields: Further fields of the record.
+        served_users: Speed and cost for the setting's number of users.
+        fields: Additional fields of the record.
     """
     point = point_result(served_users.point)
     prediction = point.convert(
@@ -196,22 +196,22 @@ def _combination(setting: Setting, served_users: ServedUsers, **fields: Any) -> 
 
 
 def _impossible_combination(setting: Setting, reason: str, **fields: Any) -> CombinationResult:
-    """Return the record of a setting that cannot run, with the reason.
+    """Build the record of a setting that cannot run, with the reason.
 
     Args:
         setting: The setting.
         reason: Why the setting cannot run.
-        fields: Further fields of the record.
+        fields: Additional fields of the record.
     """
     return _result(setting, ruled_out_by=(reason,), **fields)
 
 
 def _result(setting: Setting, **fields: Any) -> CombinationResult:
-    """Return the record of a setting.
+    """Build the record of a setting.
 
     Args:
         setting: The setting.
-        fields: Fields of the record. All others have the values that the setting requests.
+        fields: Fields of the record. All other fields take the values requested by the setting.
     """
     request = setting.request
     requested_fields: dict[str, Any] = {
@@ -230,5 +230,5 @@ def _result(setting: Setting, **fields: Any) -> CombinationResult:
 
 
 def _published_type(model: str | Path) -> str:
-    """Return the element type of the published weights of a model."""
+    """Return the element type of a model's published weights."""
     return load_model(model, with_weights=False).spec.weight_type

@@ -1,7 +1,7 @@
 """Reader of scenario files: a sweep over all combinations of models, machines and drafts.
 
-The keys of a file are the fields of a sweep. A list of values is an axis. Each table of
-``[[models]]`` is combined with each of ``[[machines]]`` and each of ``[[drafts]]``.
+The keys of a file are the fields of a sweep. A list of values is an axis. Each ``[[models]]`` table
+is combined with each ``[[machines]]`` table and each ``[[drafts]]`` table.
 """
 
 from __future__ import annotations
@@ -35,18 +35,17 @@ REFUSED: Final = {
     "replicas": "a scenario is of one machine; leave it out",
     "price": "give prices in the table [prices]",
 }
-"""Fields of a sweep that a scenario does not accept, with the remedy for the error message."""
+"""Sweep fields that a scenario does not accept, with the remedy for the error message."""
 COLUMNS: Final = {"model", "dtype", "prompt_len", "wafer", "wafers", "gpu", "gpus", "users"}
-"""Fields with a column of their own in results. Fields of drafts are in the name of the drafts."""
+"""Fields with their own column in results. Draft fields are part of the drafts' name instead."""
 
 
 class _Table(NamedTuple):
     """A table ``[[models]]``, ``[[machines]]`` or ``[[drafts]]`` of a scenario file.
 
     Attributes:
-        name: Name that the file gives to the machine or to the drafts, or None.
-        axes: Values of settings, of which all combinations are estimated. The key is the name of
-            the setting.
+        name: Name of the machine or drafts in the file, or None.
+        axes: Values of the settings, keyed by setting name. All combinations are estimated.
     """
 
     name: str | None
@@ -55,14 +54,13 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One combination of settings of a scenario, of which speed and cost are estimated.
+    """One combination of a scenario's settings, for which speed and cost are estimated.
 
     Attributes:
-        request: Options of the estimate.
+        request: Estimate options.
         machine: Name of the machine.
         drafts: Name of the drafts, or ``none``.
-        other: Values of all other settings that the scenario varies. The key is the name of the
-            setting.
+        other: Values of all other settings that the scenario varies, keyed by setting name.
     """
 
     request: EstimateRequest
@@ -72,9 +70,9 @@ class Setting:
 
     @property
     def placement(self) -> EstimateRequest:
-        """The request without users and drafts.
+        """The request, without users and drafts.
 
-        Settings for which it is equal share a compilation.
+        Settings with equal placements share a compilation.
         """
         return replace_options(self.request, users=None, draft=None, draft_model=None, draft_place=None)
 
@@ -86,7 +84,7 @@ class Scenario:
     Attributes:
         name: Name of a bundled scenario, or path of the file.
         title: Title of the scenario.
-        question: Question that the scenario answers.
+        question: Question answered by the scenario.
         tiers: The ordinary and the fast service tier; None without tiers.
         published: Published figures.
         settings: All combinations of settings, grouped by machine.
@@ -101,7 +99,7 @@ class Scenario:
 
 
 def bundled_scenarios() -> dict[str, Path]:
-    """Return the paths of the bundled scenario files; the key is the name of the scenario."""
+    """Return the paths of the bundled scenario files, keyed by scenario name."""
     folder = Path(str(files("wse") / "data" / "scenarios"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
@@ -111,13 +109,13 @@ def read_scenario(source: str | Path | Mapping[str, Any]) -> Scenario:
 
     Args:
         source: Name of a bundled scenario, a TOML file, or a mapping with the content of such a
-            file. A name takes precedence over a file of the same name.
+            file. A bundled name takes precedence over a file of the same name.
 
     Raises:
-        UnknownName: The scenario, a key, a figure, a model or a machine is not known. The message
-            suggests the nearest name.
-        BadInput: The file cannot be read, or a value has a wrong type, range or unit, or
-            contradicts another one.
+        UnknownName: The scenario, a key, a figure, a model or a machine is unknown. The message
+            suggests the closest match.
+        BadInput: The file cannot be read, or a value has the wrong type, range or unit, or
+            contradicts another value.
     """
     if isinstance(source, Mapping):
         return _scenario("scenario", dict(source))
@@ -130,7 +128,7 @@ def read_scenario(source: str | Path | Mapping[str, Any]) -> Scenario:
 
 
 def _scenario(name: str, table: dict[str, Any]) -> Scenario:
-    """Check the content of a scenario file and return the scenario.
+    """Validate the content of a scenario file and return the scenario.
 
     Args:
         name: Name of the scenario, for error messages.
@@ -159,7 +157,7 @@ def _scenario(name: str, table: dict[str, Any]) -> Scenario:
 def _settings(
     form: ScenarioForm, tiers: TiersForm | None, common_settings: Mapping[str, Any], name: str
 ) -> Iterator[Setting]:
-    """Yield all combinations of settings of a scenario.
+    """Yield all combinations of a scenario's settings.
 
     1. Read the tables of models, machines and drafts. Every model needs the field ``model``, and
        the names of machines and of drafts are unique.
@@ -168,14 +166,14 @@ def _settings(
     3. Yield a setting for each combination of values.
 
     Args:
-        form: The checked top level of the file.
+        form: The validated top level of the file.
         tiers: The tiers, or None. Each ordinary speed counts as a separate combination.
-        common_settings: Settings outside of all tables, which apply to all combinations.
+        common_settings: Settings outside any table, which apply to all combinations.
         name: Name of the scenario, for error messages.
 
     Raises:
-        BadInput: A table is invalid, there are too many combinations, or a setting names something
-            that cannot be used.
+        BadInput: A table is invalid, there are too many combinations, or a setting names an
+            unusable item.
     """
     # 1. Read the tables.
     common = _read_table(common_settings, name)
@@ -226,14 +224,14 @@ def _settings(
 
 
 def _read_table(table: Mapping[str, Any], place: str) -> _Table:
-    """Return the name and the settings in a table of models, machines or drafts.
+    """Return the name and settings from a table of models, machines or drafts.
 
     Args:
         table: The table as read from the file.
         place: Name of the file and the table, for error messages.
 
     Raises:
-        BadInput: The name is not a text, or a setting is invalid or not accepted in scenarios.
+        BadInput: The name is not a string, or a setting is invalid or not accepted in scenarios.
     """
     name = table.get("name")
     if name is not None and not isinstance(name, str):
@@ -260,23 +258,23 @@ def _errors_at(place: str) -> Iterator[None]:
 
 
 def _machine_name(request: EstimateRequest) -> str:
-    """Return a name for a machine without one: its wafer, or its GPU and serving stack."""
+    """Derive a name for an unnamed machine: its wafer, or its GPU and serving stack."""
     return str(request.machine.wafer) if request.gpu is None else f"{request.gpu}, {request.gpu_serving.stack or STACK}"
 
 
 def _draft_name(request: EstimateRequest) -> str:
-    """Return a name for drafts without one: the draft model, if any, and the acceptance."""
+    """Derive a name for unnamed drafts: the draft model, if any, and the acceptance."""
     if request.draft is None:
         return NO_DRAFTS
     return request.draft if request.drafts.draft_model is None else f"{request.drafts.draft_model}, {request.draft}"
 
 
 def _check_tiers(settings: Sequence[Setting], tiers: TiersForm, name: str) -> None:
-    """Check that the settings of a scenario are possible with service tiers.
+    """Check that the settings of a scenario are compatible with service tiers.
 
     Raises:
-        BadInput: A setting gives the number of users, which follows from the speed of a tier. Or
-            only the fast tier has drafts, and the scenario has none.
+        BadInput: A setting specifies the number of users, which the speed of a tier determines. Or
+            only the fast tier uses drafts, and the scenario has none.
     """
     if any(setting.request.serving.users is not None for setting in settings):
         message = f"{name}: users: with [tiers] users follow from the speed; leave it out"
@@ -287,7 +285,7 @@ def _check_tiers(settings: Sequence[Setting], tiers: TiersForm, name: str) -> No
 
 
 def _check_published(published: PublishedForm, settings: Sequence[Setting], place: str, *, has_tiers: bool) -> None:
-    """Check that a published figure exists and names machines and drafts of its scenario.
+    """Check that a published figure is known, and that its machines and drafts are in the scenario.
 
     Args:
         published: The published figure.
@@ -296,7 +294,7 @@ def _check_published(published: PublishedForm, settings: Sequence[Setting], plac
         has_tiers: Whether the scenario has an ordinary and a fast service tier.
 
     Raises:
-        UnknownName: The figure, a machine or drafts that it names do not exist.
+        UnknownName: The figure, or a machine or drafts named by it, do not exist.
         BadInput: The unit is wrong, or the figure needs tiers and the scenario has none.
     """
     if published.figure not in FIGURES:

@@ -29,12 +29,12 @@ TIER_KEYS: Final = (
     "usd_per_million_tokens_low",
     "usd_per_million_tokens_high",
 )
-"""Fields of an operating point that a TiersResult has for each tier."""
+"""Operating-point fields that a TiersResult contains for each tier."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeculationResult(AcceptanceResult):
-    """Drafts of a combination and their gain."""
+    """The drafts of a combination, and their gain."""
 
     draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 if drafts gain nothing")]
     tokens_per_pass: Annotated[float, Doc("mean tokens that a pass yields, including the one without drafts")]
@@ -45,7 +45,7 @@ class SpeculationResult(AcceptanceResult):
 class PredictionResult(OperatingPointResult):
     """Predicted speed and cost for a combination of settings.
 
-    The speeds include the delays that are caused by reading the prompts of other users.
+    The speeds include delays caused by reading the prompts of other users.
     """
 
     ttft_s: Annotated[float, Doc("time to first token as measured by a user on a new connection", "s")]
@@ -57,9 +57,9 @@ class PredictionResult(OperatingPointResult):
 
 @dataclass(frozen=True, kw_only=True)
 class TiersResult(Result):
-    """Speed and cost of an ordinary service tier, and of a faster one with fewer users.
+    """Speed and cost of an ordinary service tier, and of a faster tier with fewer users.
 
-    Both tiers are on the same number of chips.
+    Both tiers run on the same number of chips.
     """
 
     ordinary_users: Annotated[int, Doc("users of the ordinary tier")]
@@ -80,12 +80,12 @@ class TiersResult(Result):
 
     @classmethod
     def of(cls, ordinary: OperatingPointResult, fast: OperatingPointResult, *, reached: bool) -> TiersResult:
-        """Compare the speed and the cost of two service tiers.
+        """Compare the speed and cost of two service tiers.
 
         Args:
             ordinary: Operating point of the ordinary tier.
             fast: Operating point of the fast tier.
-            reached: Whether the fast tier has the requested speed-up.
+            reached: Whether the fast tier reaches the requested speed-up.
         """
         numbers = {
             f"{tier}_{key}": getattr(point, key)
@@ -100,20 +100,20 @@ class TiersResult(Result):
         )
 
     def point(self, tier: str) -> dict[str, float]:
-        """Return users, speed and cost of one tier.
+        """Return the users, speed and cost of one tier.
 
         Args:
             tier: ``ordinary`` or ``fast``.
 
         Returns:
-            The numbers, keyed by the names in `TIER_KEYS`, such as ``tokens_per_s_per_user``.
+            The figures, keyed by the names in `TIER_KEYS`, such as ``tokens_per_s_per_user``.
         """
         return {key: getattr(self, f"{tier}_{key}") for key in TIER_KEYS}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedResult(Result):
-    """A published figure, such as a speed or a price, with which predictions are compared."""
+    """A published figure, such as a speed or price, with which predictions are compared."""
 
     figure: Annotated[str, Doc("name of the figure")]
     value: Annotated[float, Doc("published value")]
@@ -146,7 +146,7 @@ class AgainstResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CombinationResult(Result):
-    """A combination of settings of a scenario, with its prediction and its agreement with figures.
+    """A combination of a scenario's settings, with its prediction and agreement with figures.
 
     If the combination cannot run, it has no prediction, and ``ruled_out_by`` states the reason.
     """
@@ -193,13 +193,13 @@ class CombinationResult(Result):
 
     @property
     def speed(self) -> float:
-        """Tokens per second of a user; 0 if the combination is impossible."""
+        """Tokens per second per user; 0 if the combination cannot run."""
         return 0.0 if self.prediction is None else self.prediction.tokens_per_s_per_user or 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioResult(Result):
-    """The result of ``wse scenario``: predictions compared with published figures; a verdict."""
+    """Result of ``wse scenario``: predictions compared with published figures, and a verdict."""
 
     name: Annotated[str, Doc("name of the scenario, or the path of its file")]
     title: Annotated[str, Doc("title of the scenario")]
@@ -210,11 +210,11 @@ class ScenarioResult(Result):
     economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions behind power and cost of each machine")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return tables of published figures and of combinations, including the ruled-out ones.
+        """Build the tables of published figures and of all combinations, including ruled-out ones.
 
         Args:
             detail: Whether to show all rows, and all predictions against all published figures.
-                Without it, long tables are shortened.
+                Otherwise, long tables are shortened.
             width: Has no effect on this result.
         """
         return scenario_tables(self, detail=detail)
@@ -242,5 +242,5 @@ class ScenariosResult(Result):
     scenarios: Annotated[tuple[ScenarioSummary, ...], Doc("scenarios, sorted by name")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return one table with name, title and question of each bundled scenario."""
+        """Build the table with the name, title and question of each bundled scenario."""
         return (scenarios_table(self.scenarios),)

@@ -1,4 +1,4 @@
-"""The study of ``wse scenario``: estimate combinations and compare them with published figures."""
+"""Study behind ``wse scenario``: compares estimates of combinations with published figures."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ from wse.studies.workers.engine_pool import each_output, engine_pool
 def answer(
     source: str | Path | Mapping[str, Any], on_progress: OnProgress = ignore, *, jobs: int | None = None
 ) -> ScenarioResult:
-    """Predict speed and cost for all settings of a scenario; compare with published figures.
+    """Predict speed and cost for all settings of a scenario, and compare with published figures.
 
     1. Group the settings that differ only in users and drafts. A group shares a compilation.
     2. Compute the groups in parallel.
     3. Compare all combinations of settings with the published figures.
 
     Args:
-        source: A bundled name, a TOML file, or a mapping with the content of such a file.
+        source: Name of a bundled scenario, a TOML file, or a mapping with the content of such a
+            file.
         on_progress: Called with (finished groups, all groups, name) at the start and after each
             group.
         jobs: Number of processes; by default one per core. With 1, this process does the work.
 
     Raises:
-        BadInput and its subclasses: The file cannot be read, something that it names is missing or
+        BadInput and its subclasses: The file cannot be read, an item that it names is missing or
             cannot be used, or the system killed a process.
         DoesNotFit: No combination of settings can run.
-        WseBug: A combination ended in a bug in wse.
+        WseBug: A combination triggered a bug in wse.
     """
     # 1. Group the settings.
     scenario = read_scenario(source)
@@ -90,7 +91,7 @@ def answer(
 
 
 def _name(setting: Setting) -> str:
-    """Return a text such as "llama-3-8b as int8 on wse3", for progress and error messages."""
+    """Describe a setting, such as "llama-3-8b as int8 on wse3", for progress and error messages."""
     request = setting.request
     dtype = "" if request.types.dtype is None else f" as {request.types.dtype}"
     return f"{request.model}{dtype} on {setting.machine}"
@@ -100,7 +101,7 @@ def _without_duplicates(combinations: Iterable[Combination]) -> Iterator[Combina
     """Yield all combinations of settings except duplicates.
 
     Two combinations are duplicates if they differ only in how the number of chips was requested,
-    such as ``auto`` and the number that it results in.
+    such as ``auto`` and the number to which it resolves.
     """
     seen_keys = set()
     for setting, result in combinations:
@@ -112,7 +113,7 @@ def _without_duplicates(combinations: Iterable[Combination]) -> Iterator[Combina
 
 
 def _published(form: PublishedForm) -> PublishedResult:
-    """Convert a published figure of a scenario file to a record with a unit, for the result."""
+    """Convert a published figure of a scenario file to a result record with a unit."""
     values: dict[str, Any] = form.model_dump()
     names = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
     return PublishedResult(**values | names | {"unit": FIGURES[form.figure].unit})

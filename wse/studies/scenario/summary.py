@@ -1,4 +1,4 @@
-"""Printer of a scenario on a terminal: the question, the verdict, and the tables."""
+"""Terminal output of a scenario: the question, the verdict, and the tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def print_scenario(result: ScenarioResult, stream: TextIO, *, detail: bool = Fal
 
     Args:
         result: The result.
-        stream: Where to print.
+        stream: Output stream.
         detail: Whether to print all rows and the assumptions.
     """
     console = console_on(stream)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from wse.studies.scenario.result import CombinationResult, ScenarioResult, ScenarioSummary
 
 SHORT: Final = 16
-"""Maximum number of rows of a table without ``--detail``."""
+"""Maximum number of rows per table without ``--detail``."""
 FEW: Final = 12
-"""Maximum number of combinations that are all shown without ``--detail``."""
+"""Maximum number of combinations up to which all are shown without ``--detail``."""
 
 _SUBJECT: Final = (
     Column(key="model", title="model", formatter=printable),
@@ -31,19 +31,19 @@ _AGREEMENT: Final = Column(key="agreement", title="agrees", priority=1)
 
 
 def _part_column(part: str, key: str, title: str, formatter: Any = count, **settings: Any) -> Column:
-    """Return a table column with one predicted number of each combination of settings.
+    """Build a table column with one predicted figure per combination of settings.
 
     Args:
-        part: Where the number is: ``prediction``, or ``tiers`` for an ordinary or fast service
+        part: Location of the figure: ``prediction``, or ``tiers`` for an ordinary or fast service
             tier.
-        key: Name of the field of this part.
+        key: Name of the field within this part.
         title: Title of the column.
         formatter: Function that formats the value.
-        settings: Further settings of the column.
+        settings: Additional settings of the column.
     """
 
     def cell(combination: CombinationResult) -> str:
-        """Return the formatted value of a combination, or "" if it has none."""
+        """Format the value of a combination, or return "" if it has none."""
         value = getattr(getattr(combination, part), key, None)
         return "" if value is None else str(formatter(value))
 
@@ -51,17 +51,17 @@ def _part_column(part: str, key: str, title: str, formatter: Any = count, **sett
 
 
 def _draft_column(key: str, title: str, formatter: Any, priority: int) -> Column:
-    """Return a table column with one number of each combination's drafts (speculative decoding).
+    """Build a table column with one figure of each combination's drafts (speculative decoding).
 
     Args:
-        key: Name of the field of the drafts.
+        key: Name of the field of the drafts record.
         title: Title of the column.
         formatter: Function that formats the value.
         priority: Narrow terminals drop columns with a high priority number first.
     """
 
     def cell(combination: CombinationResult) -> str:
-        """Return the formatted value of a combination, or "" if it has no drafts."""
+        """Format the value of a combination, or return "" if it has no drafts."""
         drafts = None if combination.prediction is None else combination.prediction.speculation
         return "" if drafts is None else str(formatter(getattr(drafts, key)))
 
@@ -94,7 +94,7 @@ _TIERS: Final = (
 
 
 def scenario_tables(result: ScenarioResult, *, detail: bool) -> tuple[Table, ...]:
-    """Return the tables of a scenario. Tables without rows are left out.
+    """Build the tables of a scenario. Tables without rows are omitted.
 
     Args:
         result: The result.
@@ -122,7 +122,7 @@ def scenario_tables(result: ScenarioResult, *, detail: bool) -> tuple[Table, ...
 
 
 def scenarios_table(scenarios: Sequence[ScenarioSummary]) -> Table:
-    """Return the table of the bundled scenarios."""
+    """Build the table of bundled scenarios."""
     columns = (
         Column(key="name"),
         Column(key="title", wraps=True, min_width=24),
@@ -132,7 +132,7 @@ def scenarios_table(scenarios: Sequence[ScenarioSummary]) -> Table:
 
 
 def _published_table(result: ScenarioResult) -> Table:
-    """Return the table of published figures, each with the nearest prediction.
+    """Build the table of published figures, each with the nearest prediction.
 
     The table also shows how many predictions are consistent with each figure.
     """
@@ -182,15 +182,15 @@ def _published_table(result: ScenarioResult) -> Table:
 def _combinations_table(
     combinations: Sequence[CombinationResult], prices: Sequence[tuple[str, str]], *, shows_all: bool
 ) -> Table:
-    """Return the table of settings with their predicted speed and cost.
+    """Build the table of settings with their predicted speed and cost.
 
     In scenarios with service tiers, the rows are sorted by the cost of a fast token relative to an
-    ordinary one, lowest first. In all others, they are sorted by speed, fastest first.
+    ordinary one, lowest first. In all other scenarios, they are sorted by speed, fastest first.
 
     Args:
         combinations: The combinations of settings.
         prices: Footer lines about prices: (label, text).
-        shows_all: Whether to show all rows instead of the first `SHORT` ones.
+        shows_all: Whether to show all rows instead of only the first `SHORT` rows.
     """
     has_tiers = any(combination.tiers for combination in combinations)
     rows = sorted(combinations, key=lambda row: row.tiers.cost_ratio if row.tiers else -row.speed)
@@ -213,7 +213,7 @@ def _combinations_table(
 
 
 def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
-    """Return a table of the drafts (speculative decoding): acceptance by position, and source."""
+    """Build the table of drafts (speculative decoding): acceptance by position, and source."""
     rows: dict[str, dict[str, str]] = {}
     for combination in possible:
         speculation = None if combination.prediction is None else combination.prediction.speculation
@@ -226,10 +226,10 @@ def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
 
 
 def _against_table(result: ScenarioResult | None) -> Table:
-    """Return the table of every prediction against every published figure.
+    """Build the table of every prediction against every published figure.
 
     Args:
-        result: The result. None gives a table without rows.
+        result: The result. None yields a table without rows.
     """
     rows = []
     for combination in () if result is None else result.combinations:
@@ -259,14 +259,14 @@ def _against_table(result: ScenarioResult | None) -> Table:
 
 
 def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> Table:
-    """Return the table of combinations that are ruled out, with the reasons.
+    """Build the table of combinations that are ruled out, with the reasons.
 
-    A combination of model and machine that cannot run at all has one row for all its drafts and
+    A combination of model and machine that cannot run at all has a single row for all drafts and
     users.
 
     Args:
         ruled_out: The combinations.
-        shows_all: Whether to show all rows instead of the first `SHORT` ones.
+        shows_all: Whether to show all rows instead of only the first `SHORT` rows.
     """
     rows = [
         combination.to_dict()
@@ -286,17 +286,17 @@ def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> 
 
 
 def _reasons(combination: CombinationResult) -> str:
-    """Return why a combination is ruled out, without the remedies and byte counts of messages."""
+    """Return why a combination is ruled out, omitting the remedies and byte counts of messages."""
     reasons = combination.ruled_out_by or ()
     return printable("; ".join(reason.partition("; ")[0].partition(": code ")[0] for reason in reasons))
 
 
 def _more_rows(rows: Sequence[Any], listed_rows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
-    """Return a footer line with the number of rows that are not listed; empty if all are listed.
+    """Return a footer line with the number of omitted rows; empty if all rows are listed.
 
     Args:
         rows: All rows.
-        listed_rows: The rows that the table lists.
+        listed_rows: The rows listed in the table.
     """
     hidden_count = len(rows) - len(listed_rows)
     return (("...", f"and {hidden_count} more with --detail"),) if hidden_count else ()

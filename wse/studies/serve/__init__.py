@@ -1,1 +1,1 @@
-"""``wse serve-sim``: a simulation of requests that arrive over time and are served by a machine."""
+"""``wse serve-sim``: simulation of a machine that serves requests arriving over time."""

@@ -88,7 +88,7 @@ def serve_sim(
         result = wse.serve_sim("llama-3-8b", load=0.9, ttft="100ms")
         result.load.stable, result.served.all.ttft.p99
 
-    Arguments that are not listed here are those of `wse.estimate`.
+    Arguments that are not listed here have the same meaning as in `wse.estimate`.
 
     Args:
         draft: Verify drafts in decode passes, with this acceptance: that of a measured model of

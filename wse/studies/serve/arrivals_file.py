@@ -1,8 +1,8 @@
-"""Reader of CSV files with the arrival, the lengths and optionally the tier and prefix of requests.
+"""Reader of CSV files with the arrival, lengths and optional tier and prefix of each request.
 
 Columns ``arrival_s``, ``prompt_tokens`` and ``new_tokens`` are required. ``tier`` is ``fast`` or
-``normal``. ``prefix`` is any name. Prompts with the same name share their first ``prefix_tokens``
-tokens and are longer than that.
+``normal``. ``prefix`` is any name. Prompts with the same prefix name share their first
+``prefix_tokens`` tokens and must be longer than the prefix.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def read_arrivals(path: Path, context: int, limit_source: str) -> Workload:
     """Read the requests of a serving simulation from a CSV file.
 
     Arrival times must not be negative or decrease. Lengths must be integers of at least 1, and
-    prompt and answer together must fit into the context. A prefix that prompts share must be
-    shorter than each of these prompts.
+    prompt plus answer must fit into the context. A shared prefix must be shorter than each of the
+    prompts that share it.
 
     Args:
         path: The file.
-        context: Maximum number of tokens of a request, prompt and answer together.
-        limit_source: What sets this maximum, for error messages, such as "--context 4096".
+        context: Maximum number of tokens per request, prompt plus answer.
+        limit_source: Source of this maximum, for error messages, such as "--context 4096".
 
     Raises:
         BadInput: The file cannot be read or is too large, or a row is invalid. The message names
@@ -93,8 +93,8 @@ class _RowReader:
         """Check a row of the CSV file and add it to the requests.
 
         Args:
-            number: Number of the row in the file, for error messages.
-            row: Cells of the row.
+            number: Row number in the file, for error messages.
+            row: The cells of the row.
 
         Raises:
             BadInput: The row is invalid.
@@ -164,7 +164,7 @@ class _RowReader:
         """Return all requests that were read from the file.
 
         Raises:
-            BadInput: There is no request.
+            BadInput: The file contains no requests.
         """
         rows = self._rows
         if not rows.tier:

@@ -1,4 +1,4 @@
-"""Checks of the options of ``wse serve-sim`` and of their combinations."""
+"""Checks of the ``wse serve-sim`` options and their combinations."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ MAX_REQUESTS: Final = 1_000_000
 MAX_CV: Final = 10.0
 MAX_LATENCY_US: Final = 1e9
 MAX_DRAFTED: Final = 64
-"""Maximum number of tokens of a draft, more than in any measurement."""
+"""Maximum number of tokens per draft, which exceeds all measured draft lengths."""
 
 
 def check_options(request: ServeRequest) -> None:
-    """Check that all options of a serving simulation are in range and that none is without effect.
+    """Check that all options of a serving simulation are in range and have an effect.
 
     Raises:
-        BadInput: An option is out of range, is unknown, or has no effect with the other options.
+        BadInput: An option is out of range, unknown, or has no effect in combination with the other
+            options.
     """
     traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
     check_counts(
@@ -56,7 +57,7 @@ def check_options(request: ServeRequest) -> None:
 
 
 def _check_needs(request: ServeRequest) -> None:
-    """Check that no option is without effect because another option is missing.
+    """Check that each option comes with the other options that it needs to have an effect.
 
     Raises:
         BadInput: An option needs another option.
@@ -98,7 +99,7 @@ def _check_needs(request: ServeRequest) -> None:
 
 
 def _check_prefill(request: ServeRequest) -> None:
-    """Check that the options of a separate machine that reads prompts do not contradict each other.
+    """Check that the options of a separate prefill machine do not contradict each other.
 
     Raises:
         BadInput: Two options contradict each other.
@@ -121,11 +122,11 @@ def _check_prefill(request: ServeRequest) -> None:
 
 
 def _check_replicas(request: ServeRequest) -> None:
-    """Check the option ``--replicas``, the number of equal machines that share the requests.
+    """Check the option ``--replicas``, the number of identical machines that share the requests.
 
     Raises:
-        BadInput: There are replicas although batches are static. Or the number is ``auto``, and
-            neither a rate nor a number of users determines it.
+        BadInput: Replicas are requested with static batches. Or the number is ``auto``, and neither
+            a rate nor a number of users determines it.
     """
     replicas, is_drawn = request.base.replicas, str(request.arrivals) in ARRIVALS
     check_counts(replicas=replicas)
@@ -144,7 +145,7 @@ def check_draft_tokens(request: ServeRequest, context: int) -> None:
 
     Args:
         request: The serving request. Without ``--draft-tokens``, nothing is checked.
-        context: Maximum number of tokens of a request.
+        context: Maximum number of tokens per request.
 
     Raises:
         BadInput: The drafts are too long.

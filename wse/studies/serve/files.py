@@ -1,4 +1,4 @@
-"""The simulation of ``wse serve-sim`` with the timeline and the page that were requested."""
+"""Simulation of ``wse serve-sim``, with the requested timeline and page."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from wse.studies.serve.study import serve
 from wse.studies.serve.timeline import timeline_of
 
 KEYS: Final = {"--timeline": "timeline", "--html": "page"}
-"""Fields of the result that contain the path of each option's file."""
+"""Result fields that contain the path of each option's file."""
 _CHECKS: Final = {"--timeline": output_path, "--html": page_path}
 
 
 def serve_to_files(
     request: ServeRequest, on_progress: OnProgress, *, timeline: str | Path | None, html: str | Path | None
 ) -> ServeResult:
-    """Simulate a service and write the requested files: a timeline and an HTML page.
+    """Simulate a service and write the requested output files: a timeline and an HTML page.
 
-    Paths are checked before the simulation.
+    Paths are checked before the simulation starts.
 
     Args:
-        request: The options of the simulation.
+        request: The simulation options.
         on_progress: Called with (requests served, total, current activity).
-        timeline: Path of the timeline, which Perfetto can show. None writes none.
-        html: Path of the page. None writes none.
+        timeline: Path of the timeline, which can be viewed in Perfetto. None writes no timeline.
+        html: Path of the page. None writes no page.
 
     Raises:
         BadInput: An option is invalid, as for `wse.studies.serve.study.serve`. Or a path cannot be
             used, or a timeline is requested although the queue would grow without limit, so that no
-            request is served.
+            requests are served.
     """
     inputs = [Path(request.arrivals)]
     texts = {"--timeline": timeline, "--html": html}

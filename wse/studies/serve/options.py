@@ -19,12 +19,12 @@ SAME: Final = "same"
 OWN: Final = "own"
 PREFILL_PLACES: Final = (SAME, OWN)
 LOAD: Final = 0.7
-"""Default of the offered load if no rate is given."""
+"""Default offered load if no rate is specified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficOptions:
-    """Options of the simulated requests: how many, when they arrive, and how long they are."""
+    """Options for the simulated requests: how many, when they arrive, and how long they are."""
 
     arrivals: Annotated[
         str | Path | None,
@@ -92,7 +92,7 @@ class TrafficOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchingOptions:
-    """Options of batching, and of how requests are assigned to replicas."""
+    """Options for batching and for assigning requests to replicas."""
 
     batching: Annotated[
         str,
@@ -146,7 +146,7 @@ class BatchingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillOptions:
-    """Options of a separate machine that reads prompts, and of the link for the KV caches."""
+    """Options for a separate prefill machine, and for the link that sends KV caches."""
 
     prefill: Annotated[
         str,
@@ -230,9 +230,9 @@ class PrefillOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromisedTimes:
-    """Options of the latencies that are promised to users.
+    """Options for the latencies promised to users.
 
-    Requests that are served within them count as goodput.
+    Requests served within these latencies count as goodput.
     """
 
     ttft: Annotated[

@@ -1,6 +1,6 @@
-"""The machine that reads prompts, if it is separate from the machine that decodes.
+"""The prefill machine, if it is separate from the decode machine.
 
-Errors about it name the options of that machine, such as ``--prefill-wafers``.
+Error messages about this machine name its options, such as ``--prefill-wafers``.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from wse.studies.options.option import make_request, replace_options
 from wse.studies.serve.request import ServeRequest
 
 Placement = PreparedEstimate | PreparedGpuEstimate
-"""A checked estimate of a model on wafers or on GPUs."""
+"""A validated estimate request for wafers or GPUs."""
 
 _OPTION: Final = re.compile(r"--(wafers?|gpus?|stack|mesh)(?![\w-])")
 
 
 def prepare_machine(placement: EstimateRequest) -> Placement:
-    """Check a request for a machine on wafers or GPUs, and load the files that it names."""
+    """Validate a request for a wafer or GPU machine, and load the files that it names."""
     check_machine(placement)
     return prepare_estimate(placement) if placement.gpu is None else prepare_gpu_estimate(placement)
 
 
 def _other_machine(request: ServeRequest, placement: EstimateRequest) -> EstimateRequest:
-    """Return a request for the machine that reads prompts, if it is of another type than decoding.
+    """Return a request for a prefill machine of a different type than the decode machine.
 
     If wafers decode, GPUs read prompts; if GPUs decode, wafers do.
 
     Args:
         request: The serving request.
-        placement: Request for the machine that decodes. Model and lengths are taken from it.
+        placement: Request for the decode machine, which provides the model and lengths.
     """
     prefilling = request.prefilling
     common_request = make_request(
@@ -64,11 +64,11 @@ def _other_machine(request: ServeRequest, placement: EstimateRequest) -> Estimat
 
 
 def prefill_machine(request: ServeRequest, placement: EstimateRequest) -> Placement:
-    """Check and load the separate machine that reads prompts.
+    """Validate and load the separate prefill machine.
 
     Args:
         request: The serving request.
-        placement: Request for the machine that decodes.
+        placement: Request for the decode machine.
 
     Raises:
         BadInput: The machine cannot be used. The message names the ``--prefill`` options.
@@ -78,16 +78,16 @@ def prefill_machine(request: ServeRequest, placement: EstimateRequest) -> Placem
 
 
 def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
-    """Check and load the separate machine that reads prompts.
+    """Validate and load the separate prefill machine.
 
     There are three cases:
 
-    1. Another type of machine: GPUs if wafers decode, or wafers if GPUs decode.
+    1. A different type of machine: GPUs if wafers decode, or wafers if GPUs decode.
     2. Separate machines of the same type.
-    3. A separate mesh next to, or below, the mesh that decodes, on the same wafers.
+    3. A separate mesh next to or below the decode mesh, on the same wafers.
 
     Raises:
-        BadInput: The options contradict each other, or both meshes do not fit on a wafer.
+        BadInput: The options contradict each other, or the two meshes do not both fit on a wafer.
     """
     prefilling = request.prefilling
     placement = replace_options(placement, draft=None, draft_model=None, draft_place=None, users=None, replicas=1)
@@ -122,7 +122,7 @@ def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
 
 @contextmanager
 def prefill_errors(request: ServeRequest) -> Iterator[None]:
-    """In this context, make error messages name the options of the machine that reads prompts.
+    """In this context, make error messages name the options of the prefill machine.
 
     >>> request = make_request(ServeRequest, prefill="own")
     >>> with prefill_errors(request):
@@ -140,10 +140,10 @@ def prefill_errors(request: ServeRequest) -> Iterator[None]:
 
 
 def own_options(request: ServeRequest) -> frozenset[str]:
-    """Return the options that the machine that reads prompts has as ``--prefill-`` options.
+    """Return the options that the prefill machine sets with a ``--prefill-`` prefix.
 
     For example, ``wafers`` stands for ``--prefill-wafers``. All other options are shared with the
-    machine that decodes.
+    decode machine.
     """
     if request.prefilling.prefill_gpu is not None:
         return frozenset(("gpu", "gpus", "stack"))

@@ -1,4 +1,4 @@
-"""Checks of a serving request, and PreparedServe: the request with machines loaded and traffic."""
+"""Validation of a serving request, and PreparedServe, with loaded machines and a workload."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from wse.studies.serve.request import ServeRequest
 
 REQUESTS: Final = 10_000
 LONGEST: Final = 4
-"""Maximum length of a request, relative to the mean, if lengths vary and no context is given."""
+"""Maximum request length relative to the mean, if lengths vary and no context is specified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedServe:
-    """A checked serving request. Machines and requests are known, but passes are not timed yet.
+    """A validated serving request. Machines and workload are known, but no pass is timed yet.
 
     Attributes:
         request: The serving request with all options.
-        decode: The machine that decodes.
-        prefill: The machine that reads prompts, if it is separate.
-        context: Maximum number of tokens of a user's request.
+        decode: The decode machine.
+        prefill: The prefill machine, if it is separate.
+        context: Maximum number of tokens per request.
         workload: The users' requests. Random requests arrive at one per second until the rate is
             known.
-        has_times: Whether the arrival times are from a file and must not change.
+        has_times: Whether the arrival times come from a file and must not change.
         shares_wafers: Whether prompts are read on a separate part of the same wafers.
     """
 
@@ -50,20 +50,20 @@ class PreparedServe:
 
     @property
     def load(self) -> float:
-        """Requested arrival rate as a fraction of the capacity of the service, or its default."""
+        """Requested or default arrival rate, as a fraction of the service's capacity."""
         return LOAD if self.request.traffic.load is None else self.request.traffic.load
 
     @property
     def rate_of_users(self) -> int | None:
-        """The users whose requests have the rate of the workload; None if it has another source."""
+        """Number of users that determines the arrival rate; None if the rate has another source."""
         return None if self.has_times else self.request.base.serving.users
 
 
 def prepare_serve(request: ServeRequest) -> PreparedServe:
-    """Check a serving request, load the files that it names, and draw or read the users' requests.
+    """Validate a serving request, load the named files, and generate or read the users' requests.
 
     Raises:
-        BadInput: Something named is missing or cannot be used. A subclass says what.
+        BadInput: A named item is missing or cannot be used. The subclass indicates which.
     """
     check_options(request)
     is_drawn = str(request.arrivals) in ARRIVALS
@@ -83,11 +83,11 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
 
 
 def _arrivals_path(request: ServeRequest) -> Path:
-    """Return the path of the CSV file that ``--arrivals`` names.
+    """Return the path of the CSV file named by ``--arrivals``.
 
     Raises:
         UnknownName: ``--arrivals`` is neither a known random process nor a file.
-        BadInput: Options for random requests are given as well.
+        BadInput: Options for random requests are specified as well.
     """
     traffic, lengths = request.traffic, request.base.workload
     path = Path(request.arrivals)
@@ -111,7 +111,7 @@ def _arrivals_path(request: ServeRequest) -> Path:
 
 
 def _requests_of_file(request: ServeRequest, path: Path) -> tuple[Workload, int]:
-    """Read the requests in a CSV file. Return them with the context in tokens that they need."""
+    """Read requests from a CSV file, and return them with the required context in tokens."""
     context, spec = request.base.context, load_model(request.base.model, with_weights=False).spec
     check_context(context, spec)
     if context is not None:
@@ -122,7 +122,7 @@ def _requests_of_file(request: ServeRequest, path: Path) -> tuple[Workload, int]
 
 
 def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
-    """Draw random requests. Return them with the context in tokens that they need.
+    """Generate random requests, and return them with the required context in tokens.
 
     Raises:
         BadInput: The lengths exceed the context, or the prefix is not shorter than the prompt.
@@ -165,13 +165,13 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
 
 
 def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
-    """Return the request for the machine that decodes.
+    """Return the request for the decode machine.
 
-    If a machine of another type reads prompts, that machine's price is left out.
+    If a machine of a different type reads prompts, its price is omitted.
 
     Args:
         request: The serving request.
-        lengths: Numbers of prompt and new tokens, and the context; None for a default.
+        lengths: Prompt tokens, new tokens and context length; None for a default.
     """
     placement, gpu = request.estimate_request(**lengths), request.base.gpu
     price = placement.costs.price

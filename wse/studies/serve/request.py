@@ -1,4 +1,4 @@
-"""ServeRequest: the options of ``wse serve-sim``, and the arguments of `wse.serve_sim`."""
+"""ServeRequest: the options of ``wse serve-sim`` and the arguments of `wse.serve_sim`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from wse.studies.serve.options import BatchingOptions, PrefillOptions, PromisedT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeRequest:
-    """All options of a serving simulation. None stands for a default that is determined later.
+    """All options of a serving simulation. None denotes a default that is determined later.
 
-    ``base`` contains the model, the machine that decodes, and the mean lengths of requests. If it
-    has no objective for the layout, the objective is throughput.
+    ``base`` contains the model, the decode machine, and the mean request lengths. If it specifies
+    no layout objective, the objective is throughput.
     """
 
     base: Annotated[
@@ -59,12 +59,12 @@ class ServeRequest:
     def estimate_request(
         self, *, prompt_len: int | None, new_tokens: int | None, context: int | None
     ) -> EstimateRequest:
-        """Return the request for an estimate on the machine that decodes, with the given lengths.
+        """Build the estimate request for the decode machine, with the given lengths.
 
         Args:
-            prompt_len: Mean prompt tokens.
-            new_tokens: Mean new tokens.
-            context: Maximum tokens of a request. Ignored for GPUs.
+            prompt_len: Mean number of prompt tokens.
+            new_tokens: Mean number of new tokens.
+            context: Maximum number of tokens per request. Ignored for GPUs.
         """
         base_request = replace(self.base, replicas=1) if self.base.serving.users is None else self.base
         lengths = replace_options(

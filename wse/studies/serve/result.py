@@ -1,4 +1,4 @@
-"""ServeResult: waits of users, use of machines and costs in a serving simulation."""
+"""ServeResult: waiting times, machine utilisation and costs in a serving simulation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from wse.studies.serve.tables import machine_table, served_table, waits_table
 
 @dataclass(frozen=True, kw_only=True)
 class WaitsResult(Result):
-    """Distributions of waiting times, over all requests or over the requests of one tier."""
+    """Distributions of waiting times, over all requests or the requests of one tier."""
 
     requests: Annotated[int, Doc("number of requests")]
     queueing: Annotated[Distribution, Doc("from arrival until the request is admitted", "s")]
@@ -48,12 +48,12 @@ class RequestsResult(Result):
 
 
 STABLE_LOAD: Final = 0.9
-"""Load that is proposed for an overloaded service. Below 1, so that the queue stays short."""
+"""Load suggested for an overloaded service. It is below 1, so that the queue stays short."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadResult(Result):
-    """The rate of arrivals relative to a service's capacity, and whether its queue is stable."""
+    """Arrival rate relative to a service's capacity, and whether the queue is stable."""
 
     capacity_requests_per_s: Annotated[float, Doc("requests served per second if some requests always wait", "1/s")]
     offered: Annotated[float | None, Doc("arrivals per second over capacity; absent if all arrive at once")] = None
@@ -66,7 +66,7 @@ class LoadResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GoodputResult(Result):
-    """Fraction and rate of the requests that are served within the promised latencies."""
+    """Fraction and rate of requests served within the promised latencies."""
 
     ttft_s: Annotated[float | None, Doc("promised time to first token", "s")] = None
     tpot_s: Annotated[float | None, Doc("promised time per output token after the first", "s")] = None
@@ -77,7 +77,7 @@ class GoodputResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UseResult(Result):
-    """How busy a machine is, from the first arrival until all requests are finished."""
+    """Utilisation of a machine from the first arrival until all requests are finished."""
 
     busy: Annotated[float, Doc("fraction of the time in which a pass runs")]
     slowest_stage: Annotated[float, Doc("fraction of the time in which the slowest stage works")]
@@ -89,7 +89,7 @@ class UseResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AmountResult(Result):
-    """An amount of energy or money, with its range and the assumption that it is based on."""
+    """An amount of energy or money, with its range and the underlying assumption."""
 
     value: Annotated[float, Doc("the amount")]
     range: Annotated[tuple[float, float], Doc("lowest and highest value, from the range of the assumption")]
@@ -101,8 +101,8 @@ class AmountResult(Result):
 class LittleResult(Result):
     """A check of the simulation by Little's law.
 
-    The mean number of requests in the system must equal their rate times the mean time that each of
-    them spends in the system.
+    The mean number of requests in the system must equal the arrival rate times the mean time that a
+    request spends in the system.
     """
 
     in_system: Annotated[float, Doc("mean number of requests in the system, counted event by event")]
@@ -111,7 +111,7 @@ class LittleResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixResult(Result):
-    """Reuse of cached prefixes of prompts."""
+    """Reuse of cached prompt prefixes."""
 
     hits: Annotated[int, Doc("requests whose prefix was cached")]
     saved_tokens: Annotated[int, Doc("prompt tokens that were not read again")]
@@ -119,7 +119,7 @@ class PrefixResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServedResult(Result):
-    """Statistics of the served requests of a simulation: latencies, throughput, use and costs."""
+    """Statistics of a simulation's served requests: latencies, throughput, use and costs."""
 
     all: Annotated[WaitsResult, Doc("waiting times of all requests")]
     tiers: Annotated[Mapping[str, WaitsResult], Doc("waiting times of each tier; if there is a fast tier")]
@@ -142,7 +142,7 @@ class ServedResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServeResult(Result):
-    """The result of ``wse serve-sim``: the machine, the load, and statistics of served requests."""
+    """Result of ``wse serve-sim``: the machine, the load, and statistics of served requests."""
 
     inputs: Annotated[Mapping[str, Any], Doc("the options, with defaults set")]
     model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
@@ -161,7 +161,7 @@ class ServeResult(Result):
 
     @property
     def title(self) -> str:
-        """A line with the model and the machine."""
+        """One-line description of the model and the machine."""
         machine = with_settings_text(
             f"{self.machine.systems}, {self.machine.stack or self.machine.mapping}", self.inputs
         )
@@ -173,7 +173,7 @@ class ServeResult(Result):
 
     @property
     def verdict(self) -> str:
-        """A sentence on the offered load, and a sentence on how long users wait."""
+        """Two-sentence verdict on the offered load and on how long users wait."""
         load, rate = self.load, self.requests.rate_per_s
         capacity = f"{count(load.capacity_requests_per_s)} requests/s"
         if rate is None or load.offered is None:
@@ -197,12 +197,12 @@ class ServeResult(Result):
         return f"{come} The median request gets its first token after {seconds(waits.ttft.p50)}{pace}."
 
     def _remedy(self, rate: float) -> str:
-        """Return options with which the load of an overloaded service is at most `STABLE_LOAD`.
+        """Suggest options that reduce the load of an overloaded service to at most `STABLE_LOAD`.
 
-        A file of requests has its own rate, and static batches have no replicas.
+        A file of requests has a fixed rate, and static batches do not support replicas.
 
         Args:
-            rate: Arrivals per second, more than can be served.
+            rate: Arrival rate per second, which exceeds the service's capacity.
         """
         is_drawn, is_continuous = self.requests.arrivals in ARRIVALS, self.inputs["batching"] == CONTINUOUS
         remedies = [f"`--rate {_plain(self.load.stable_requests_per_s)}` or less"] if is_drawn else []
@@ -216,7 +216,7 @@ class ServeResult(Result):
         return f"Give {', or '.join(remedies)}, for a load of at most {STABLE_LOAD:g}."
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return tables of the verdict, the latencies, the use of the machine, and the assumptions.
+        """Build tables of the verdict, the latencies, the machine utilisation and the assumptions.
 
         Args:
             detail: Has no effect on this result.
@@ -229,5 +229,5 @@ class ServeResult(Result):
 
 
 def _plain(rate_per_s: float) -> str:
-    """Return a rate as text that an option accepts."""
+    """Format a rate as text that an option accepts."""
     return count(rate_per_s).replace(",", "")

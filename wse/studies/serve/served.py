@@ -1,4 +1,4 @@
-"""Statistics of a finished simulation: waits, use of the machine, energy and cost."""
+"""Statistics of a finished simulation: waiting times, machine utilisation, energy and cost."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def served_result(
     prefill: ServingMachine | None,
     max_users: int,
 ) -> ServedResult:
-    """Compute latencies, use of the machine, energy and cost from a finished serving simulation.
+    """Compute latencies, utilisation, energy and cost from a finished serving simulation.
 
     Args:
         prepared_serve: The serving request.
         outcome: When each simulated request was admitted, answered and finished.
-        decode: The machine that decodes, one replica.
-        prefill: The machine that reads prompts, if it is separate.
-        max_users: Maximum number of users that a replica serves at the same time.
+        decode: One replica of the decode machine.
+        prefill: The prefill machine, if it is separate.
+        max_users: Maximum number of concurrent users per replica.
     """
     request, workload = prepared_serve.request, outcome.workload
     tokens_per_s = float(workload.new_tokens.sum()) / outcome.makespan_s
@@ -90,7 +90,7 @@ def served_result(
 
 
 def _tokens_per_pass(outcome: SimulationOutcome) -> float | None:
-    """Return the mean number of tokens that a pass adds to a user's answer, or None without passes.
+    """Return the mean tokens that a pass adds to a user's answer, or None without passes.
 
     The first token of an answer is not counted, because it comes from prefill.
     """
@@ -138,10 +138,10 @@ def _kv_share(outcome: SimulationOutcome, costs: PassCosts) -> float:
 def _economy(
     prepared_serve: PreparedServe, decode: ServingMachine, prefill: ServingMachine | None
 ) -> tuple[SourcedNumber | None, SourcedNumber | None]:
-    """Return the power in watts and the price in USD per hour of one replica; None if unknown.
+    """Return the power (W) and the price (USD/hour) of one replica, each None if unknown.
 
-    A replica includes the machine that reads prompts, if it is separate. If this machine is a part
-    of the same wafers, these wafers count once.
+    A replica includes the prefill machine, if it is separate. If both machines share the same
+    wafers, the wafers are counted once.
     """
     machines = [decode] if prefill is None else [decode, prefill]
     powers, prices = [machine.power_w for machine in machines], [machine.usd_per_hour for machine in machines]
@@ -149,7 +149,7 @@ def _economy(
 
 
 def _combine(prepared_serve: PreparedServe, numbers: Sequence[SourcedNumber | None]) -> SourcedNumber | None:
-    """Combine the power, or the price, of the machines that decode and read prompts.
+    """Combine the power or the price of the decode and prefill machines.
 
     Returns:
         The sum, or the maximum if both machines are parts of the same wafers. None if a number is
@@ -164,7 +164,8 @@ def _combine(prepared_serve: PreparedServe, numbers: Sequence[SourcedNumber | No
 def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:
     """Add up numbers of the same unit.
 
-    The ends of their ranges are added up too. The grade of the sum is the weakest evidence grade.
+    The bounds of the ranges are added up too. The sum has the weakest evidence grade of all
+    numbers.
     """
     return SourcedNumber(
         value=sum(number.value for number in numbers),
@@ -179,7 +180,7 @@ def _amount(number: SourcedNumber | None, convert: Callable[[float], float]) -> 
     """Convert a number and its range to another unit, for example from watts to joules per token.
 
     Args:
-        number: The number with its evidence, or None if it is unknown.
+        number: The number with its evidence, or None if unknown.
         convert: Function that converts a value.
     """
     if number is None:

@@ -23,13 +23,13 @@ from wse.studies.serve.prepare import PreparedServe
 
 
 class Simulate(Protocol):
-    """A function that simulates how the requests of a workload are served."""
+    """Function that simulates how a workload's requests are served."""
 
     def __call__(self, workload: Workload, *, on_done: OnDone) -> SimulationOutcome:
-        """Simulate how the requests of a workload are served, and return when each one was.
+        """Simulate how a workload's requests are served, and return the times of each request.
 
         Args:
-            workload: The requests with their arrival times and lengths.
+            workload: The requests, with their arrival times and lengths.
             on_done: Called with (requests served, total).
         """
 
@@ -46,11 +46,11 @@ def simulator(
 
     Args:
         prepared_serve: The serving request.
-        decode: The machine that decodes, one replica.
-        prefill: The machine that reads prompts, if it is separate.
-        max_users: Maximum number of users of a replica at a time.
+        decode: One replica of the decode machine.
+        prefill: The prefill machine, if it is separate.
+        max_users: Maximum number of concurrent users per replica.
         drafts: Acceptance of drafts, or None.
-        replicas: Number of replicas (equal machines that share the requests); 1 for static
+        replicas: Number of replicas (identical machines that share the requests); 1 for static
             batching.
     """
     batches = prepared_serve.request.batches
@@ -80,9 +80,9 @@ def _continuous(
 
     Args:
         prepared_serve: The serving request.
-        decode: The machine that decodes.
-        prefill: The machine that reads prompts, if it is separate.
-        max_users: Maximum number of users at a time.
+        decode: The decode machine.
+        prefill: The prefill machine, if it is separate.
+        max_users: Maximum number of concurrent users.
         drafts: Acceptance of drafts, or None.
     """
     request, costs = prepared_serve.request, decode.costs
@@ -93,7 +93,7 @@ def _continuous(
 
 
 def _prefill_machine(prefill: ServingMachine, transfer: KvTransferResult) -> PrefillMachine:
-    """Return the machine that reads prompts, with the time to send a KV cache from it."""
+    """Build the prefill machine, including the time to send a KV cache from it."""
     return PrefillMachine(
         costs=prefill.costs,
         transfer_s_per_token=transfer.bytes_per_token / transfer.bytes_per_s,

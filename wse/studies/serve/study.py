@@ -1,4 +1,4 @@
-"""The study behind ``wse serve-sim``: compiles, finds the capacity, and simulates the service.
+"""Study behind ``wse serve-sim``: compiles, finds the capacity, and simulates the service.
 
 Random requests are only served if their queue is stable. Requests from a file are always served,
 because their number is finite.
@@ -40,7 +40,7 @@ SERVED: Final = "requests"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The result of a serving simulation, and the times of all requests if they were served."""
+    """Result of a serving simulation, and the times of all requests if they were served."""
 
     result: ServeResult
     outcome: SimulationOutcome | None
@@ -49,18 +49,19 @@ class Service:
 def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     """Simulate a service whose requests arrive over time.
 
-    1. Check the request, and compile the machine that decodes and the one that reads prompts.
-    2. Find the capacity of a replica: the rate at which requests are served if some always wait.
+    1. Validate the request, and compile the decode and prefill machines.
+    2. Find the capacity of a replica: the rate at which requests are served if the queue is never
+       empty.
     3. Determine the number of replicas and the arrival times of random requests.
     4. Simulate the service, unless random requests arrive faster than they can be served.
     5. Collect the result.
 
     Args:
-        request: The options of the simulation.
+        request: The simulation options.
         on_progress: Called with (requests served, total, current activity).
 
     Raises:
-        BadInput: Something named is missing or cannot be used. A subclass says what.
+        BadInput: A named item is missing or cannot be used. The subclass indicates which.
         DoesNotFit: The model, or the longest request, does not fit.
     """
     prepared_serve = prepare_serve(request)
@@ -122,10 +123,10 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
 
 
 def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: float) -> int:
-    """Return the number of replicas (equal machines that share the requests).
+    """Return the number of replicas (identical machines that share the requests).
 
-    If it is not requested, it is the minimum number that has room for the requested users. If the
-    request names no users, it is the minimum number at which the queue stays short.
+    If it is not requested, it is the minimum number that can hold the requested users. If the
+    request specifies no users, it is the minimum number at which the queue stays short.
 
     Args:
         prepared_serve: The serving request.
@@ -141,10 +142,10 @@ def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: f
 
 
 def _stable_replicas(rate: float, capacity: float) -> int:
-    """Return the minimum number of replicas (equal machines) at which the queue stays short.
+    """Return the minimum number of replicas (identical machines) at which the queue stays short.
 
-    The load of each replica, which is arrivals relative to capacity, is at most `STABLE_LOAD`. The
-    result is 1 if all requests arrive at once.
+    The load of each replica, i.e. the arrival rate relative to capacity, is at most `STABLE_LOAD`.
+    The result is 1 if all requests arrive at once.
 
     Args:
         rate: Arrivals per second.
@@ -158,20 +159,20 @@ def _with_arrival_times(
 ) -> Workload:
     """Return random requests with arrival times at the requested rate.
 
-    The first of these rules that applies determines the rate:
+    The first applicable rule determines the rate:
 
-    1. With ``--rate``, it is given.
+    1. With ``--rate``, the specified rate is used.
     2. With ``--users`` and without ``--load``, it is the rate of a closed loop, in which each user
-       sends the next request when an answer ends. Requests with constant arrivals are simulated as
-       such a loop, except in static batches.
-    3. Otherwise it is a fraction of the capacity, given by ``--load`` or by default.
+       sends the next request as soon as the previous answer ends. Requests with constant arrivals
+       are simulated as such a loop, except in static batches.
+    3. Otherwise, it is a fraction of the capacity, specified by ``--load`` or by default.
 
     Args:
         prepared_serve: The serving request.
         decode: One replica.
         capacity: Requests per second that all replicas can serve.
         replicas: Number of replicas.
-        simulate_one: Simulates one replica.
+        simulate_one: Function that simulates one replica.
     """
     request, users = prepared_serve.request, prepared_serve.rate_of_users
     if request.traffic.rate is not None:
@@ -191,11 +192,11 @@ def _with_arrival_times(
 
 
 def _silent(done_requests: int, total_requests: int) -> None:
-    """Do nothing. The simulations that find the capacity report their progress to this function."""
+    """Do nothing. The capacity-finding simulations report their progress to this function."""
 
 
 def _machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMachine:
-    """Compile and time the passes of a checked request, on wafers or GPUs."""
+    """Compile and time the passes of a validated request, on wafers or GPUs."""
     tokens = math.ceil(prepared_serve.workload.prompt_tokens.mean() + prepared_serve.workload.new_tokens.mean())
     if isinstance(placement, PreparedGpuEstimate):
         return gpu_machine(placement, prepared_serve.context, tokens, prepared_serve.request.draft_tokens)
@@ -203,10 +204,10 @@ def _machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMach
 
 
 def _drafts(prepared_serve: PreparedServe, decode: ServingMachine) -> Drafts | None:
-    """Return how often drafts are accepted in a simulation, drawn at random.
+    """Return the simulation's drafts, which are accepted at random.
 
     Returns:
-        The drafts. None if there are none, or if they would not increase the speed.
+        The drafts, or None if there are none or they would not increase the speed.
     """
     acceptance = prepared_serve.decode.acceptance
     if acceptance is None or decode.drafts is None or not decode.drafts.draft_tokens:
@@ -215,9 +216,9 @@ def _drafts(prepared_serve: PreparedServe, decode: ServingMachine) -> Drafts | N
 
 
 def _inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: int, replicas: int) -> dict[str, Any]:
-    """Return the options of a serving request, with defaults filled in, for the result.
+    """Return the options of a serving request, with defaults filled in, for the result record.
 
-    The key is the name of the option without dashes.
+    The options are keyed by option name without dashes.
     """
     request = prepared_serve.request
     always_given = {

@@ -1,4 +1,4 @@
-"""Tables of a serving simulation: latencies, use of the machine, and what the result rests on."""
+"""Tables of a serving simulation: latencies, machine utilisation, and underlying assumptions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def waits_table(served_result: ServedResult) -> Table:
-    """Return a table of latencies: queueing delay, TTFT, TPOT, and time between tokens.
+    """Build the table of latencies: queueing delay, TTFT, TPOT, and time between tokens.
 
-    Each tier of requests has further rows.
+    Each request tier has additional rows.
     """
     all_waits = served_result.all
     rows: list[tuple[str, Distribution | None]] = [
@@ -35,7 +35,7 @@ def waits_table(served_result: ServedResult) -> Table:
 
 
 def served_table(result: ServeResult, served_result: ServedResult) -> Table:
-    """Return a table of throughput, goodput, use of the machine, energy and cost."""
+    """Build the table of throughput, goodput, machine utilisation, energy and cost."""
     use = served_result.use
     busy = f"at least one pass is in flight for {percent(use.busy)} of the time"
     if result.machine.stages > 1:
@@ -84,7 +84,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
 
 
 def machine_table(result: ServeResult) -> Table:
-    """Return a table of what the simulation is based on: requests, machines, drafts and so on."""
+    """Build the table of the simulation's inputs: requests, machines, drafts, etc."""
     requests = result.requests
     mean_tokens = math.ceil(requests.prompt_tokens + requests.new_tokens)
     lengths = f"{count(requests.prompt_tokens)} + {count(requests.new_tokens)} tokens on average"
@@ -118,7 +118,7 @@ def machine_table(result: ServeResult) -> Table:
 
 
 def _arrivals_text(requests: RequestsResult) -> str:
-    """Return the type of arrivals as text, with the users who send the requests."""
+    """Describe the type of arrivals and the users who send the requests."""
     if requests.in_flight is not None:
         return f"of {plural(requests.in_flight, 'user')}, each sending the next one when an answer ends"
     if requests.rate_of_users is not None:

@@ -1,8 +1,8 @@
-"""The timeline of a simulation as JSON in the Trace Event Format, for Perfetto and Chrome.
+"""Timeline of a simulation as Trace Event Format JSON, for Perfetto and Chrome.
 
-Times are simulated microseconds. Counters show how many requests wait, have their prompts read, and
-are answered. The first requests are also shown one by one, each in a lane that is free at its
-arrival.
+Times are in simulated microseconds. Counters show how many requests are waiting, being prefilled,
+and being answered. The first requests are also shown individually, each in a lane that is free at
+its arrival.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from wse.serving.simulation.statistics import levels
 
 COUNTER_POINTS: Final = 2_000
 MAX_REQUESTS: Final = 5_000
-"""Maximum number of requests that are shown one by one."""
+"""Maximum number of requests shown individually."""
 MICRO: Final = 1e6
 MACHINE, REQUESTS = 1, 2
 COUNTERS: Final = ("waiting", "reading", "answering", "kv_tokens")
 
 
 def timeline_of(outcome: SimulationOutcome, title: str) -> bytes:
-    """Return the timeline of a serving simulation, in the JSON format of Perfetto and Chrome.
+    """Build the timeline of a serving simulation, in the JSON format of Perfetto and Chrome.
 
     Args:
         outcome: The finished simulation.
@@ -55,9 +55,9 @@ def _counters(outcome: SimulationOutcome) -> Iterator[dict[str, Any]]:
 
 
 def _requests(outcome: SimulationOutcome, request_count: int) -> Iterator[dict[str, Any]]:
-    """Yield timeline events of the first requests: waiting, prompt and answer.
+    """Yield the timeline events of the first requests: waiting, prompt and answer.
 
-    Requests that overlap in time are in different lanes.
+    Requests that overlap in time are drawn in different lanes.
 
     Args:
         outcome: The finished simulation.

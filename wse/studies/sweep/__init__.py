@@ -1,1 +1,1 @@
-"""``wse sweep``: estimates for every combination of some settings, written to one table."""
+"""``wse sweep``: estimates for every combination of settings, written to one table."""

@@ -1,4 +1,4 @@
-"""Fields of a sweep: options of an estimate, and constants of its wafer and of its software."""
+"""Sweep fields: estimate options, and constants of the wafer and software."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from wse.studies.options.settings import MACHINES, SOFTWARE, WAFER, check_name, 
 Scalar = str | int | float
 
 DEFAULT, AUTO = "default", "auto"
-"""Values that stand for the default of an option, and for the number of wafers needed."""
+"""Values that denote an option's default, and the required number of wafers."""
 
 LONGEST_TEXT: Final = 4096
 _NO_AXES: Final = ("Trace", "Output")
-"""Panels of options about output, which cannot be swept."""
+"""Panels of output options, which cannot be swept."""
 OF_GPUS: Final = frozenset(("gpu", "gpus", "stack", "parallelism"))
 _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to {LONGEST_TEXT:,} characters"}
 
 
 def _options() -> dict[str, RequestField]:
-    """Return the options of an estimate that can change its numbers, keyed by option name."""
+    """Return the estimate options that can change the result, keyed by option name."""
     all_options = options_of(EstimateRequest)
     return {
         name: field
@@ -39,10 +39,10 @@ def _options() -> dict[str, RequestField]:
 
 @cache
 def known_fields() -> dict[str, type]:
-    """Return everything that a sweep can vary, with its type: int, float or str.
+    """Return all names that a sweep can vary, with their types: int, float or str.
 
-    These are the options of an estimate, such as ``batch``, and the constants of its wafer and
-    software, such as ``wafer.clock_hz``. The key is the name.
+    These are the estimate options, such as ``batch``, and the constants of the wafer and software,
+    such as ``wafer.clock_hz``. The types are keyed by name.
     """
     options = {name: field.type for name, field in _options().items()}
     return options | machine_numbers()
@@ -54,10 +54,10 @@ def is_number_of_machine(name: str) -> bool:
 
 
 def checked_value(name: str, raw: object, source: str) -> Scalar:
-    """Check a value for an option or a constant, and return it as tables show it.
+    """Check a value for an option or constant, and return it as displayed in tables.
 
     The value ``default`` of an option is replaced by the default, unless the default is computed
-    later. A factor for a constant, such as "x2", stays a text.
+    later. A factor for a constant, such as "x2", remains a string.
 
     Args:
         name: Name of the option or constant, such as ``batch`` or ``wafer.clock_hz``.
@@ -65,8 +65,8 @@ def checked_value(name: str, raw: object, source: str) -> Scalar:
         source: Source of the value, for error messages.
 
     Raises:
-        UnknownName: There is no such option or constant.
-        BadInput: The value has another type, or is impossible for the machine.
+        UnknownName: The option or constant does not exist.
+        BadInput: The value has the wrong type, or is not possible for the machine.
     """
     fields = known_fields()
     if name.startswith((WAFER, SOFTWARE)):
@@ -103,7 +103,7 @@ def _value(type_: type, raw: object) -> Scalar:
     """Convert a value of a sweep to int, float or str.
 
     Raises:
-        TypeError: The value has another type, is not finite, or is an empty or too long text.
+        TypeError: The value has a different type, is not finite, or is an empty or overlong string.
     """
     value: Scalar = value_as(type_, raw)
     if isinstance(value, str) and not 1 <= len(value) <= LONGEST_TEXT:
@@ -114,9 +114,9 @@ def _value(type_: type, raw: object) -> Scalar:
 
 
 def option_value(name: str, value: Scalar) -> Scalar | None:
-    """Convert a checked value of an option to the value that an estimate request expects.
+    """Convert a checked option value to the value expected by an estimate request.
 
-    None stands for a default that is computed later.
+    None denotes a default that is computed later.
 
     Args:
         name: Name of the option.
@@ -127,7 +127,7 @@ def option_value(name: str, value: Scalar) -> Scalar | None:
 
 
 def _word(name: str) -> str:
-    """Return the text that stands for a default that is computed later: ``auto`` or ``default``."""
+    """Return the word that denotes a default computed later: ``auto`` or ``default``."""
     return AUTO if _options()[name].option.none == AUTO else DEFAULT
 
 

@@ -1,4 +1,4 @@
-"""Grid: all combinations of the values of some axes. The last axis varies fastest."""
+"""Grid: all combinations of the values of several axes. The last axis varies fastest."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ TOKENS: Final = "new_tokens"
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An option or constant that a sweep varies, and its values.
+    """An option or constant varied by a sweep, and its values.
 
-    If there is only one value, it is the same in all settings.
+    A single value is the same in all settings.
     """
 
     name: str
@@ -28,10 +28,9 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """All combinations of the values of several axes.
+    """Cartesian product of the values of several axes.
 
-    Each combination is called a setting. Settings have indices from 0; the last axis varies
-    fastest.
+    Each combination is called a setting. Settings are indexed from 0; the last axis varies fastest.
 
     >>> grid = Grid((Axis("batch", (1, 8)), Axis("mapping", ("region", "pipeline"))))
     >>> len(grid), grid.setting(2)
@@ -45,7 +44,7 @@ class Grid:
         return math.prod(len(axis.values) for axis in self.axes)
 
     def places(self, index: int) -> tuple[int, ...]:
-        """Return which value of each axis a setting has, as indices into the values of the axes.
+        """Return a setting's coordinates: for each axis, the index of the setting's value.
 
         Args:
             index: Index of the setting.
@@ -57,14 +56,14 @@ class Grid:
         return tuple(reversed(places))
 
     def setting(self, index: int) -> dict[str, Scalar]:
-        """Return the values of a setting, keyed by axis name, in the order of the axes."""
+        """Return the values of a setting, keyed by axis name, in axis order."""
         return {axis.name: axis.values[at] for axis, at in zip(self.axes, self.places(index), strict=True)}
 
     def groups(self, indices: Iterable[int]) -> list[list[int]]:
         """Divide settings into groups that share most of their compilation.
 
-        The settings of a group differ only in constants of the machine and in the number of
-        generated tokens. One worker estimates a whole group, so that its process can reuse cached
+        The settings within a group differ only in machine constants and in the number of generated
+        tokens. A single worker estimates a whole group, so that its process can reuse cached
         results, such as reduction trees.
 
         Args:

@@ -1,8 +1,8 @@
-"""Journal of a sweep: finished settings on disk, in ``TABLE.partial``, until the table is written.
+"""Journal of a sweep: finished settings, kept in ``TABLE.partial`` until the table is written.
 
-The file contains lines of JSON. The first line identifies the settings and the version of wse. Each
-further line is a finished setting, in order of completion. A process that is killed leaves at most
-one incomplete line at the end, which is removed when the sweep resumes.
+The file contains lines of JSON. The first line identifies the settings and the wse version. Each
+subsequent line is a finished setting, in order of completion. A killed process leaves at most one
+incomplete line at the end, which is removed when the sweep resumes.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ def journal_path(table: Path) -> Path:
 
 
 class Journal:
-    """The file in which a sweep stores finished settings until its table is written.
+    """File in which a sweep stores finished settings until its table is written.
 
-    An interrupted sweep resumes from this file. A file lock lets only one process open it at a
-    time.
+    An interrupted sweep resumes from this file. A file lock ensures that only one process has the
+    file open at a time.
     """
 
     def __init__(self, table: Path, digest: str, settings: int, *, restart: bool = False) -> None:
-        """Open the journal of a table, or create it.
+        """Open or create the journal of a table.
 
         Args:
             table: Path of the table that the sweep will write.
             digest: Digest of everything that affects the results.
-            settings: Number of settings of the sweep.
-            restart: Whether to drop the results of an earlier sweep.
+            settings: Number of settings in the sweep.
+            restart: Whether to discard the results of an earlier sweep.
 
         Raises:
             BadInput: The folder is not writable, another sweep has the journal open, or the
-                existing file is not a journal or belongs to other settings.
+                existing file is not a journal or belongs to a sweep with different settings.
         """
         self.path = journal_path(table)
         self._table = table
@@ -89,7 +89,7 @@ class Journal:
         self._file.close()
 
     def finished_settings(self) -> list[int]:
-        """Return the indices of the finished settings, in the order of the grid."""
+        """Return the indices of the finished settings, in grid order."""
         return [setting for setting, at in enumerate(self._at) if at != _ABSENT]
 
     def append(self, setting: int, line: bytes) -> None:
@@ -97,7 +97,7 @@ class Journal:
 
         Args:
             setting: Index of the setting.
-            line: Line of its `JournalEntry`.
+            line: Its `JournalEntry` as a line of JSON.
 
         Raises:
             BadInput: The line cannot be written, for example because the disk is full.
@@ -111,14 +111,14 @@ class Journal:
         self._at[setting] = self._end - len(line)
 
     def entries(self) -> Iterator[JournalEntry]:
-        """Yield the finished settings with their results, in the order of the grid."""
+        """Yield the finished settings with their results, in grid order."""
         for at in self._at:
             if at != _ABSENT:
                 self._file.seek(at)
                 yield JournalEntry.model_validate_json(self._file.readline(LONGEST_LINE_BYTES))
 
     def remove(self) -> None:
-        """Delete the file. It is no longer needed when the table is written."""
+        """Delete the file, which is no longer needed once the table is written."""
         with self._refused_in_one_line():
             self.path.unlink()
 
@@ -160,7 +160,7 @@ class Journal:
             self._end += len(line)
 
     def _write(self, line: bytes) -> None:
-        """Write a line at the end of the file, without buffering, so that a crash loses no line."""
+        """Append a line to the file without buffering, so that no line is lost in a crash."""
         written_bytes = 0
         while written_bytes < len(line):
             written_bytes += os.pwrite(self._file.fileno(), line[written_bytes:], self._end + written_bytes)
@@ -196,7 +196,7 @@ class Journal:
 
     @contextlib.contextmanager
     def _refused_in_one_line(self) -> Iterator[None]:
-        """In this context, convert errors of the operating system to BadInput with a remedy."""
+        """In this context, convert operating-system errors to BadInput with a remedy."""
         try:
             yield
         except OSError as error:

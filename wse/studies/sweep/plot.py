@@ -1,4 +1,4 @@
-"""The plot of a sweep: speeds, latency and cost over one axis, with a line per other setting."""
+"""Plot of a sweep: speeds, latency and cost against one axis, with a line per other setting."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ MAX_NAMED: Final = 14
 MARKERS: Final = ("o", "v", "^", "s", "D", "P", "X")
 LONGEST_NAME: Final = 48
 WIDE: Final = 20
-"""Minimum ratio of the largest to the smallest value for a logarithmic axis."""
+"""Minimum ratio of the largest to the smallest value at which an axis is logarithmic."""
 
 
 def check_axis(grid: Grid, axis: str | None) -> str:
-    """Return the axis of a sweep that a plot shows horizontally.
+    """Return the sweep axis that is plotted horizontally.
 
     It is the requested axis or, by default, the axis with the most values.
 
     Raises:
-        UnknownName: No axis with several values has this name.
+        UnknownName: There is no axis with several values of this name.
         BadInput: No axis has several values, or there are too many settings to draw.
     """
     names = varied_axes(grid)
@@ -66,16 +66,16 @@ def check_points(settings: int, axes: Sequence[str]) -> None:
 
 
 def as_png(grid: Grid, entries: Iterable[JournalEntry], axis: str) -> bytes:
-    """Return the plot of a sweep as a PNG image. The arguments are those of `figure_of`."""
+    """Render the plot of a sweep as a PNG image, with the same arguments as `figure_of`."""
     from wse.reports.figure import png_of
 
     return png_of(figure_of(grid, entries, axis))
 
 
 def figure_of(grid: Grid, entries: Iterable[JournalEntry], axis: str) -> Figure:
-    """Draw four panels over one axis of a sweep: tokens/s per user and in total, TTFT, and cost.
+    """Draw four panels against one sweep axis: tokens/s per user, total tokens/s, TTFT, and cost.
 
-    Each combination of values on the other axes has a line.
+    There is one line per combination of values on the other axes.
 
     Args:
         grid: The settings.
@@ -116,7 +116,7 @@ def _line(axes: Any, at: int, name: str, points: Sequence[tuple[Any, Any]]) -> N
 
     Args:
         axes: Matplotlib axes.
-        at: Index of the line, which determines colour and marker.
+        at: Index of the line, which determines its colour and marker.
         name: Label of the line.
         points: (horizontal position, value) of each point. The value may be None.
     """

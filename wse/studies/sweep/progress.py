@@ -13,13 +13,13 @@ OnRow = Callable[[int, int], None]
 
 @contextmanager
 def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
-    """Yield a callback that shows the progress of a sweep.
+    """Yield a callback that displays the progress of a sweep.
 
-    The callback expects (settings done, settings without an answer). After Ctrl-C, a message says
+    The callback takes (settings done, settings without an answer). After Ctrl-C, a message explains
     how to resume the sweep.
 
     Args:
-        stream: Where to write.
+        stream: Output stream.
         settings: Total number of settings.
     """
     stored_count = 0
@@ -41,5 +41,5 @@ def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
 
 
 def without_answer(failed: int) -> str:
-    """Return a text such as "3 without an answer" for settings that failed; empty for 0."""
+    """Return a text such as "3 without an answer" for failed settings; empty for 0."""
     return f"{failed:,} without an answer" if failed else ""

@@ -1,4 +1,4 @@
-"""Reader of the table of a sweep: as rows for a plot, or as a pandas DataFrame."""
+"""Reader of a sweep's table, as rows for a plot or as a pandas DataFrame."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Frame = Any  # pandas.DataFrame, which nothing else of a sweep needs
 
 
 def read_frame(table: Path) -> Frame:
-    """Read the table of a sweep as a ``pandas.DataFrame``. Empty cells become missing values.
+    """Read a sweep's table as a ``pandas.DataFrame``. Empty cells become missing values.
 
     Raises:
         BadInput: pandas is not installed, or the file cannot be read.
@@ -41,18 +41,18 @@ def read_frame(table: Path) -> Frame:
 
 
 def read_entries(table: Path, axes: tuple[str, ...], settings: int) -> tuple[Grid, list[JournalEntry]]:
-    """Read the grid and the results of a sweep from the table that it wrote.
+    """Read a sweep's grid and results from the table that it wrote.
 
     Args:
-        table: A table with a row for each setting, in the order of the grid.
-        axes: Names of the axes with several values, in the order of the grid.
-        settings: Number of rows that the sweep wrote.
+        table: A table with one row per setting, in grid order.
+        axes: Names of the axes with several values, in grid order.
+        settings: Number of rows written by the sweep.
 
     Returns:
-        The grid of these axes, and an entry for each row.
+        The grid of these axes, and one entry per row.
 
     Raises:
-        BadInput: The file cannot be read, or has changed since the sweep wrote it.
+        BadInput: The file cannot be read, or was modified after the sweep wrote it.
     """
     with _as_bad_input(table):
         rows = _parquet_rows(table) if table.suffix == PARQUET else _csv_rows(table)
@@ -77,7 +77,7 @@ def _csv_rows(table: Path) -> list[Row]:
 
 
 def _cell(text: str) -> Cell:
-    """Convert the text of a CSV cell to a truth value, a number, a text, or None if it is empty."""
+    """Convert the text of a CSV cell to a Boolean, a number, a string, or None if it is empty."""
     if not text or text in _BOOLS:
         return _BOOLS.get(text)
     if _INTEGER.fullmatch(text):

@@ -1,9 +1,9 @@
-"""The request of a sweep: a grid from a TOML file and options, checked before any estimate.
+"""Sweep request: a grid from a TOML file and options, validated before any estimate.
 
-The keys of a file are fields. A list is an axis; a single value is used in all settings. Constants
-of the wafer are keys such as ``wafer.hop_cycles``, or are in a table ``[wafer]``, in which the key
-``name`` is the wafer itself. Software constants are written in the same way. ``--set`` replaces the
-values of a file.
+The keys of a file are fields. A list is an axis; a single value is used in all settings. Wafer
+constants are keys such as ``wafer.hop_cycles``, or entries of a table ``[wafer]``, in which the key
+``name`` is the wafer itself. Software constants are written in the same way. ``--set`` overrides
+values from the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_SETTINGS: Final = 1_000_000
 TABLES: Final = ("wafer", "software")
 _SOONEST: Final = make_request(EstimateRequest, wafers=1, prompt_len=1, new_tokens=1)
 _SOONEST_ON_GPUS: Final = make_request(EstimateRequest, gpu="h100", gpus=1, prompt_len=1, new_tokens=1)
-"""Requests for quick estimates, with which names are checked."""
+"""Requests for quick estimates, used to check names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Picture:
     """A request to plot a sweep.
 
     Attributes:
-        path: File to write.
+        path: Output file.
         axis: Name of the horizontal axis. None for the axis with the most values.
     """
 
@@ -46,19 +46,19 @@ class Picture:
 
 
 def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
-    """Read the settings of a sweep from a TOML file or a model, and from the command line.
+    """Read a sweep's settings from a TOML file or a model, and from the command line.
 
     Args:
-        source: Path of a ``.toml`` file, or a model. None if ``sets`` contains everything.
-        sets: Texts such as "batch=1,8", which replace values of the file.
+        source: Path of a ``.toml`` file, or a model. None if ``sets`` specifies everything.
+        sets: Strings such as "batch=1,8", which override values from the file.
 
     Returns:
         The grid of all combinations of the values.
 
     Raises:
-        BadInput: The file cannot be read, an option or constant is unknown or given twice, or there
-            are too many settings. Or a value is invalid, is repeated, or names something that does
-            not exist.
+        BadInput: The file cannot be read, an option or constant is unknown or specified twice, or
+            there are too many settings. Or a value is invalid, is repeated, or names something that
+            does not exist.
     """
     if source is None and not sets:
         message = "nothing to sweep: give a FILE.toml, or a MODEL with --set, such as --set batch=1,8"
@@ -75,11 +75,11 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
 
 
 def grid_of(settings: Mapping[str, Any]) -> Grid:
-    """Return the grid of all combinations of some values.
+    """Build the grid of all combinations of the given values.
 
     Args:
-        settings: Values, such as ``{"model": "story", "batch": [1, 8]}``. The key is the name of
-            an option or constant. An iterable other than a text is a list of values to combine.
+        settings: Values keyed by option or constant name, such as ``{"model": "story", "batch": [1,
+            8]}``. An iterable other than a string is a list of values to combine.
 
     Raises:
         BadInput: A name or a value is invalid, or there are too many combinations.
@@ -98,16 +98,16 @@ def _check(axes: dict[str, Axis]) -> Grid:
 
 
 def axes_of(table: Mapping[str, Any], source: str) -> dict[str, Axis]:
-    """Check the settings of a sweep and return the axes of its grid, keyed by name.
+    """Validate the settings of a sweep and return the axes of its grid, keyed by name.
 
     Args:
         table: Options and constants with their values, such as ``batch``. A list of values is an
-            axis with several values. Constants of the wafer and of software may be in nested
-            tables.
+            axis with several values. Wafer and software constants may be in nested tables.
         source: Source of the table, for error messages.
 
     Raises:
-        BadInput: A name is unknown or given twice, or a value has another type or is repeated.
+        BadInput: A name is unknown or specified twice, or a value has the wrong type or is
+            repeated.
     """
     values: dict[str, Any] = {}
     for key, value in table.items():
@@ -154,13 +154,14 @@ def _axis(name: str, raw_values: Sequence[object], source: str) -> Axis:
 
 
 def check_names(grid: Grid) -> None:
-    """Check that all models, machines, mappings and files that a sweep names exist and can be read.
+    """Check that all models, machines, mappings and files named by a sweep exist and are readable.
 
-    This avoids a late failure. A value that is valid only with some values of other axes is
-    accepted.
+    This avoids a late failure. A value that is valid only in combination with some values of other
+    axes is accepted.
 
     Raises:
-        BadInput: There is no such model, wafer, GPU, mapping or similar. A subclass says which.
+        BadInput: A model, wafer, GPU, mapping or similar item does not exist. The subclass
+            indicates which.
     """
     for axis in grid.axes:
         if known_fields()[axis.name] is not str:
@@ -181,10 +182,10 @@ def check_names(grid: Grid) -> None:
 
 
 def sweep_picture(png: str | None, axis: str | None) -> Picture | None:
-    """Return the plot that the options ``--png`` and ``--x`` request, or None without ``--png``.
+    """Return the plot requested by ``--png`` and ``--x``, or None without ``--png``.
 
     Raises:
-        BadInput: The file cannot be written, or only ``--x`` is given.
+        BadInput: The file cannot be written, or ``--x`` is specified without ``--png``.
     """
     if png is None:
         if axis is not None:

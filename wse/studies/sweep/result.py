@@ -1,4 +1,4 @@
-"""SweepResult: the best settings of a sweep, and the path of the table with all of them."""
+"""SweepResult: the best settings of a sweep, and the path of the table with all settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepResult(Result):
-    """The result of ``wse sweep``: path of its table, counts of settings, and printed rows."""
+    """Result of ``wse sweep``: path of its table, counts of settings, and printed rows."""
 
     table: Annotated[str, Doc("Path of the table, which has a row for each setting.")]
     settings: Annotated[int, Doc("Number of settings.")]
@@ -37,7 +37,7 @@ class SweepResult(Result):
     png: Annotated[str | None, Doc("Path of the plot.")] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return a table of the printed settings, and a table of the file, the counts and the time.
+        """Build a table of the printed settings, and a table of the file, counts and run time.
 
         Args:
             detail: Has no effect on this result.
@@ -65,13 +65,13 @@ class SweepResult(Result):
         return read_frame(Path(self.table))
 
     def plot(self, x: str | None = None) -> Figure:
-        """Draw speed per user, throughput, TTFT and cost over one axis of the sweep.
+        """Draw speed per user, throughput, TTFT and cost against one axis of the sweep.
 
         Args:
             x: Name of the horizontal axis. None for the axis with the most values.
 
         Raises:
-            UnknownName: No axis with several values has this name.
+            UnknownName: There is no axis with several values of this name.
             BadInput: No axis has several values, or the table can no longer be read.
         """
         from wse.studies.sweep.plot import check_axis, check_points, figure_of

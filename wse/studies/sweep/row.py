@@ -1,4 +1,4 @@
-"""The outcome of a setting of a sweep: a row of values by column, a user error, or a bug in wse."""
+"""Outcome of a sweep setting: a row of values by column, a user error, or a bug in wse."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Cell = bool | int | Annotated[float, pydantic.Field(allow_inf_nan=False)] | str
 
 
 class JournalEntry(pydantic.BaseModel):
-    """The result of one setting of a sweep: its values by column, or an error."""
+    """Result of one setting of a sweep: its values, keyed by column, or an error."""
 
     model_config = _Strict
 
@@ -35,7 +35,7 @@ class JournalEntry(pydantic.BaseModel):
     error: str = ""
 
     def line(self) -> bytes:
-        """Return the entry as a line of JSON."""
+        """Format the entry as a line of JSON."""
         content: dict[str, Any] = {"setting": self.setting}
         content |= {"error": self.error} if self.error else {"row": self.row}
         return json.dumps(content, allow_nan=False, ensure_ascii=False).encode() + b"\n"
@@ -43,13 +43,13 @@ class JournalEntry(pydantic.BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class SettingOutcome:
-    """The outcome of estimating a setting, which a worker process sends to the sweep.
+    """Outcome of estimating a setting, which a worker process sends to the sweep.
 
     Attributes:
         setting: Index of the setting.
-        line: Line of its `JournalEntry` for the journal.
-        failed: Whether there is an error instead of a result.
-        bug: Traceback of a bug in wse. Empty if there was none.
+        line: Its `JournalEntry` as a line of JSON, for the journal.
+        failed: Whether the outcome is an error instead of a result.
+        bug: Traceback of a bug in wse; empty if there was none.
     """
 
     setting: int
@@ -71,7 +71,7 @@ def estimate_setting(setting: int, request: EstimateRequest) -> SettingOutcome:
 
 
 def failed_outcome(setting: int, error: str, bug: str = "") -> SettingOutcome:
-    """Return the outcome of a setting that could not be estimated.
+    """Build the outcome of a setting that could not be estimated.
 
     Args:
         setting: Index of the setting.
@@ -82,7 +82,7 @@ def failed_outcome(setting: int, error: str, bug: str = "") -> SettingOutcome:
 
 
 def column(name: str) -> str:
-    """Return the name of the table column for an option, a constant, or a key of a report.
+    """Return the table column name for an option, a constant, or a report key.
 
     >>> column("wafer.hop_cycles")
     'wafer_hop_cycles'
@@ -91,13 +91,14 @@ def column(name: str) -> str:
 
 
 def can_have_column(kind: type[Result], name: str) -> bool:
-    """Return whether the fields of a result class can give a table column with a certain name.
+    """Return whether the fields of a result class can yield a table column of a given name.
 
-    A column of a nested field has the names of all fields on the path, joined by underscores.
+    The column name of a nested field consists of all field names on the path, joined by
+    underscores.
 
     Args:
         kind: Class of the result.
-        name: Name of the column. For a mapping, any name may follow the name of the field.
+        name: Name of the column. For a mapping field, any name may follow the field name.
     """
     for field_name, annotation in get_type_hints(kind).items():
         key = field_name.removesuffix("_")
@@ -114,9 +115,9 @@ def can_have_column(kind: type[Result], name: str) -> bool:
 
 
 def flat(report: Mapping[str, Any]) -> Row:
-    """Flatten a nested report to a table row with all of its numbers, truth values and texts.
+    """Flatten a nested report to a table row with all of its numbers, Booleans and strings.
 
-    Keys of nested mappings are joined by underscores. Lists are left out.
+    Keys of nested mappings are joined by underscores. Lists are omitted.
 
     >>> flat({"model": {"bytes": 2}, "decode": {"cycles_by": {"hops": 1.5}}, "stages": [1, 2]})
     {'model_bytes': 2, 'decode_cycles_by_hops': 1.5}

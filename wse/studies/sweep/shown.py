@@ -1,8 +1,8 @@
-"""The rows of a sweep that are printed: the axes, and ten columns by default.
+"""Printed rows of a sweep: the axes, and ten columns by default.
 
-A column is one of the table, or a short name: ``dtype``, ``prompt``, ``new``, ``wafers``,
-``users``, ``replicas``, ``ttft``, ``user``, ``throughput``, ``fits`` or ``cost``. Latencies,
-throughput and cost belong to the same operating point.
+A column is a table column or a short name: ``dtype``, ``prompt``, ``new``, ``wafers``, ``users``,
+``replicas``, ``ttft``, ``user``, ``throughput``, ``fits`` or ``cost``. Latencies, throughput and
+cost belong to the same operating point.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Direction = Literal["largest", "smallest", ""]
 
 
 class ShownColumn(NamedTuple):
-    """A column of the printed table that has a short name on the command line, such as ``cost``.
+    """A printed-table column with a short command-line name, such as ``cost``.
 
     Attributes:
-        columns: Columns of the written table that can provide the value. The first one that is
-            present is used.
+        columns: Columns of the written table that can provide the value. The first column present
+            is used.
         title: Heading.
         formatter: Function that formats a value.
         best: Whether the largest or the smallest value is best. Empty if neither.
@@ -86,7 +86,7 @@ SHORT: Final[dict[str, ShownColumn]] = {
 }
 DEFAULT_COLUMNS: Final = tuple(name for name in SHORT if name != "replicas")
 PRICES: Final = {"cost_wafer_usd_per_hour": "wafer_name", "cost_gpu_usd_per_hour": "gpu_name"}
-"""Columns of prices, with the columns that name the priced machine."""
+"""Price columns, with the columns that name the priced machine."""
 DOWN: Final = ":down"
 TOP: Final = 20
 MAX_SHOWN: Final = 10_000
@@ -94,13 +94,13 @@ MAX_SHOWN: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepView:
-    """Selection of the columns and rows of a sweep that are printed, and their order.
+    """Selection and order of the columns and rows of a sweep that are printed.
 
     Attributes:
         columns: Columns in addition to the axes.
-        sort: Column to sort by, best value first. If no value is better, the smallest one is first,
-            or the largest one with the suffix ``:down``. None keeps the order of the grid, or
-            sorts by the speed of a user if not all rows are printed.
+        sort: Column to sort by, best value first. If neither direction is better, the smallest
+            value comes first, or the largest one with the suffix ``:down``. None keeps grid order,
+            or sorts by speed per user if not all rows are printed.
         top: Maximum number of rows.
     """
 
@@ -119,13 +119,12 @@ class SweepRow(Result):
 
 
 def sweep_view(columns: str | Sequence[str] | None, sort: str | None, top: int | None) -> SweepView:
-    """Return the columns, the order and the number of rows that the command line requests.
+    """Return the columns, order and number of rows requested on the command line.
 
     Args:
-        columns: Option ``--columns``: names, or a text with commas between them. None for the
-            default.
-        sort: Option ``--sort``: column to sort by. The suffix ``:down`` puts the largest number
-            first.
+        columns: Option ``--columns``: a list of names, or a comma-separated string. None selects
+            the default.
+        sort: Option ``--sort``: column to sort by. The suffix ``:down`` sorts in descending order.
         top: Option ``--top``: maximum number of rows.
     """
     parts = columns.split(",") if isinstance(columns, str) else columns
@@ -134,7 +133,7 @@ def sweep_view(columns: str | Sequence[str] | None, sort: str | None, top: int |
 
 
 def check_view(view: SweepView) -> None:
-    """Check the printed columns and the number of rows, as far as this is possible without results.
+    """Check the printed columns and number of rows as far as possible without results.
 
     Raises:
         BadInput: Columns are missing or repeated, or the number of rows is out of range.
@@ -151,7 +150,7 @@ def check_names_of_columns(view: SweepView, grid: Grid) -> None:
     """Check that the columns to print and to sort by can exist, before any setting is estimated.
 
     Raises:
-        UnknownName: No result of an estimate has such a column.
+        UnknownName: No estimate result has such a column.
     """
     results = (EstimateResult, GpuEstimateResult)
     _check_columns(view, grid, lambda name: any(can_have_column(kind, name) for kind in results))
@@ -163,7 +162,7 @@ def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
     Args:
         view: The columns.
         grid: The settings, whose axes are columns too.
-        row: Row of any setting with a result.
+        row: Row of any setting that has a result.
 
     Raises:
         UnknownName: A column does not exist.
@@ -180,7 +179,7 @@ def _check_columns(
         view: The columns.
         grid: The settings, whose axes are columns too.
         is_column: Function that returns whether the table has a column.
-        similar_names: Columns that an error may suggest.
+        similar_names: Columns that the error message may suggest.
 
     Raises:
         UnknownName: A column does not exist.
@@ -195,11 +194,11 @@ def _check_columns(
 
 
 def shown_rows(grid: Grid, entries: Iterable[JournalEntry], view: SweepView) -> tuple[SweepRow, ...]:
-    """Return the rows to print, sorted. Settings without a value in the sorted column come last.
+    """Return the sorted rows to print. Settings without a value in the sort column come last.
 
     Args:
         grid: The settings.
-        entries: The results, in the order of the grid.
+        entries: The results, in grid order.
         view: Columns, order and maximum number of rows.
     """
     sort = view.sort or ("user" if len(grid) > view.top else None)
@@ -227,9 +226,9 @@ def value_in(grid: Grid, entry: JournalEntry, name: str) -> Cell:
 
 
 def prices_of(entries: Iterable[JournalEntry]) -> tuple[str, ...]:
-    """Return the different prices that the costs of a sweep are based on.
+    """Return the distinct prices on which the costs of a sweep are based.
 
-    Each price is a text with its range and source.
+    Each price is formatted with its range and source.
     """
     rows = (entry.row for entry in entries)
     found = (_price(row, key) for row in rows for key in PRICES if row.get(key) is not None)
@@ -246,7 +245,7 @@ def _rank(sort: str | None, grid: Grid, entry: JournalEntry) -> tuple[bool, bool
     """Return the sort key of a setting. Settings without a value in the column come last.
 
     Args:
-        sort: Column to sort by, optionally with ``:down``. None keeps the order.
+        sort: Column to sort by, optionally with ``:down``. None keeps grid order.
         grid: The settings.
         entry: The result of the setting.
     """

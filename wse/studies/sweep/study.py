@@ -1,4 +1,4 @@
-"""The study behind ``wse sweep``: a grid of estimates on all cores, which can be interrupted."""
+"""Study behind ``wse sweep``: an interruptible grid of estimates that uses all cores."""
 
 from __future__ import annotations
 
@@ -48,33 +48,33 @@ def sweep(
     picture: Picture | None = None,
     on_row: OnRow = lambda totals, failed: None,
 ) -> SweepResult:
-    """Estimate every setting of a grid and write a table with a row for each.
+    """Estimate every setting of a grid and write a table with one row per setting.
 
-    Finished settings are stored next to the table until the table is written. The same call then
-    resumes an interrupted sweep.
+    Until the table is written, finished settings are stored next to it. Repeating the call resumes
+    an interrupted sweep.
 
     1. Check the output path, the view and the axis of the plot.
-    2. Estimate the settings that are not in the journal yet.
+    2. Estimate the settings that are not yet in the journal.
     3. Write the table and the plot, then remove the journal.
     4. Report bugs, or the failure of all settings, as an error.
 
     Args:
         grid: The settings.
         table: Path of the table, which ends in ``.csv`` or ``.parquet``.
-        jobs: Number of processes. None for all cores, or all CPUs of a cluster.
+        jobs: Number of processes. None uses all cores, or all CPUs of a cluster.
         engine: Whether the processes run on this computer or on a Ray cluster.
-        restart: Whether to drop the results of an interrupted sweep.
-        every_column: Whether the table includes columns of grades and sources.
+        restart: Whether to discard the results of an interrupted sweep.
+        every_column: Whether the table includes the columns with grades and sources.
         view: Rows and columns of the result.
         picture: Plot to write, or None.
         on_row: Called with (settings done, settings without an answer) at the start and after each
             setting.
 
     Raises:
-        BadInput: The table cannot be written, is being written by another sweep, or was begun with
-            other settings. Or a column of the view does not exist, or no setting has an answer; in
-            that case the table is written.
-        WseBug: A setting ended in a bug in wse. The table is written and contains the error.
+        BadInput: The table cannot be written, is being written by another sweep, or was started
+            with different settings. Or a column of the view does not exist, or no setting has an
+            answer; in the latter case, the table is still written.
+        WseBug: A setting triggered a bug in wse. The table is still written and contains the error.
     """
     check_table_path(table)  # 1
     check_view(view)
@@ -119,7 +119,7 @@ class _Counts(NamedTuple):
     """Numbers of settings and processes of a finished sweep.
 
     Attributes:
-        before: Settings that an earlier, interrupted sweep had finished.
+        before: Settings already finished by an earlier, interrupted sweep.
         failed: Settings without a result.
         processes: Number of processes used.
         bugs: Tracebacks of bugs in wse.
@@ -136,7 +136,7 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
 
     Raises:
         UnknownName: A column to print does not exist. The journal is kept, so that the same sweep
-            with other columns can resume.
+            can resume with different columns.
     """
     finished_settings, bugs = set(journal.finished_settings()), list[str]()
     resumed_count, failed = len(finished_settings), sum(bool(entry.error) for entry in journal.entries())
@@ -160,13 +160,13 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
 
 
 def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outputs) -> Iterator[SettingOutcome]:
-    """Estimate some settings with several processes. Yield each outcome as soon as it is known.
+    """Estimate settings in several processes, yielding each outcome as soon as it is known.
 
     Args:
         grid: All settings.
         settings: Indices of the settings to estimate.
         processes: Number of processes.
-        outputs: Function that computes with these processes.
+        outputs: Function that runs a task in these processes.
     """
     task = Task(
         function=estimate_setting,
@@ -182,7 +182,7 @@ def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outp
 def _digest(grid: Grid) -> str:
     """Return a digest of everything that affects the results of a sweep.
 
-    This includes the settings, the models, the content of named files, and the version of wse.
+    This includes the settings, the models, the contents of named files, and the wse version.
     """
     digests: dict[str, Any] = {}
     for axis in grid.axes:

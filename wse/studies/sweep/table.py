@@ -1,7 +1,7 @@
-"""Writer of the table of a sweep, as CSV or Parquet: the setting, the error and the report per row.
+"""Writer of a sweep's table as CSV or Parquet, with the setting, error and report in each row.
 
-The table is written in two passes over the rows, since they may not fit in memory: first columns
-and types, then cells. It is written to a temporary file and renamed, so it is always complete.
+Because the rows may not fit in memory, the table is written in two passes: first columns and types,
+then cells. It is written to a temporary file and renamed, so it is always complete.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CSV, PARQUET = ".csv", ".parquet"
 ERROR = "error"
 PROSE_BEGINS: Final = ("grades_", "wafer_replaced_")
 PROSE_ENDS: Final = ("_grade", "_source", "_weakest", "_assumptions")
-"""Prefixes and suffixes of columns with grades or sources, which are optional."""
+"""Prefixes and suffixes of the optional columns with grades or sources."""
 ROWS_A_GROUP: Final = 10_000
 _INT64: Final = range(-(2**63), 2**63)
 
@@ -48,14 +48,14 @@ def check_table_path(table: Path) -> None:
 
 
 def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool = False) -> None:
-    """Write the table of a sweep, with a row for each setting, in the order of the grid.
+    """Write the table of a sweep, with one row per setting, in grid order.
 
     Args:
         grid: The settings.
-        entries: Returns the results of all settings, in that order. Called twice, because the
-            results may not fit in memory.
+        entries: Function that returns the results of all settings, in this order. It is called
+            twice, because the results may not fit in memory.
         table: Path of the table.
-        every_column: Whether to include columns of grades and sources.
+        every_column: Whether to include the columns with grades and sources.
 
     Raises:
         BadInput: The file cannot be written.
@@ -77,9 +77,9 @@ def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool
 
 
 def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  # noqa: FBT001
-    """Yield a table row for each setting: its values on the axes, its error, and its report.
+    """Yield a table row per setting: its axis values, error and report.
 
-    Columns of the report that repeat an axis are left out.
+    Report columns that repeat an axis are omitted.
     """
     for entry in entries():
         fields = {column(name): value for name, value in grid.setting(entry.setting).items()}
@@ -96,13 +96,12 @@ def _is_prose(name: str) -> bool:
 
 
 def _merge(kinds: dict[str, set[type]], row: Row) -> None:
-    """Add the columns of a row, and the types of its values, to those of earlier rows.
+    """Merge the columns of a row and the types of its values into the known columns.
 
     A new column is inserted after the column that precedes it in the row.
 
     Args:
-        kinds: Types of the values of each column so far; changed in place. The key is the name of
-            the column.
+        kinds: Value types seen so far, keyed by column name; modified in place.
         row: The row.
     """
     if not row.keys() <= kinds.keys():
@@ -148,7 +147,7 @@ def _write_parquet(rows: Iterable[Row], kinds: dict[str, set[type]], path: Path)
 def _converter(kinds: set[type]) -> Callable[[Any], Cell]:
     """Return a function that converts the cells of a column to its single type.
 
-    If a column has both integers and floats, all become floats. Other mixtures become text.
+    Mixed integers and floats are converted to floats. Other mixtures are converted to text.
     """
     if kinds == {int, float}:
         return float
@@ -167,7 +166,7 @@ def _group(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def _text(cell: Cell) -> str:
-    """Return a cell as CSV text. Numbers can be read back exactly."""
+    """Format a cell as CSV text. Numbers can be read back exactly."""
     if cell is None:
         return ""
     return str(cell).lower() if isinstance(cell, bool) else str(cell)

@@ -1,4 +1,4 @@
-"""The printed table of a sweep: axes and columns, with prices and errors in the footer."""
+"""Printed table of a sweep: axes and columns, with prices and errors in the footer."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from wse.reports.terminal import count, plural, printable, seconds
 from wse.studies.sweep.shown import PRICES, SHORT, SweepRow
 
 LENGTHS: Final = ("prompt", "new")
-"""Columns with the lengths of requests, which are in the note of the table if they are all equal."""
+"""Columns with request lengths, which are moved to the table's note if all are equal."""
 _MAX_PRICES: Final = 3
 
 
 def rows_table(
     rows: Sequence[SweepRow], shown_columns: Sequence[str], settings: int, prices: Sequence[str] = ()
 ) -> Table:
-    """Return the printed table of a sweep, with prices and errors in the footer.
+    """Build the printed table of a sweep, with prices and errors in the footer.
 
     Args:
         rows: The settings to print, with their values.
         shown_columns: Columns in addition to the axes.
         settings: Total number of settings of the sweep.
-        prices: Prices that costs are based on, as texts.
+        prices: Prices on which costs are based, as text.
     """
     cells = [{**row.setting, **{f"value {key}": value for key, value in row.values.items()}} for row in rows]
     axes = list(dict.fromkeys(name for row in rows for name in row.setting))
@@ -44,7 +44,7 @@ def rows_table(
 
 
 def _common_lengths(cells: Sequence[Mapping[str, Any]]) -> str:
-    """Return the lengths of prompt and answer as text if all rows have the same; "" otherwise."""
+    """Describe the prompt and answer lengths if all rows share them; otherwise return ""."""
     all_lengths = {tuple(row.get(f"value {name}") for name in LENGTHS) for row in cells if f"value {LENGTHS[0]}" in row}
     if len(all_lengths) != 1 or None in (lengths := next(iter(all_lengths))):
         return ""
@@ -52,7 +52,7 @@ def _common_lengths(cells: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _repeats_axis(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a column shows the same values as an axis of the same name."""
+    """Return whether a column contains the same values as the axis of the same name."""
     key = f"value {name}"
     return all(name in row and row[name] == row[key] for row in cells if key in row) and any(
         key in row for row in cells

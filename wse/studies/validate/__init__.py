@@ -1,1 +1,1 @@
-"""Command ``validate``: published measurements, the predictions of the models, and their errors."""
+"""Command ``validate``: published measurements, model predictions, and prediction errors."""

@@ -1,15 +1,14 @@
-"""Calibration of GPU serving stacks: which constants are fitted on which rows, and how well.
+"""Calibration of GPU serving stacks: which constants are fitted to which rows, and how well.
 
 All other constants, with their sources, are in `wse/serving/gpus/stacks`. Some models and GPUs are
-excluded from a fit because their conditions are unclear. They are predicted all the same:
+excluded from a fit because their conditions are unclear. They are predicted nevertheless:
 
 - DeepSeek-R1 (TensorRT-LLM): the source does not distinguish runs with drafts from runs without.
-- Qwen3-32B (TensorRT-LLM): the source does not state the number of bits of the KV cache.
+- Qwen3-32B (TensorRT-LLM): the source does not state the KV-cache precision.
 - Mixtral (TensorRT-LLM of 2024): 16 users are served faster than the experts for 16 different
   prompts could be read at the stated bandwidth. The prompts were therefore equal and used the same
   experts.
-- GH200 (stacks of 2024): it has another host, and these measurements depend on the speed of the
-  host.
+- GH200 (stacks of 2024): it has a different host, and these measurements depend on host speed.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from wse.studies.validate.gpu_fit import Constants, FitRow, fit, log_errors
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Settings of the fit of a serving stack's constants to measurements.
+    """Settings for fitting a serving stack's constants to measurements.
 
     Attributes:
-        keys: Names of the constants that are fitted. ``name.generation`` fits one for each GPU
+        keys: Names of the fitted constants. ``name.generation`` fits a separate value per GPU
             generation.
-        without_models: Models whose measurements are not used.
-        without_gpus: GPUs whose measurements are not used.
+        without_models: Models whose measurements are excluded.
+        without_gpus: GPUs whose measurements are excluded.
     """
 
     keys: tuple[str, ...]
@@ -71,9 +70,10 @@ CALIBRATIONS: Final[dict[str, Calibration]] = {
 }
 
 SOURCES: Final = ("silicon_sample.csv", "LLM-Inference-Bench")
-"""Parts of the addresses of the sources that are used for fits.
+"""Parts of the web addresses of the sources used for fits.
 
-These give a curve over the number of users. Single runs of other benchmarks are only predicted."""
+These sources provide a curve over the number of users. Single runs of other benchmarks are only
+predicted."""
 
 
 def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
@@ -94,7 +94,7 @@ def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut(Result):
-    """Result of one cross-validation test: errors on measurements that the fit did not use."""
+    """Result of one cross-validation test: errors on measurements excluded from the fit."""
 
     stack: Annotated[str, Doc("Name of the serving stack.")]
     what: Annotated[str, Doc("Name of the test: which measurements were excluded, or which predict which.")]
@@ -105,19 +105,19 @@ class LeftOut(Result):
 
 
 Test = tuple[str, Callable[[FitRow], bool], Callable[[FitRow], bool]]
-"""A test: its name, whether a measurement is used for the fit, and whether it is predicted."""
+"""A test: its name, a predicate for measurements used in the fit, and one for predicted ones."""
 
 
 def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[LeftOut, ...]:
-    """Cross-validate the fits of all serving stacks, and return the errors of each test.
+    """Cross-validate the fits of all serving stacks, and return each test's errors.
 
-    For each stack, the tests leave out each model, and then each GPU, and predict what was left
-    out. Two further tests predict models of 70B parameters from models of 7B and 8B, and H200 from
-    H100, if there are such measurements.
+    For each stack, the tests leave out each model and then each GPU, and predict the excluded
+    measurements. If there are such measurements, two additional tests predict 70B models from 7B
+    and 8B models, and H200 from H100.
 
     Args:
         rows: Measurements of any stack.
-        on_progress: Called with the finished tests, their number, and the name of the next test.
+        on_progress: Called with (finished tests, total, name of the next test).
     """
     tests = [(stack, *test) for stack in CALIBRATIONS for test in _tests(calibration_rows(stack, rows))]
     results = []
@@ -133,7 +133,7 @@ def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[
 
 
 def _tests(rows: Sequence[FitRow]) -> list[Test]:
-    """Return the cross-validation tests that are possible with the measurements of a stack."""
+    """Return the cross-validation tests that a stack's measurements allow."""
     tests: list[Test] = []
     models, gpus = sorted({row.conditions.model for row in rows}), sorted({row.gpu for row in rows})
     for model in models if len(models) > 1 else ():
@@ -170,7 +170,7 @@ def _errors(stack: str, test_name: str, fitted_count: int, rows: Sequence[FitRow
     Args:
         stack: Name of the serving stack.
         test_name: Name of the test.
-        fitted_count: Number of measurements to which the constants were fitted.
+        fitted_count: Number of measurements used in the fit.
         rows: Measurements to predict.
         constants: Values of the fitted constants.
     """
@@ -187,12 +187,12 @@ def _errors(stack: str, test_name: str, fitted_count: int, rows: Sequence[FitRow
 
 @dataclass(frozen=True, kw_only=True)
 class LeaveOut(Result):
-    """The result of ``wse validate --leave-out``: a cross-validation of the fits of GPU stacks."""
+    """Result of ``wse validate --leave-out``: cross-validation of the GPU stack fits."""
 
     tests: Annotated[tuple[LeftOut, ...], Doc("Every test with its errors.")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return one table with a row for each cross-validation test."""
+        """Build a table with one row per cross-validation test."""
         columns = (
             Column(key="stack", title="stack"),
             Column(key="what", title="test", wraps=True),
@@ -210,12 +210,12 @@ def fit_stack(stack: str, rows: Sequence[FitRow], keys: Sequence[str] = ()) -> t
     Args:
         stack: Name of the stack.
         rows: Measurements of any stack.
-        keys: Names of the constants to fit; by default those of `CALIBRATIONS`. All others keep
-            their bundled values.
+        keys: Names of the constants to fit; by default those in `CALIBRATIONS`. All other constants
+            keep their bundled values.
 
     Returns:
-        The fitted values, keyed by the names of the constants. Then the errors on the measurements
-        that the fit used.
+        The fitted values, keyed by constant name, and the errors on the measurements used in the
+        fit.
     """
     fitted_rows = calibration_rows(stack, rows)
     constants = fit(fitted_rows, keys or CALIBRATIONS[stack].keys)

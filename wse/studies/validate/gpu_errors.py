@@ -17,11 +17,11 @@ BENCHMARKS: Final = ("silicon_sample.csv", "LLM-Inference-Bench")
 
 
 def groups_of(row: ServingRow, m: Measurement) -> list[str]:
-    """Return the names of the groups of measurements to which a measurement on GPUs belongs.
+    """Return the names of the measurement groups to which a GPU measurement belongs.
 
-    Measurements that are part of a curve over the number of users have several groups: by type of
-    model, by size, and by serving stack and GPU. All other measurements are in one common group, as
-    are metrics that depend on more than decode passes.
+    Measurements that are part of a curve over the number of users belong to several groups: by
+    model type, by size, and by serving stack and GPU. All other measurements, and metrics that
+    depend on more than decode passes, share one group.
 
     Args:
         row: Conditions of the measurement.
@@ -42,13 +42,13 @@ def groups_of(row: ServingRow, m: Measurement) -> list[str]:
 
 
 def gpu_errors(rows: Iterable[ComparedRow]) -> tuple[GpuErrors, ...]:
-    """Return the mean absolute and the mean signed error of each group of measurements on GPUs.
+    """Return the mean absolute and mean signed errors of each group of GPU measurements.
 
-    A group also has the mean ratio of a roofline to the measured time, if it has times between
-    tokens. The roofline is the time of a pass at the rates that the vendor states.
+    If a group contains times between tokens, the result also includes the mean ratio of a roofline
+    to the measured time. The roofline is the duration of a pass at the vendor's stated rates.
 
     Args:
-        rows: Measurements with predictions. Measurements that are not on GPUs are skipped.
+        rows: Measurements with predictions. Non-GPU measurements are skipped.
     """
     groups: dict[str, list[float]] = {}
     bounds: dict[str, list[float]] = {}

@@ -1,4 +1,4 @@
-"""Fit of the constants of GPU serving stacks on measurements.
+"""Fit of GPU serving-stack constants to measurements.
 
 A fit minimises the sum of |log(predicted / measured)|. It varies the logarithms of the constants,
 each within its bounds, by Gauss-Newton steps with weights 1 / |error| (iteratively reweighted least
@@ -21,13 +21,13 @@ from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.predictors.gpus import ServingRow, fits, serving_row, value_of
 
 Constants = Mapping[str, float]
-"""Values of constants by field of StackSpec, or by ``field.generation`` for a GPU generation."""
+"""Constant values, keyed by StackSpec field, or by ``field.generation`` for a GPU generation."""
 
 ROUNDS: Final = 80
 PULL: Final = 1e-3
 SMALLEST_ERROR: Final = 0.02
-"""Minimum error in the weights. Without it, a single row that is predicted exactly would dominate
-the fit."""
+"""Lower bound on the error in the weights. Without it, a single exactly predicted row would
+dominate the fit."""
 STEP: Final = 1e-4
 LONGEST_STEP: Final = 0.5
 
@@ -44,13 +44,12 @@ STARTS: Final[dict[str, tuple[float, float, float]]] = {
 }
 """Minimum, start and maximum of each constant in a fit.
 
-No known kernel reads faster than 0.92 of the stated HBM bandwidth, or multiplies faster than 0.9 of
-the stated rate of tensor cores."""
+No known kernel exceeds 0.92 of the stated HBM bandwidth or 0.9 of the stated tensor-core rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRow:
-    """A measurement on GPUs that a fit can use or be tested on, with its conditions."""
+    """A GPU measurement that can be used to fit or test constants, with its conditions."""
 
     measurement: Measurement
     conditions: ServingRow
@@ -67,7 +66,7 @@ class FitRow:
 
 
 def fit_rows(measurements: Iterable[Measurement]) -> list[FitRow]:
-    """Return the measurements on GPUs that fits may use.
+    """Return the GPU measurements that fits may use.
 
     All users must fit in memory. The metric must be one that the benchmark measures directly: the
     total rate if all users start together, otherwise the time per output token.
@@ -100,7 +99,7 @@ def log_errors(rows: Sequence[FitRow], constants: Constants) -> np.ndarray:
 
     Args:
         rows: Measurements of one serving stack.
-        constants: Values that replace those of the bundled stack.
+        constants: Values that override the constants of the bundled stack.
     """
     stacks = {
         gpu: stack_with(rows[0].conditions.stack, load_gpu(gpu).generation, constants)
@@ -112,11 +111,12 @@ def log_errors(rows: Sequence[FitRow], constants: Constants) -> np.ndarray:
 
 
 def fit(rows: Sequence[FitRow], keys: Sequence[str]) -> dict[str, float]:
-    """Return the values of constants for which the predictions fit the measurements best.
+    """Return the constants for which the predictions fit the measurements best.
 
     Args:
         rows: Measurements of one serving stack.
-        keys: Names of the constants to fit. All others keep the values of the bundled stack.
+        keys: Names of the constants to fit. All other constants keep the values of the bundled
+            stack.
     """
     logs = np.log([STARTS[key.partition(".")[0]] for key in keys])
     bounds = logs[:, ::2]
@@ -129,7 +129,7 @@ def _descend(errors_at: Callable[[np.ndarray], np.ndarray], start: np.ndarray, b
 
     In each iteration:
 
-    1. Linearise the errors at the current point, with numerical derivatives and a weight for each
+    1. Linearise the errors at the current point, using numerical derivatives and a weight for each
        error.
     2. Increase the damping until a step reduces the cost. If no step does, return the point.
 
@@ -141,7 +141,7 @@ def _descend(errors_at: Callable[[np.ndarray], np.ndarray], start: np.ndarray, b
     point, errors, damping = start, errors_at(start), 1e-2
 
     def cost(p: np.ndarray, e: np.ndarray) -> float:
-        """Return the sum of absolute errors plus the penalty for the distance from the start.
+        """Return the sum of absolute errors plus the penalty for the distance from the start point.
 
         Args:
             p: Point, [constants].

@@ -1,8 +1,8 @@
-"""Kinds of measurements, by which the table of accuracy is grouped.
+"""Kinds of measurements, by which the accuracy table is grouped.
 
-A kind says what was measured, on which machine, and how many of its rows were used to fit
-constants. A row that belongs to no known kind, such as a user's own, gets a kind with the name of
-its kernel.
+A kind states what was measured, on which machine, and how many of its rows were used to fit
+constants. A row of no known kind, such as a user's own measurement, gets a kind named after its
+kernel.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ GPUS: Final = "GPUs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementKind:
-    """A group of similar measurements, which has one row in the table of accuracy.
+    """A group of similar measurements, which forms one row of the accuracy table.
 
     Attributes:
         name: What was measured, such as ``MeshGEMV``.
         where: The machine, such as ``WSE-3 silicon``.
-        fitted: Which of these measurements were used to fit constants of the models, such as
-            ``6 rows``. Empty if unknown.
+        fitted: Description of the measurements that were used to fit model constants, such as ``6
+            rows``. Empty if unknown.
     """
 
     name: str
@@ -65,7 +65,7 @@ def kind_of(m: Measurement, method: str) -> MeasurementKind:
 
     Args:
         m: The measurement.
-        method: Method of its prediction, which distinguishes services and GPUs from kernels.
+        method: Prediction method, which distinguishes services and GPUs from kernels.
     """
     wafer = wafer_of(m)
     generation = "" if wafer is None else wafer.name.upper().replace("WSE", "WSE-")

@@ -1,4 +1,4 @@
-"""Writer of docs/validation.md, the page with the results of `wse validate`, and of its plot."""
+"""Writer of docs/validation.md, the page with the results of `wse validate`, and its plot."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_page(validation: Validation, path: Path) -> None:
 
 
 def _page(validation: Validation, plot: str) -> str:
-    """Return the text of the documentation page: the template ``page.md.j2`` with tables filled in.
+    """Render the documentation page by filling tables into the template ``page.md.j2``.
 
     Args:
         validation: The results.
@@ -69,7 +69,7 @@ def _page(validation: Validation, plot: str) -> str:
 
 
 def _reasons(reasons: Sequence[ReasonCount]) -> str:
-    """Return a table of the most frequent reasons why measurements are not predicted.
+    """Build a table of the most frequent reasons why measurements are not predicted.
 
     The last row counts the measurements with any other reason.
     """
@@ -81,7 +81,7 @@ def _reasons(reasons: Sequence[ReasonCount]) -> str:
 
 
 def _errors(group: Errors) -> tuple[str, str]:
-    """Return the median and the largest absolute error as texts; empty if nothing is predicted."""
+    """Format the median and largest absolute errors; both are empty if nothing is predicted."""
     median, max_error = group.median_abs_error_pct, group.worst_abs_error_pct
     return ("", "") if median is None else (f"{median:.1f} %", f"{max_error:.1f} %")
 

@@ -11,20 +11,20 @@ from wse.reports.result import Doc, Result
 CALIBRATED: Final = ("closed form", "wafer preset", "constant of the window")
 """Methods whose values are not predictions, so that summaries of errors exclude them.
 
-A closed form only checks the transcription of a formula. The others restate constants that were
-taken from such rows."""
+A closed form only checks the transcription of a formula. The other methods restate constants that
+were taken from such rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SramFit(Result):
-    """Whether a whole model fits on the PEs on which only one of its layers was timed."""
+    """Whether a whole model fits on the PEs on which only one layer was timed."""
 
     fits: Annotated[bool, Doc("Whether all layers of the model fit the SRAM of the PEs.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationRow(Result):
-    """A published measurement with its prediction, or with the reason why there is none."""
+    """A published measurement with its prediction or the reason why there is none."""
 
     file: Annotated[str, Doc("Name of the file with the measurement.")]
     line: Annotated[int, Doc("Line on which the row begins, counted from 1.")]
@@ -62,7 +62,7 @@ class ValidationRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Errors(Result):
-    """Number of measurements in a group, and the median and maximum of their absolute errors."""
+    """Number of measurements in a group, and their median and maximum absolute errors."""
 
     rows: Annotated[int, Doc("Number of measurements.")]
     predicted: Annotated[int, Doc("Number of measurements that are predicted.")]
@@ -79,7 +79,7 @@ class Method(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class MethodErrors(Errors, Method):
-    """Errors of all measurements that one method of prediction predicts."""
+    """Errors of all measurements predicted by one method."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class GroupErrors(Errors, SourceAndKernel):
 class KindErrors(Errors):
     """Errors of the measurements of one kind, such as MeshGEMV on WSE-3 silicon.
 
-    Rows that only restate a formula or a constant of the models are not included.
+    Rows that only restate a formula or constant of the models are excluded.
     """
 
     kind: Annotated[str, Doc("What was measured; for kinds that wse does not know, the name of the kernel.")]
@@ -109,7 +109,7 @@ class KindErrors(Errors):
 
 @dataclass(frozen=True, kw_only=True)
 class ReasonCount(Result):
-    """A reason why measurements are not predicted, and the number of these measurements."""
+    """A reason why measurements are not predicted, and how many measurements it affects."""
 
     reason: Annotated[str, Doc("The reason.")]
     rows: Annotated[int, Doc("Number of rows that are not predicted for this reason.")]
@@ -117,7 +117,7 @@ class ReasonCount(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuErrors(Result):
-    """Mean errors of a group of measurements on GPUs, such as all dense models of 70B."""
+    """Mean errors of a group of GPU measurements, such as all dense 70B models."""
 
     group: Annotated[str, Doc("Name of the group, such as dense 70B.")]
     rows: Annotated[int, Doc("Number of predicted measurements.")]
@@ -132,7 +132,7 @@ class GpuErrors(Result):
 class ValidationSummary(Errors):
     """Errors over all measurements, and separately for each kind, method, source and GPU.
 
-    The errors over all exclude rows that only restate a formula or a constant of the models.
+    The overall errors exclude rows that only restate a formula or constant of the models.
     """
 
     by_kind: Annotated[tuple[KindErrors, ...], Doc("Errors of each kind of measurement on each machine.")] = ()
@@ -149,7 +149,7 @@ class ValidationSummary(Errors):
 
 @dataclass(frozen=True, kw_only=True)
 class WafersNeeded(Result):
-    """Minimum number of wafers for a model, with the code size of one software profile."""
+    """Minimum number of wafers for a model, given the code size of one software profile."""
 
     software: Annotated[str, Doc("Name of the software profile.")]
     code_bytes_per_pe: Annotated[int, Doc("Code on every PE.", "bytes")]
@@ -158,7 +158,7 @@ class WafersNeeded(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCapacity(Result):
-    """Number of wafers that a publication states for a model, and the minimum on which it fits."""
+    """Number of wafers stated in a publication for a model, and the minimum on which it fits."""
 
     model: Annotated[str, Doc("Name of the bundled configuration.")]
     wafer: Annotated[str, Doc("Name of the wafer.")]

@@ -1,4 +1,4 @@
-"""Plot of the errors of all predictions, with a line for each kind of measurement."""
+"""Plot of all prediction errors, with one line per kind of measurement."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from wse.studies.validate.result import Validation
 
 BAND_PCT: Final = 10.0
-"""Errors up to this size are drawn on a linear scale, larger ones on a logarithmic scale."""
+"""Errors up to this size are drawn on a linear scale, larger errors on a logarithmic scale."""
 TICKS_PCT: Final = (-100, -50, -20, -10, -5, 0, 5, 10, 20, 50, 100)
 LONGEST_NAME: Final = 34
 LINE_INCHES: Final = 0.23
 
 
 class _Line(NamedTuple):
-    """A line of the plot: the errors of similar measurements on one machine, in percent."""
+    """A line of the plot: errors in percent of similar measurements on one machine."""
 
     name: str
     where: str
@@ -32,10 +32,10 @@ class _Line(NamedTuple):
 
 
 def figure_of(validation: Validation) -> Figure:
-    """Draw the signed errors of all predictions in percent.
+    """Draw the signed errors of all predictions, in percent.
 
-    Each kind of measurement has a line for each machine. Services and GPUs have a line for each
-    model instead.
+    Each kind of measurement has one line per machine. Services and GPUs have one line per model
+    instead.
     """
     from wse.reports.figure import NotebookFigure
 
@@ -52,7 +52,7 @@ def figure_of(validation: Validation) -> Figure:
 def _lines(rows: Sequence[ValidationRow]) -> list[_Line]:
     """Group the errors into the lines of the plot. Lines are sorted by machine, with GPUs last.
 
-    Rows that only restate a formula or a constant of the models are left out.
+    Rows that only restate a formula or constant of the models are omitted.
     """
     lines: dict[tuple[str, str], list[float]] = {}
     for row in rows:
@@ -66,7 +66,7 @@ def _lines(rows: Sequence[ValidationRow]) -> list[_Line]:
 
 
 def _draw(axes: Any, place: int, line: _Line, colour: str) -> None:
-    """Draw the errors of one line as points, with their median, and their statistics as text.
+    """Draw the errors of one line as points with their median, and their statistics as text.
 
     Args:
         axes: Matplotlib axes.
@@ -83,7 +83,7 @@ def _draw(axes: Any, place: int, line: _Line, colour: str) -> None:
 
 
 def _finish(axes: Any, lines: Sequence[_Line]) -> None:
-    """Set the scales and the labels of the axes, and write a heading above the statistics."""
+    """Set the scales and axis labels, and add a heading above the statistics."""
     names = [line.name if len(line.name) <= LONGEST_NAME else line.name[: LONGEST_NAME - 1] + "…" for line in lines]
     labels = [", ".join(part for part in (name, line.where) if part) for name, line in zip(names, lines, strict=True)]
     axes.set_yticks(range(len(lines)), labels, fontsize=8)

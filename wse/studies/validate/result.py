@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Validation(Result):
-    """The result of ``wse validate``: measurements, predictions, errors, and required wafers."""
+    """Result of ``wse validate``: measurements, predictions, errors, and required wafers."""
 
     rows: Annotated[tuple[ValidationRow, ...], Doc("Every measurement, in the order of the files.")]
     summary: Annotated[ValidationSummary, Doc("Counts and errors.")]
@@ -26,16 +26,16 @@ class Validation(Result):
     ] = None
 
     def plot(self) -> Figure:
-        """Draw the errors, with a line for each kind of measurement and machine."""
+        """Draw the errors, with one line per kind of measurement and machine."""
         from wse.studies.validate.plot import figure_of
 
         return figure_of(self)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return tables of files, errors, reasons for missing predictions, and required wafers.
+        """Build tables of files, errors, reasons for missing predictions, and required wafers.
 
         Args:
-            detail: Whether to list all predicted measurements one by one.
+            detail: Whether to list all predicted measurements individually.
             width: Width of the terminal in characters.
         """
         return validation_tables(self.rows, self.summary, self.capacity, "predicted" if detail else "none", width)

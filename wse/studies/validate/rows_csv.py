@@ -1,4 +1,4 @@
-"""Writer of the rows of `wse validate` as a CSV file: measured value, predicted value and error."""
+"""Writer of `wse validate` rows as a CSV file: measured value, predicted value and error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS: Final = (
     "software",
     "reason",
 )
-"""Columns of the file. Missing values are empty. ``predicted_plain`` is without speculative
+"""Columns of the file. Missing values are empty. ``predicted_plain`` excludes speculative
 decoding."""
 
 

@@ -1,4 +1,4 @@
-"""The study of ``wse validate``: predict measurements in files, by default the bundled ones."""
+"""Study behind ``wse validate``: predicts measurements from files, by default the bundled files."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress:
         files: CSV files with the columns of one of
             `wse.studies.validate.measured.measurements.TABLES`, or names of bundled files. By
             default, all bundled files.
-        capacity: ``report`` also predicts models that do not fit in SRAM, ``refuse`` does not.
+        capacity: ``report`` also predicts models that do not fit in SRAM; ``refuse`` does not.
         on_progress: Called with (finished rows, all rows, kernel) before each row and at the end.
 
     Raises:
-        BadMeasurements: A file cannot be read. The message states line, column and value.
+        BadMeasurements: A file cannot be read. The message states the line, column and value.
         UnknownName: ``capacity`` is neither ``report`` nor ``refuse``.
     """
     if capacity not in (REPORT, REFUSE):
@@ -48,15 +48,15 @@ def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress:
 
 
 def leave_out(files: Sequence[Path] = (), *, on_progress: OnProgress = ignore) -> LeaveOut:
-    """Cross-validate the GPU model: fit it to parts of the measurements and predict the others.
+    """Cross-validate the GPU model: fit it to parts of the measurements and predict the rest.
 
     Args:
         files: CSV files, or names of bundled files. By default, all bundled files.
-        on_progress: Called with the finished tests, their number, and the name of the next test.
+        on_progress: Called with (finished tests, total, name of the next test).
 
     Raises:
         BadMeasurements: A file cannot be read.
-        BadInput: The files contain no measurement that such fits can use.
+        BadInput: The files contain no measurements suitable for these fits.
     """
     rows = fit_rows(_rows(files))
     tests = left_out(rows, on_progress)
@@ -83,8 +83,8 @@ def print_validation(validation: Validation, stream: TextIO, listed_rows: Listed
 
     Args:
         validation: The result.
-        stream: Where to print.
-        listed_rows: Which measurements to list one by one: ``predicted``, ``all`` or ``none``.
+        stream: Output stream.
+        listed_rows: Which measurements to list individually: ``predicted``, ``all`` or ``none``.
     """
     console = console_on(stream)
     rows, summary, capacity = validation.rows, validation.summary, validation.capacity
@@ -92,7 +92,7 @@ def print_validation(validation: Validation, stream: TextIO, listed_rows: Listed
 
 
 def validation_of(rows: Sequence[ComparedRow]) -> Validation:
-    """Summarise measurements with their predictions as the result of a validation."""
+    """Summarise measurements and their predictions as the result of a validation."""
     return Validation(
         rows=tuple(row.as_row() for row in rows),
         summary=replace(summarise(rows), gpus=gpu_errors(rows) or None),
@@ -108,7 +108,7 @@ def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str 
     Args:
         rows: The measurements.
         on_progress: Called with (finished rows, all rows, kernel) before each row and at the end.
-        capacity: ``refuse`` declines measurements of models that do not fit in SRAM, ``report``
+        capacity: ``refuse`` declines measurements of models that do not fit in SRAM; ``report``
             predicts them.
     """
     compared_rows = []
@@ -135,18 +135,18 @@ def default_files() -> list[Path]:
 
 
 def _rows(files: Sequence[Path]) -> list[Measurement]:
-    """Read all measurements in files.
+    """Read all measurements from files.
 
-    Bundled files are reported without their folder, so that results do not depend on where wse is
-    installed.
+    Bundled files are reported without their folder, so that results do not depend on the
+    installation path.
     """
     return [row for file in _resolve(files) for row in read(file, file.name if file.parent == BUNDLED else "")]
 
 
 def _resolve(files: Sequence[Path]) -> list[Path]:
-    """Return the files to read: the given ones, or all bundled files if none is given.
+    """Return the files to read: the specified files, or all bundled files if none are specified.
 
-    A path that does not exist is replaced by the bundled file of this name, if there is one.
+    A nonexistent path is replaced by the bundled file of the same name, if there is one.
     """
     bundled_files = {file.name: file for file in default_files()}
     return [file if file.exists() else bundled_files.get(str(file), file) for file in files] or default_files()

@@ -1,4 +1,4 @@
-"""Measurements with their predictions, and summaries of the errors."""
+"""Measurements with their predictions, and summaries of prediction errors."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class ComparedRow:
 
     @property
     def error_pct(self) -> float | None:
-        """Signed relative error of the prediction in percent.
+        """Signed relative error of the prediction, in percent.
 
-        None if there is no prediction, or the measured value is missing or zero.
+        None if there is no prediction or the measured value is missing or zero.
         """
         return self._error_pct(self.prediction.value)
 
@@ -49,7 +49,7 @@ class ComparedRow:
 
     @property
     def other_schedule_error_pct(self) -> float | None:
-        """Signed error of the prediction with the schedule that was not chosen, in percent.
+        """Signed error of the prediction with the schedule that was not selected, in percent.
 
         A schedule is the order of a layer's steps. None if there is no such prediction.
         """
@@ -64,7 +64,7 @@ class ComparedRow:
         return error if math.isfinite(error) else None
 
     def as_row(self) -> ValidationRow:
-        """Convert the measurement and its prediction to a record for the result."""
+        """Convert the measurement and its prediction to a result record."""
         m, p = self.measurement, self.prediction
         kind = None if p.value is None else kind_of(m, p.method)
         return ValidationRow(
@@ -92,11 +92,11 @@ class ComparedRow:
 
 
 def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
-    """Summarise the errors of predictions: over all measurements, and in groups.
+    """Summarise prediction errors over all measurements and by group.
 
-    Groups are formed by kind, method, schedule, source and kernel. Rows of the methods in
-    `CALIBRATED` only restate a formula or a constant of the models. They are counted, but the
-    errors over all rows and by kind exclude them.
+    Groups are formed by kind, method, schedule, source and kernel. Rows predicted by a method in
+    `CALIBRATED` only restate a formula or constant of the models. They are counted but excluded
+    from the errors over all rows and by kind.
     """
     all_rows = list(rows)
     groups: dict[tuple[str, str], list[ComparedRow]] = {}
@@ -134,16 +134,16 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
 
 
 def _order(kind: tuple[MeasurementKind, list[ComparedRow]]) -> tuple[bool, bool]:
-    """Return a sort key that puts kinds of measurement in order: kernels, services, GPUs."""
+    """Return a sort key that orders the kinds of measurement: kernels, services, GPUs."""
     return kind[0].where == GPUS, kind[0].name == SERVICES
 
 
 def _errors(rows: list[ComparedRow], errors_pct: Sequence[float | None] | None = None) -> dict[str, Any]:
-    """Return counts and statistics of errors, keyed by the names of `Errors` fields.
+    """Return the counts and error statistics of rows, keyed by `Errors` field name.
 
     Args:
         rows: Measurements with predictions.
-        errors_pct: Signed errors to summarise, by default those of ``rows``.
+        errors_pct: Signed errors to summarise; by default, the errors of ``rows``.
     """
     signed = [row.error_pct for row in rows] if errors_pct is None else errors_pct
     errors = [abs(error) for error in signed if error is not None]

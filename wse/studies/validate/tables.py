@@ -1,4 +1,4 @@
-"""Tables that ``wse validate`` prints, and the format of their numbers."""
+"""Tables printed by ``wse validate``, and their number formats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wse.studies.validate.parts import (
 )
 
 Listed = Literal["predicted", "all", "none"]
-"""Which rows are listed one by one."""
+"""Which rows are listed individually."""
 NUMBER_WIDTH: Final = 9
 LINE_WIDTH: Final = 5
 KERNEL_WIDTH: Final = 17
@@ -38,15 +38,15 @@ def validation_tables(
     listed_rows: Listed,
     width: int,
 ) -> tuple[Table, ...]:
-    """Return the tables of files, errors by kind, listed rows, reasons, GPUs and required wafers.
+    """Build the tables of files, errors by kind, listed rows, reasons, GPUs and required wafers.
 
     If measurements are listed, there is also a table of errors by source and kernel.
 
     Args:
         rows: All measurements with their predictions.
         summary: Summary of the errors.
-        capacity: Number of wafers of each model, or None.
-        listed_rows: Which measurements to list one by one.
+        capacity: Wafer count of each model, or None.
+        listed_rows: Which measurements to list individually.
         width: Width of the output in characters.
     """
     groups: dict[tuple[str, str], list[ValidationRow]] = {}
@@ -74,7 +74,7 @@ def validation_tables(
 
 
 def _files_table(rows: Sequence[ValidationRow]) -> Table:
-    """Return a table of the files, with the number of measurements and of predicted ones."""
+    """Build the table of files, with the numbers of all and of predicted measurements."""
     columns = (
         Column(key="file", title="file", wraps=True),
         number("rows", "rows", width=NUMBER_WIDTH),
@@ -88,7 +88,7 @@ def _files_table(rows: Sequence[ValidationRow]) -> Table:
 
 
 def _group_tables(rows: Sequence[ValidationRow], source: str, file: str, width: int) -> list[Table]:
-    """Return up to two tables for a source: predicted measurements, then others with reasons.
+    """Build up to two tables for a source: predicted measurements, then the rest with reasons.
 
     Args:
         rows: The measurements of the source.
@@ -119,10 +119,10 @@ def _number(key: str, title: str, form: Callable[[Any], str] = count) -> Column:
 
 
 def _row_columns(room: int) -> tuple[Column, ...]:
-    """Return the table columns that describe a measurement: line, what was measured, metric, value.
+    """Build the columns that describe a measurement: line, measured item, metric and value.
 
     Args:
-        room: Width of the column that says what was measured, in characters.
+        room: Width of the measured-item column, in characters.
     """
     return (
         number("line", "line", str, width=LINE_WIDTH),
@@ -133,15 +133,15 @@ def _row_columns(room: int) -> tuple[Column, ...]:
 
 
 def _measured_text(row: ValidationRow) -> str:
-    """Return the measured number, or the text of a range as it was published."""
+    """Format the measured number, or return the text of a range as published."""
     return printable(row.input["value"]) if row.measured is None else value_text(row.measured)
 
 
 def description(row: Mapping[str, str]) -> str:
-    """Return a short description of a measurement: grid (rows x columns), size, model, name.
+    """Describe a measurement briefly: grid (rows x columns), size, model, name.
 
     Args:
-        row: Text of every column; the key is the name of the column.
+        row: Text of every column, keyed by column name.
     """
     name = (row.get("algorithm") or row.get("system") or row.get("kernel") or "").split(" (")[0]
     grid = f"{row['grid_h']}x{row['grid_w']}" if row.get("grid_w") and row.get("grid_h") else ""
@@ -153,7 +153,7 @@ def description(row: Mapping[str, str]) -> str:
 
 
 def _reasons_table(reasons: Sequence[ReasonCount]) -> Table:
-    """Return the table of the most frequent reasons why measurements are not predicted."""
+    """Build the table of the most frequent reasons why measurements are not predicted."""
     columns = (number("rows"), Column(key="reason", wraps=True))
     rows = plural(sum(reason.rows for reason in reasons), "row")
     top_reasons = reasons[:MAX_REASONS]
@@ -162,7 +162,7 @@ def _reasons_table(reasons: Sequence[ReasonCount]) -> Table:
 
 
 def _kinds_table(summary: ValidationSummary) -> Table:
-    """Return the table of absolute errors by kind of measurement, with a last row for all kinds."""
+    """Build the table of absolute errors by kind of measurement, with a last row for all kinds."""
     kinds = [kind.to_dict() for kind in summary.by_kind if kind.predicted]
     predicted = sum(kind["predicted"] for kind in kinds)
     total = {**replace(summary, predicted=predicted).to_dict(), "kind": ALL, "where": "", "fitted": ""}
@@ -184,7 +184,7 @@ def _percent_text(error: float) -> str:
 
 
 def _errors_table(summary: ValidationSummary, width: int) -> Table:
-    """Return the table of absolute errors by source and kernel, by method, and over all."""
+    """Build the table of absolute errors by source and kernel, by method, and overall."""
     room = width - INDENT - KERNEL_WIDTH - 3 * NUMBER_WIDTH - 4 * PADDING
     groups: list[tuple[str, str, Errors]] = [
         (group.source.split(" (")[0].removeprefix("github:"), group.kernel, group)
@@ -213,7 +213,7 @@ def _errors_table(summary: ValidationSummary, width: int) -> Table:
 
 
 def _gpus_table(errors: Sequence[GpuErrors]) -> Table:
-    """Return the table of mean errors on GPUs, with a row for each group of measurements."""
+    """Build the table of mean errors on GPUs, with one row per group of measurements."""
     columns = (
         Column(key="group", title="group", wraps=True),
         number("rows", "rows", width=NUMBER_WIDTH),
@@ -227,7 +227,7 @@ def _gpus_table(errors: Sequence[GpuErrors]) -> Table:
 
 
 def _capacity_table(capacity: Sequence[ModelCapacity]) -> Table:
-    """Return a table of the minimum number of wafers of each model, by software profile."""
+    """Build the table of the minimum number of wafers per model, by software profile."""
     profiles = capacity[0].needed
     rows = [
         {"model": model.model, "stated": str(model.wafers), **{n.software: str(n.wafers) for n in model.needed}}
@@ -247,7 +247,7 @@ def _capacity_table(capacity: Sequence[ModelCapacity]) -> Table:
 
 
 def value_text(value: float | None) -> str:
-    """Format a measured or predicted value. None gives "".
+    """Format a measured or predicted value. None results in "".
 
     Integers, and values of at least 1,000, have no decimals. Values of at least 10 million have an
     exponent. All other values have four significant digits.
@@ -260,7 +260,7 @@ def value_text(value: float | None) -> str:
 
 
 def signed_text(error_pct: float | None) -> str:
-    """Return an error in percent with its sign, or "" for None."""
+    """Format an error in percent with its sign, or return "" for None."""
     if error_pct is None:
         return ""
     return f"{error_pct:+.1f} %" if abs(error_pct) < 1000 else f"{error_pct:+.0e} %"

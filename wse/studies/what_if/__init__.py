@@ -1,1 +1,1 @@
-"""What-if studies: estimates on machines that differ from the given one in one number each."""
+"""What-if studies: estimates for machines that each differ from the given machine in one number."""

@@ -1,4 +1,4 @@
-"""The function `wse.what_if`: the option ``--what-if`` of ``wse estimate`` in Python."""
+"""The function `wse.what_if`, the Python form of the option ``--what-if`` of ``wse estimate``."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def what_if(
         result = wse.what_if("llama-3-8b", changes=["clock=x2", "sram=x2"])
         [(row.change, row.factors["tokens_per_s_per_user"]) for row in result.changes]
 
-    Arguments that are not listed here are those of `wse.estimate`.
+    Arguments that are not listed here have the same meaning as in `wse.estimate`.
 
     Args:
-        changes: Texts such as ``clock=x2`` or ``wafer.hop_cycles=1``, or one text with commas
-            between them. ``default`` stands for eight changes.
-        jobs: Number of processes. None for all cores.
+        changes: Strings such as ``clock=x2`` or ``wafer.hop_cycles=1``, or one comma-separated
+            string. ``default`` denotes a set of eight changes.
+        jobs: Number of processes. None uses all cores.
         on_progress: Called with (estimates done, total, name of the finished change).
     """
     from wse.studies.what_if.changes import read_changes

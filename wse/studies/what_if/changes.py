@@ -1,4 +1,4 @@
-"""Changes of the machine for ``--what-if``, such as ``clock=x2,sram=x2``."""
+"""Machine changes for ``--what-if``, such as ``clock=x2,sram=x2``."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ SHORT_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "bandwidth": ("wafer.wafer_link_bytes_per_s",),
     "host": ("wafer.host_round_trip_s",),
 }
-"""Short names of constants of the machine. "arithmetic" stands for all elements per cycle of a PE."""
+"""Short names of machine constants. "arithmetic" denotes all elements-per-cycle constants."""
 TIMES: Final = ("latency", "host")
 """Short names of durations. They need a unit, because a wrong guess would be off by a factor of 1,000."""
 DEFAULTS: Final = "clock=x2,sram=x2,hop=x0.5,arithmetic=x2,dispatch=x0.5,latency=x0.5,bandwidth=x2,host=x0.5"
-"""The changes that ``default`` stands for."""
+"""The changes denoted by ``default``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change of one constant of the machine, or of several related ones, such as ``clock=x2``.
+    """A change to one machine constant, or to several related constants, such as ``clock=x2``.
 
     Attributes:
         name: A short name such as ``clock``, or the name of a constant such as ``wafer.clock_hz``.
         value: The new value, or a factor such as ``x2``.
-        settings: Values of the option ``--set`` that have the same effect.
+        settings: Values of the option ``--set`` with the same effect.
     """
 
     name: str
@@ -51,9 +51,9 @@ class Change:
 
 
 def read_changes(text: str, option: str = "--what-if") -> tuple[Change, ...]:
-    """Parse changes of the machine, such as "clock=x2,wafer.hop_cycles=1".
+    """Parse machine changes such as "clock=x2,wafer.hop_cycles=1".
 
-    The word ``default`` stands for the changes in `DEFAULTS`. A constant may occur with several
+    The word ``default`` denotes the changes in `DEFAULTS`. A constant may occur with several
     values, each of which is a separate change.
 
     Args:
@@ -62,7 +62,7 @@ def read_changes(text: str, option: str = "--what-if") -> tuple[Change, ...]:
 
     Raises:
         UnknownName: A name is neither a short name nor a constant of the machine.
-        BadInput: There is no change, the same change twice, more than `MAX_CHANGES` changes, or an
+        BadInput: There are no changes, duplicate changes, more than `MAX_CHANGES` changes, or an
             invalid value.
     """
     pieces = [piece.strip() for piece in text.split(",") if piece.strip()]

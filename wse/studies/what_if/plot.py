@@ -1,4 +1,4 @@
-"""The tornado plot of a what-if study: one bar per change, from the old to the new speed."""
+"""Tornado plot of a what-if study: one bar per change, from the old to the new speed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def as_png(result: WhatIfResult) -> bytes:
 
 
 def tornado(result: WhatIfResult) -> Figure:
-    """Draw a tornado plot: bars from the unchanged tokens/s of a user to those with each change.
+    """Draw a tornado plot with bars from the unchanged to the changed tokens/s per user.
 
-    The largest effect is on top. A constant that was changed in both directions has both bars in
-    one line. Changes with which the model cannot run are left out.
+    The largest effect is at the top. For a constant changed in both directions, both bars share one
+    line. Changes that prevent the model from running are omitted.
     """
     from wse.reports.figure import NotebookFigure
 
@@ -62,9 +62,9 @@ def tornado(result: WhatIfResult) -> Figure:
 
 
 def _label(row: WhatIfRow, base: WhatIfRow) -> str:
-    """Return the label of a bar: the changed value, the new speed, and its ratio to the old speed.
+    """Return a bar's label: the changed value, the new speed, and its ratio to the old speed.
 
-    If the number of wafers changes too, the label states the new number.
+    If the wafer count changes too, the label states the new count.
 
     Args:
         row: The estimate with the change.

@@ -1,4 +1,4 @@
-"""WhatIfResult: an estimate for each change of the machine, and the table that shows them."""
+"""WhatIfResult: an estimate for each machine change, and the table that prints them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NO_EFFECT: Final = 0.005
-"""Relative change of a number below which a change of the machine counts as having no effect."""
+"""Relative change of a figure below which a machine change counts as having no effect."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIfRow(Result):
-    """The estimate for a machine with one change, or for the unchanged machine.
+    """Estimate for a machine with one change, or for the unchanged machine.
 
-    If the model cannot run on the changed machine, ``reason`` says why and the numbers are None.
+    If the model cannot run on the changed machine, ``reason`` states why and the figures are None.
     """
 
     change: Annotated[str, Doc("short name or constant that is changed; absent for the unchanged machine")] = ""
@@ -57,19 +57,19 @@ class WhatIfRow(Result):
 
     @property
     def speed_factor(self) -> float:
-        """Tokens/s of a user, relative to the unchanged machine; 1 if the model cannot run."""
+        """Tokens/s per user, relative to the unchanged machine; 1 if the model cannot run."""
         return (self.factors or {}).get("tokens_per_s_per_user", 1.0)
 
     @property
     def has_effect(self) -> bool:
-        """Whether the change alters any of the compared numbers by at least 0.5 %."""
+        """Whether the change alters any of the compared figures by at least 0.5 %."""
         return any(abs(factor - 1) >= NO_EFFECT for factor in (self.factors or {}).values())
 
     @property
     def effect(self) -> tuple[bool, float, float, float]:
-        """Sort key by size of effect: on tokens/s per user, then on wafers, then on TTFT.
+        """Sort key for the size of the effect: on tokens/s per user, then on wafers, then on TTFT.
 
-        Changes with which the model cannot run have the smallest key.
+        Changes that prevent the model from running have the smallest key.
         """
         factors = self.factors or {}
         sizes = (abs(math.log(factors.get(key, 1.0))) for key in ("tokens_per_s_per_user", "wafers", "ttft_s"))
@@ -79,9 +79,9 @@ class WhatIfRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIfResult(Result):
-    """The result of ``wse estimate --what-if``: estimates for a machine and for changes of it.
+    """Result of ``wse estimate --what-if``: estimates for a machine and for variants of it.
 
-    Each change is applied alone, and the layout of the model is searched again. The change with the
+    Each change is applied on its own, and the layout search is repeated. The change with the
     largest effect comes first.
     """
 
@@ -96,7 +96,7 @@ class WhatIfResult(Result):
 
     @property
     def title(self) -> str:
-        """A line of text with the model, the machine, the lengths of requests and the users."""
+        """One-line description of the model, machine, request lengths and users."""
         inputs = self.inputs
         machine = with_settings_text(f"{inputs['wafer']}, {inputs['mesh']} PEs", inputs)
         load = f"{int(inputs['prompt_len']):,} + {int(inputs['new_tokens']):,} tokens"
@@ -108,13 +108,14 @@ class WhatIfResult(Result):
 
     @property
     def users(self) -> int:
-        """Number of users that the unchanged machine serves at the same time."""
+        """Number of concurrent users on the unchanged machine."""
         return self.base.users or 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return a table of the unchanged machine and of all changes that have an effect.
+        """Build a table of the unchanged machine and of all changes that have an effect.
 
-        The footer lists the changes that have no effect, and those with which the model cannot run.
+        The footer lists the changes that have no effect and the changes that prevent the model from
+        running.
 
         Args:
             detail: Has no effect on this result.
@@ -135,7 +136,7 @@ class WhatIfResult(Result):
         return (Table(columns=_columns(self), rows=rows, title="What if", note=self.title, footer=footer),)
 
     def plot(self) -> Figure:
-        """Draw a tornado plot: the tokens/s of a user with each change, relative to no change."""
+        """Draw a tornado plot: tokens/s per user after each change, relative to no change."""
         from wse.studies.what_if.plot import tornado
 
         return tornado(self)
@@ -162,9 +163,9 @@ def _name(row: WhatIfRow) -> str:
 
 
 def _numbers(row: WhatIfRow) -> str:
-    """Return the old and new value of a changed constant as text, such as "1 GHz → 2 GHz".
+    """Format the old and new values of a changed constant, such as "1 GHz → 2 GHz".
 
-    If the change affects several constants, the text states only their number.
+    If the change affects several constants, only their number is stated.
     """
     numbers = row.numbers or {}
     if len(numbers) > 1:
@@ -175,11 +176,11 @@ def _numbers(row: WhatIfRow) -> str:
 
 
 def _with_unit(name: str, value: float) -> str:
-    """Format a constant of the machine with its unit.
+    """Format a machine constant with its unit.
 
     Args:
         name: Name of the constant, such as ``wafer.clock_hz``.
-        value: Its value.
+        value: Value of the constant.
     """
     unit = unit_of(name.partition(".")[2])
     formatters: dict[str, Callable[[float], str]] = {"Hz": hertz, "s": seconds, "byte/s": rate_and_latency}

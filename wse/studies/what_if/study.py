@@ -1,4 +1,4 @@
-"""The study behind ``wse estimate --what-if``: estimates of all changes, on all cores."""
+"""Study behind ``wse estimate --what-if``: estimates of all changes, using all cores."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ COMPARED = ("wafers", "tokens_per_s_per_user", "tokens_per_s", "ttft_s", "usd_pe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateOutcome:
-    """The outcome of one estimate: its numbers, an error, or the traceback of a bug in wse.
+    """Outcome of one estimate: its figures, an error, or the traceback of a bug in wse.
 
     Attributes:
-        numbers: Numbers, with the names of `WhatIfRow` fields as keys. None after an error or a
-            bug.
-        inputs: The options with defaults set, and the batch of the chosen layout.
-        price: How the ends of the price range change the costs, and the price with its source. None
-            without costs.
-        error: Error that the user can correct, such as a model that does not fit.
-        bug: Traceback of a bug. Empty if there was none.
+        numbers: Figures, keyed by `WhatIfRow` field name. None after an error or a bug.
+        inputs: The options with defaults filled in, and the batch of the selected layout.
+        price: How the bounds of the price range affect the costs, and the price with its source.
+            None without costs.
+        error: User-correctable error, such as a model that does not fit.
+        bug: Traceback of a bug; empty if there was none.
     """
 
     numbers: dict[str, Any] | None = None
@@ -58,25 +57,25 @@ def what_if(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> WhatIfResult:
-    """Estimate a request on its machine, and on variants of the machine with one change each.
+    """Estimate a request on its machine and on variants of the machine with one change each.
 
-    The layout of the model is searched again for each change.
+    The layout search is repeated for each change.
 
     Args:
-        request: The request, on wafers.
-        changes: The changes, each applied alone.
+        request: The request, which must be for wafers.
+        changes: The changes, each applied on its own.
         on_progress: Called with (estimates done, total, name) at the start and after each estimate.
-        jobs: Number of processes. None for all cores; 1 uses the calling process.
+        jobs: Number of processes. None uses all cores; 1 uses the calling process.
         engine: Whether the processes run on this computer or on a Ray cluster.
 
     Returns:
-        The estimates, the largest effect first.
+        The estimates, with the largest effect first.
 
     Raises:
-        BadInput: Something named is missing or cannot be used, nothing is decoded, or the model can
-            run with none of the changes. A subclass says what.
+        BadInput: A named item is missing or cannot be used, nothing is decoded, or the model cannot
+            run with any of the changes. The subclass indicates which.
         DoesNotFit: The model does not fit on the unchanged machine.
-        WseBug: An estimate ended in a bug in wse.
+        WseBug: An estimate triggered a bug in wse.
     """
     check(request)
     base_request = with_settings(request)
@@ -115,7 +114,7 @@ def check(request: EstimateRequest) -> None:
     """Check that a request can be used with ``--what-if``.
 
     Raises:
-        BadInput: The request is for GPUs, generates a single token, or has an option for a single
+        BadInput: The request is for GPUs, generates only one token, or uses an option for a single
             machine (``--trace`` or ``--sensitivity``).
     """
     if request.gpu is not None:
@@ -131,9 +130,9 @@ def check(request: EstimateRequest) -> None:
 
 
 def estimate_change(request: EstimateRequest) -> EstimateOutcome:
-    """Estimate a request in the layout that ``wse estimate`` chooses.
+    """Estimate a request in the layout selected by ``wse estimate``.
 
-    Exceptions are returned as a part of the outcome.
+    Exceptions are returned as part of the outcome.
     """
     try:
         prepared_estimate = prepare_estimate(request)
@@ -166,7 +165,7 @@ def _numbers(result: EstimateResult) -> dict[str, Any]:
 
 
 def _row(change: Change, estimate: EstimateOutcome, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:
-    """Return the row of a change, with the ratios of its numbers to those of the unchanged machine.
+    """Build the row of a change, with the ratios of its figures to the unchanged machine's figures.
 
     Args:
         change: The change.
@@ -187,9 +186,9 @@ def _row(change: Change, estimate: EstimateOutcome, base: WhatIfRow, request: Es
 
 
 def _before_and_after(change: Change, request: EstimateRequest) -> dict[str, tuple[float, ...]]:
-    """Return the (old, new) values of all constants of wafer and software that a change affects.
+    """Return the (old, new) values of all wafer and software constants affected by a change.
 
-    The key is the name of the constant, such as ``wafer.clock_hz``.
+    The values are keyed by constant name, such as ``wafer.clock_hz``.
     """
     with_change = with_settings(replace_options(request, settings=change.settings))
     wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)

@@ -1,1 +1,1 @@
-"""Pools of processes that divide the work of a study, on this computer or on a Ray cluster."""
+"""Process pools that share the work of a study, on this computer or on a Ray cluster."""

@@ -16,14 +16,14 @@ Output = TypeVar("Output")
 
 
 class Outputs(Protocol):
-    """A function that computes an output for each item of a queue with several processes.
+    """Function that computes an output for each item of a queue, using several processes.
 
-    There is one for processes of this computer, `wse.studies.workers.pool.outputs`, and one for a
-    Ray cluster, `wse.studies.workers.ray_pool.ray_outputs`.
+    There are two implementations: `wse.studies.workers.pool.outputs` for processes on this
+    computer, and `wse.studies.workers.ray_pool.ray_outputs` for a Ray cluster.
     """
 
     def __call__(self, queue: Queue, jobs: int, task: Task[Output], /) -> Iterator[tuple[int, Output | KilledItem]]:
-        """Yield (item, output) for each item of a queue as soon as the output is known.
+        """Yield (item, output) for each item of a queue as soon as its output is known.
 
         Args:
             queue: The items.
@@ -55,21 +55,21 @@ def each_output(
     kill_remedy: str,
     name: Callable[[Item], str] = str,
 ) -> Iterator[tuple[Item, Output]]:
-    """Call a function for each of several items, with a pool of processes.
+    """Call a function for each item in a pool of processes.
 
     With a single process on this computer, the function runs in the calling process.
 
     Args:
         pool: The processes.
         items: The items.
-        function: A function on the top level of its module, so that other processes can import it.
-        arguments: Returns the arguments of the function for an item.
+        function: A function at the top level of its module, so that other processes can import it.
+        arguments: Function that returns the arguments for an item.
         owner: Owner of the processes in error messages, such as "the sweep".
-        kill_remedy: What the user can do if a process is killed, for error messages.
-        name: Returns the name of an item, for error messages.
+        kill_remedy: Advice for error messages when a process is killed.
+        name: Function that returns the name of an item, for error messages.
 
     Yields:
-        Each item with its output, in the order in which they finish.
+        Each item with its output, in order of completion.
 
     Raises:
         BadInput: A process cannot start, or was killed more than once while computing an item.
@@ -96,15 +96,16 @@ def each_output(
 def engine_pool(engine: EngineChoice, jobs: int | None) -> Iterator[Pool]:
     """Yield a pool of processes on this computer or on a Ray cluster.
 
-    If a cluster is started for it, the cluster stops when the context ends.
+    If a cluster is started for the pool, the cluster stops when the context ends.
 
     Args:
         engine: ``local`` or ``ray``, with the address of a cluster.
-        jobs: Requested number of processes. None for all cores or all CPUs of the cluster.
+        jobs: Requested number of processes. None uses all cores of this computer or all CPUs of the
+            cluster.
 
     Raises:
-        BadInput: There is no such engine, or it does not have ``jobs`` processes. A subclass says
-            what.
+        BadInput: The engine does not exist, or it does not have ``jobs`` processes. The subclass
+            indicates which.
     """
     check_engine(engine)
     if engine.name != RAY:

@@ -1,11 +1,11 @@
-"""A pool of processes that compute items one at a time and return the outputs as they finish.
+"""Pool of processes that compute items one at a time and return each output as it finishes.
 
-Each worker is a process with its own pipe. If a worker is killed, by the system for lack of memory
-or by hand, only its current item is lost. The item is then tried once more. If the process of the
-pool is killed, pipes and workers end.
+Each worker is a process with its own pipe. If a worker is killed, either by the system for lack of
+memory or manually, only its current item is lost. The item is then retried once. If the pool's own
+process is killed, pipes and workers end.
 
 Workers are spawned: they inherit no locks, threads or open files. They also do not run the script
-that started them, so a script needs no ``if __name__ == "__main__"``.
+that started them, so the script needs no ``if __name__ == "__main__"``.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ Output = TypeVar("Output")
 
 
 class Queue:
-    """The items that are still to be computed, in groups, for several worker processes.
+    """Queue of the items yet to be computed by several worker processes, in groups.
 
-    A worker computes a whole group, item by item, so that it can reuse what it cached for the first
-    item. A worker without a group takes a new group or, if there is none, half of the items of the
-    worker with the most items left.
+    A worker computes a whole group item by item, so that it can reuse results cached for the first
+    item. A worker without a group takes a new group or, if no group is left, half of the items of
+    the worker with the most items left.
     """
 
     def __init__(self, groups: Iterable[list[int]]) -> None:
@@ -57,21 +57,21 @@ class Queue:
         return items.popleft() if items else None
 
     def retry(self, worker: int, item: int) -> None:
-        """Put an item back, so that it is the next item of the worker."""
+        """Put an item back as the worker's next item."""
         self._items_of_worker[worker].appendleft(item)
 
 
 @dataclass(frozen=True, slots=True)
 class Task(Generic[Output]):
-    """A function that worker processes call for each item, with texts for error messages.
+    """A function that worker processes call for each item, with wording for error messages.
 
     Attributes:
-        function: A function on the top level of its module. Each worker imports the module once.
-        arguments: Returns the arguments of the function for an item. Arguments and outputs are
+        function: A function at the top level of its module. Each worker imports the module once.
+        arguments: Function that returns the arguments for an item. Arguments and outputs are
             pickled.
         owner: Owner of the processes in error messages, such as "the sweep".
-        start_remedy: What the user can do if a process cannot start.
-        kill_remedy: What the user can do if a process is killed.
+        start_remedy: Advice for the user if a process cannot start.
+        kill_remedy: Advice for the user if a process is killed.
     """
 
     function: Callable[..., Output]
@@ -83,7 +83,7 @@ class Task(Generic[Output]):
 
 @dataclass(frozen=True, slots=True)
 class KilledItem:
-    """The outcome of an item whose process was killed at each try.
+    """Outcome of an item whose process was killed on every try.
 
     Attributes:
         reason: Explanation for the user, with a remedy.
@@ -100,7 +100,7 @@ def cores() -> int:
 def process_count(jobs: int | None) -> int:
     """Check the option ``--jobs`` and return the number of processes.
 
-    None stands for one process per available core.
+    None means one process per available core.
 
     Raises:
         BadInput: The number is out of range.
@@ -117,7 +117,7 @@ def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, 
     """Compute an output for each item of a queue with several processes.
 
     1. Give each worker an item. A worker starts its process when it gets its first item.
-    2. Wait for a message. Yield an output, or try the item again if its process was killed.
+    2. Wait for a message. Yield an output, or retry the item if its process was killed.
     3. Give the worker its next item, until the queue is empty.
 
     If the caller stops iterating, all workers are killed.
@@ -125,11 +125,11 @@ def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, 
     Args:
         queue: The items.
         jobs: Number of processes.
-        task: The function to call for each item, its arguments, and texts for errors.
+        task: The function to call for each item, its arguments, and wording for errors.
 
     Yields:
-        Each item with its output, in the order in which they finish. The output is a `KilledItem`
-        if the process of the item was killed `MAX_TRIES` times.
+        Each item with its output, in order of completion. The output is a `KilledItem` if the
+        item's process was killed `MAX_TRIES` times.
 
     Raises:
         BadInput: A process cannot start.
@@ -162,7 +162,7 @@ def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, 
 
 
 class _Worker(Generic[Output]):
-    """A worker of the pool. Its process is started when it gets its first item."""
+    """A worker of the pool, whose process is started when it gets its first item."""
 
     def __init__(self, number: int, task: Task[Output]) -> None:
         self.number = number
@@ -190,10 +190,10 @@ class _Worker(Generic[Output]):
         """Wait for the next message of the process.
 
         Returns:
-            `READY` at first, then the output of each item. None if the process has died.
+            `READY` first, then the output of each item. None if the process has died.
 
         Raises:
-            BadInput: The process died before it was ready, so that another process would die too.
+            BadInput: The process died before it was ready, so another process would die too.
         """
         try:
             message = self.pipe.recv()
@@ -208,12 +208,12 @@ class _Worker(Generic[Output]):
         return message
 
     def restart(self) -> None:
-        """Discard the process, which has died. The next item starts a new process."""
+        """Discard the dead process. The next item starts a new process."""
         self.end()
         self._started = self._ready = False
 
     def end(self) -> None:
-        """Kill the process, even while it computes."""
+        """Kill the process, even while it is computing."""
         if self._started:
             self.process.kill()
             self.process.join()
@@ -234,7 +234,8 @@ class _Worker(Generic[Output]):
 def _interrupts_blocked() -> Iterator[None]:
     """In this context, start processes that never receive Ctrl-C.
 
-    The terminal sends Ctrl-C to all processes. The calling process receives it after the context.
+    The terminal sends Ctrl-C to all processes. The calling process receives it after the context
+    ends.
     """
     if sys.platform == "win32":
         yield
@@ -251,7 +252,7 @@ def _interrupts_blocked() -> Iterator[None]:
 def _main_left_out() -> Iterator[None]:
     """In this context, start processes that do not import the main module.
 
-    Otherwise `multiprocessing` would run the main script again in each process.
+    Otherwise, `multiprocessing` would run the main script again in each process.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")

@@ -1,7 +1,7 @@
-"""The main function of a worker process. The module imports little, so that it can limit threads.
+"""Main function of a worker process. The module imports little, so that it can limit threads.
 
-Linear-algebra libraries start one thread per core when they are loaded. With one process per core
-on a large machine, that would be more threads than a user may have, and workers do not need them.
+Linear-algebra libraries start one thread per core when loaded. With one process per core on a large
+machine, this would exceed a user's thread limit, and workers do not need these threads.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def work(pipe: Connection) -> None:
     """Call one function repeatedly in a worker process, until the pipe is closed.
 
     The first object on the pipe is the function; receiving it imports its module. Then `READY` is
-    sent. Each further object is a tuple of arguments, which is answered with the output of the
-    function.
+    sent. Each subsequent object is a tuple of arguments, to which the function's output is the
+    reply.
     """
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")

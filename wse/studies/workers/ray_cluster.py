@@ -1,4 +1,4 @@
-"""Connection to a Ray cluster: an existing one, or one that is started on this computer.
+"""Connection to an existing Ray cluster, or to one started on this computer.
 
 Ray is imported only when a cluster is requested.
 """
@@ -22,29 +22,30 @@ from wse.reports.terminal import in_bytes, plural
 from wse.studies.workers.pool import cores
 
 OBJECT_STORE_BYTES: Final = 256 << 20
-"""Size of the object store of a cluster that is started here. Words between wafers need a few MB."""
+"""Object-store size of a cluster started here. Transfers between wafers need a few MB."""
 AUTH_MODE: Final = "RAY_AUTH_MODE"
 CONNECT_S: Final = 10.0
 START_S: Final = 60.0
-"""Seconds within which actors must start."""
+"""Time limit in seconds for starting actors."""
 
 QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""Environment of Ray: no usage reports, and no warning about accelerators."""
+"""Environment variables for Ray: no usage reports, and no warning about accelerators."""
 
 
 @contextmanager
 def ray_cluster(address: str | None) -> Iterator[None]:
-    """Connect to a Ray cluster, or start one on this computer and stop it after the context.
+    """Connect to a Ray cluster, or start one on this computer and stop it when the context ends.
 
     If this process is already connected to a cluster, that cluster is used. A new cluster has one
-    CPU per core of this process and no dashboard. Access requires a secret of this process, unless
-    `RAY_AUTH_MODE` is set or Ray was imported before, since Ray reads both when it is imported.
+    CPU per core of this process and no dashboard. Access requires a secret known to this process,
+    unless `RAY_AUTH_MODE` is set or Ray has already been imported, because Ray reads both settings
+    on import.
 
     Args:
         address: HOST:PORT or "auto". None starts a cluster.
 
     Raises:
-        BadInput: Ray is not installed, or no cluster answers at the address.
+        BadInput: Ray is not installed, or no cluster responds at the address.
     """
     if address is None and "ray" not in sys.modules and AUTH_MODE not in os.environ:  # Ray reads it on import
         os.environ |= {AUTH_MODE: "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
@@ -85,24 +86,23 @@ def node_resources() -> list[Mapping[str, float]]:
 
 
 def cluster_cpus() -> int:
-    """Return the number of CPUs of all machines of the cluster."""
+    """Return the total number of CPUs in the cluster."""
     return sum(int(node.get("CPU", 0)) for node in node_resources())
 
 
 def await_actors(actors: Sequence[Any], noun: str, *, min_actors: int) -> dict[Any, int]:
     """Wait until at least ``min_actors`` actors have started.
 
-    Each actor must have a method ``ping``, which does nothing. A call of it returns when the actor
-    has started.
+    Each actor must have a no-op method ``ping``, whose call returns when the actor has started.
 
     Args:
         actors: The actors.
-        noun: What an actor is, for error messages: "wafer" or "worker".
+        noun: What an actor represents, for error messages: "wafer" or "worker".
         min_actors: Number of actors to wait for.
 
     Returns:
-        The index of each actor, keyed by the reference to its call of ``ping``. Actors that have
-        not started yet are included.
+        The index of each actor, keyed by the reference to its ``ping`` call. Actors that have not
+        started yet are included.
 
     Raises:
         BadInput: Too few actors have started within `START_S` seconds, or an actor cannot start.
@@ -127,8 +127,8 @@ def check_ping(ping: Any, noun: str) -> None:
     """Wait until an actor has started.
 
     Args:
-        ping: The reference to a call of its method ``ping``.
-        noun: What the actor is, for error messages.
+        ping: Reference to a call to the actor's method ``ping``.
+        noun: What the actor represents, for error messages.
 
     Raises:
         BadInput: The actor cannot start.
@@ -143,14 +143,13 @@ def check_ping(ping: Any, noun: str) -> None:
 
 
 def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, float]]) -> int:
-    """Return the number of CPUs that each of several equal actors can have.
+    """Return the number of CPUs available to each of several identical actors.
 
-    It is the maximum number at which the CPUs and the memory of the machines suffice for all
-    actors.
+    This is the maximum number at which the machines' CPUs and memory suffice for all actors.
 
     Args:
         actors: Number of actors, one per wafer.
-        bytes_each: Memory of each actor.
+        bytes_each: Memory per actor in bytes.
         nodes: Resources of the machines, as returned by `node_resources`.
 
     Raises:
@@ -182,10 +181,10 @@ def _connect(ray: Any, address: str | None, folder: str) -> None:
     Args:
         ray: The imported library.
         address: HOST:PORT or "auto". None starts a cluster.
-        folder: Folder for the files of a cluster that is started.
+        folder: Folder for the files of a newly started cluster.
 
     Raises:
-        BadInput: No cluster answers, its version of Ray differs, or no cluster can be started.
+        BadInput: No cluster responds, its Ray version differs, or no cluster can be started.
     """
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     failed = "--engine ray: no cluster could be started on this machine", "leave out --engine, or give --ray-address"

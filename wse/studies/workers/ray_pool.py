@@ -1,8 +1,8 @@
-"""A pool of Ray actors, the counterpart of `wse.studies.workers.pool` on a Ray cluster.
+"""Pool of Ray actors, the counterpart of `wse.studies.workers.pool` on a Ray cluster.
 
-Ray restarts a worker whose process or machine is lost, on another machine if necessary, and repeats
-its item once. A worker without items returns its CPU, so that lost workers can be restarted there.
-A worker that finds no free CPU joins as soon as there is one.
+If a worker's process or machine is lost, Ray restarts the worker, on another machine if necessary,
+and repeats its item once. A worker without items returns its CPU, so that lost workers can be
+restarted there. A worker that finds no free CPU joins as soon as there is one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Output = TypeVar("Output")
 
 
 class RayWorker:
-    """A Ray actor (a process on a cluster) that calls one function with different arguments."""
+    """A Ray actor (a process on a cluster) that calls a function with different arguments."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -35,10 +35,10 @@ class RayWorker:
 def ray_process_count(jobs: int | None) -> int:
     """Check the option ``--jobs`` and return the number of worker processes on the cluster.
 
-    None stands for one process per CPU of the cluster.
+    None means one process per CPU of the cluster.
 
     Raises:
-        BadInput: The number is out of range, or exceeds the CPUs of the cluster.
+        BadInput: The number is out of range, or exceeds the cluster's CPU count.
     """
     cpus = cluster_cpus()
     if jobs is None:
@@ -50,21 +50,21 @@ def ray_process_count(jobs: int | None) -> int:
 
 
 def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | KilledItem]]:
-    """Compute an output for each item of a queue with several Ray actors (processes).
+    """Compute an output for each item of a queue, using several Ray actors (processes).
 
     If the caller stops iterating, all actors are killed.
 
     Args:
         queue: The items.
         jobs: Number of actors.
-        task: The function to call for each item, its arguments, and texts for errors.
+        task: The function to call for each item, its arguments, and wording for errors.
 
     Yields:
-        Each item with its output, in the order in which they finish. The output is a `KilledItem`
-        if the process of the item was killed `MAX_TRIES` times.
+        Each item with its output, in order of completion. The output is a `KilledItem` if the
+        item's process was killed `MAX_TRIES` times.
 
     Raises:
-        BadInput: No actor has started in time, or an actor cannot start.
+        BadInput: No actor started in time, or an actor cannot start.
         WseBug: The function raised an exception.
     """
     ray = imported_ray()

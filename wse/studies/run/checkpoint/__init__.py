@@ -1,1 +1,1 @@
-"""Checkpoints of a run: its state in a file, from which an interrupted run resumes."""
+"""Checkpoints of a run: files with its state, from which an interrupted run can resume."""

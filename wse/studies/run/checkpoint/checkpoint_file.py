@@ -1,8 +1,8 @@
-"""CheckpointFile: the results of all passes of a run so far and the state of its engine.
+"""CheckpointFile: the results of all passes so far and the engine state of a run.
 
-The file has the format safetensors. Digests identify the Program and the prompts, sampling options
-and weights, and detect damage. The counters of KV caches are not stored, because they follow from
-the passes.
+The file is in safetensors format. Digests identify the Program and the prompts, sampling options
+and weights, and detect damage. The KV-cache counters are not stored, because they can be derived
+from the passes.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ DIGESTS: Final = ("program", "request")  # must be equal to resume a run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRecord:
-    """The results of one pass: one run of the Program for a prompt chunk or for new tokens.
+    """Results of one pass, i.e. one execution of the Program for a prompt chunk or new tokens.
 
     Attributes:
-        phase: Index of the phase (a sequence of steps) of the Program that ran.
+        phase: Index of the Program phase (a sequence of steps) that ran.
         ids: Resulting token ids: one per user, or one per token of a verification pass.
         kept_tokens: Number of tokens that a verification pass kept; 0 for other passes.
-        pairs: For each layer with experts, the number of tokens routed to each expert, int64
-            ``[experts]``. The key is the index of the layer.
+        pairs: Number of tokens routed to each expert, int64 ``[experts]``, keyed by layer index.
+            Only layers with experts have an entry.
         slots: Occupied KV-cache slots of each user after the pass.
     """
 
@@ -55,13 +55,13 @@ class PassRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """The state of a run between two passes, from which an interrupted run can resume.
+    """State of a run between two passes, from which an interrupted run can resume.
 
     Attributes:
         passes: Results of all passes so far.
-        state: State of the backend after the last pass, such as SRAM contents and counters. The key
-            is the name of the array.
-        prompt_logits: Logits after the prompts, once all prompts are read.
+        state: State of the backend after the last pass, such as SRAM contents and counters, keyed
+            by array name.
+        prompt_logits: Logits after the prompts, available once all prompts have been read.
     """
 
     passes: tuple[PassRecord, ...]
@@ -73,10 +73,10 @@ class CheckpointFile:
     """The file in which a run saves its state, and from which an interrupted run resumes.
 
     The file contains digests of the Program, the prompts, the sampling options and the weights. A
-    run with other digests cannot resume from it.
+    run with different digests cannot resume from it.
 
     Args:
-        path: Path of the file, which need not exist.
+        path: Path of the file, which need not exist yet.
         prepared_run: The run.
         program: Its compiled Program.
         digest: Digest of the Program.
@@ -96,8 +96,8 @@ class CheckpointFile:
         """Read the stored checkpoint. Return None if the file does not exist.
 
         Raises:
-            BadInput: The file is not a checkpoint, is damaged, or belongs to a run of another
-                Program or with other prompts, sampling options or weights.
+            BadInput: The file is not a checkpoint, is damaged, or belongs to a run with a different
+                Program, or different prompts, sampling options or weights.
         """
         if not self.path.exists():
             return None
@@ -123,7 +123,7 @@ class CheckpointFile:
             raise self.damage(error) from error
 
     def damage(self, fault: Exception) -> BadInput:
-        """Return the error to raise if the content of the file is invalid for the given reason."""
+        """Build the error raised when the file's content is invalid for the given reason."""
         return BadInput(f"{CHECKPOINT_OPTION} {self.path}: is damaged ({fault}); {OTHER_NAME}")
 
     def write(self, checkpoint: Checkpoint) -> None:
@@ -136,9 +136,9 @@ class CheckpointFile:
             write_safetensors(file, self._arrays(checkpoint))
 
     def _checkpoint(self, arrays: Arrays) -> Checkpoint:
-        """Check the arrays of a file and convert them to a checkpoint.
+        """Validate the arrays of a file and convert them to a checkpoint.
 
-        The fill levels of KV caches are not stored. They are computed by replaying all passes.
+        The fill levels of KV caches are not stored. They are recomputed by replaying all passes.
 
         Raises:
             KeyError: An array is missing.
@@ -171,11 +171,11 @@ class CheckpointFile:
         return Checkpoint(passes=tuple(passes), state=state, prompt_logits=arrays["prompt_logits"])
 
     def _check(self, arrays: Arrays) -> None:
-        """Check the shapes, types and values of the arrays that store the results of passes.
+        """Check the shapes, types and values of the arrays that store pass results.
 
         Raises:
             KeyError: An array is missing.
-            ValueError: An array has a wrong shape or type, or a value is out of bounds.
+            ValueError: An array has the wrong shape or type, or a value is out of bounds.
         """
         bounds = self._bounds()
         for name, shape in self._shapes(arrays["phase"].size).items():
@@ -188,18 +188,18 @@ class CheckpointFile:
                 raise ValueError(message)
 
     def _check_pass(self, caches: Caches, number: int, phase: int, kept_tokens: int, ids: Sequence[int]) -> None:
-        """Check that a stored pass is possible after the passes before it.
+        """Check that a stored pass can follow the passes before it.
 
         Args:
             caches: Fill levels of the KV caches after the earlier passes.
             number: Index of the pass in the run.
-            phase: Index of the phase of the Program that the pass ran.
+            phase: Index of the Program phase that the pass ran.
             kept_tokens: Number of tokens that a verification pass kept; 0 for other passes.
             ids: Resulting token ids, padded with -1.
 
         Raises:
             ValueError: The pass is not the next prompt chunk, exceeds a KV cache, or has too few
-                ids. Or a verification pass keeps no token, or another pass keeps some.
+                ids. Or a verification pass keeps no tokens, or a pass of another type keeps some.
         """
         program, run = self._program, self._program.phases[phase]
         prompts = program.prefill
@@ -218,14 +218,14 @@ class CheckpointFile:
         raise ValueError(message)
 
     def _ids_after(self, number: int, phase: Phase) -> int:
-        """Return how many token ids must be known after a pass.
+        """Return how many token ids a pass must yield.
 
-        A verification pass results in one id for each of its tokens, any other pass in one id per
-        user. While prompts are read, only the users whose prompt is finished count.
+        A verification pass yields one id per token, and any other pass yields one id per user.
+        While prompts are being read, only users whose prompt is finished count.
 
         Args:
             number: Index of the pass in the run.
-            phase: Phase of the Program that the pass ran.
+            phase: Program phase that the pass ran.
         """
         if phase.name == "verify":
             return phase.tokens
@@ -249,7 +249,7 @@ class CheckpointFile:
         return {**arrays, CONTENT: np.frombuffer(content_digest(arrays), np.uint8)}
 
     def _shapes(self, passes: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the arrays that store the results of passes, keyed by array name.
+        """Return the shapes of the arrays that store pass results, keyed by array name.
 
         Args:
             passes: Number of passes.
@@ -263,10 +263,10 @@ class CheckpointFile:
         }
 
     def _bounds(self) -> dict[str, tuple[int, int]]:
-        """Return the (minimum, maximum) of valid values in each array of pass results.
+        """Return the (minimum, maximum) of the valid values in each array of pass results.
 
-        The key is the name of the array. Token ids may be -1, because each pass's ids are padded
-        with -1.
+        The bounds are keyed by array name. Token ids may be -1, because the ids of each pass are
+        padded with -1.
         """
         program = self._program
         return {
@@ -278,9 +278,9 @@ class CheckpointFile:
 
 
 def content_digest(arrays: Arrays) -> bytes:
-    """Return the SHA-256 of the names, types, shapes and elements of all arrays of a checkpoint.
+    """Return the SHA-256 hash of the names, types, shapes and elements of a checkpoint's arrays.
 
-    The array that stores this digest is left out.
+    The array that stores this digest is excluded.
     """
     digest = hashlib.sha256()
     for name in sorted(arrays.keys() - {CONTENT}):

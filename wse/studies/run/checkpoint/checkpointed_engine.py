@@ -1,8 +1,8 @@
 """CheckpointedEngine: a backend that writes checkpoints and resumes an interrupted run from one.
 
-A resumed run first returns the results of the stored passes without executing them, so that text,
-cycles and trace equal those of an uninterrupted run. Then it restores the state of the engine and
-continues with the next pass.
+A resumed run first returns the results of the stored passes without executing them, so that the
+text, cycles and trace are the same as in an uninterrupted run. Then it restores the state of the
+engine and continues with the next pass.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from wse.studies.run.prepare import PreparedRun
 
 
 class CheckpointedEngine:
-    """A backend that writes checkpoints of a run, and can resume an interrupted run from one.
+    """Backend that writes checkpoints of a run, and can resume an interrupted run from one.
 
-    Passes that the checkpoint contains are not executed again: their stored results are returned.
+    Passes contained in the checkpoint are not executed again; their stored results are returned.
     All other passes are executed by another backend. The checkpoint is written by `close`, and
-    before a pass if the requested time has passed since it was last written.
+    before a pass if the requested interval has elapsed since the last write.
 
     Args:
         engine: Backend that executes the passes.
-        file: File of the checkpoints.
+        file: Checkpoint file.
         start: Checkpoint to resume from, or None.
         prepared_run: The run.
-        samplers: Random samplers that the engine uses. They are advanced to the state of ``start``.
+        samplers: Random samplers used by the engine. They are advanced to the state of ``start``.
 
     Attributes:
-        passes_again: Number of passes whose results are read from the checkpoint.
+        passes_again: Number of passes whose results come from the checkpoint.
 
     Raises:
         BadInput: The checkpoint is damaged.
@@ -73,14 +73,14 @@ class CheckpointedEngine:
 
     @property
     def tokens(self) -> list[int]:
-        """Token ids that the last pass resulted in: one per user, or one per verified token."""
+        """Token ids produced by the last pass: one per user, or one per verified token."""
         return list(self._last.ids)
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
         """Logits after the last token of each prompt, float32 ``[users, vocabulary]``.
 
-        They stay the same while further tokens are generated.
+        They do not change while further tokens are generated.
         """
         return self._prompt_logits
 
@@ -88,7 +88,7 @@ class CheckpointedEngine:
     def verified_logits(self) -> npt.NDArray[np.float32]:
         """Logits after each token of the last executed verification pass.
 
-        Passes that are read from the checkpoint do not change them.
+        Passes taken from the checkpoint do not change them.
         """
         return self._engine.verified_logits
 
@@ -99,7 +99,7 @@ class CheckpointedEngine:
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Number of tokens of the last pass that chose each expert; the key is the layer."""
+        """Number of tokens in the last pass that selected each expert, keyed by layer."""
         return self._last.pairs
 
     def cache_slots(self, user: int) -> Slots:
@@ -107,7 +107,7 @@ class CheckpointedEngine:
         return self._last.slots[user]
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
-        """Compile all kernels that the run needs.
+        """Compile all kernels needed by the run.
 
         Args:
             report: Called with (kernels compiled, total, name).
@@ -118,16 +118,16 @@ class CheckpointedEngine:
         return self._engine.precompile(report)
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
-        """Read all prompts chunk by chunk, except for the chunks that the checkpoint contains.
+        """Read all prompts chunk by chunk, skipping the chunks contained in the checkpoint.
 
-        Up to ``passes_at_once`` chunks are in flight at the same time. A checkpoint can be written
-        only when none is in flight.
+        Up to ``passes_at_once`` chunks are in flight concurrently. A checkpoint can be written only
+        when none is in flight.
 
         Args:
             prompts: Token ids of each user's prompt.
 
         Yields:
-            The index of each chunk when it is finished. The chunks in the checkpoint come first,
+            The index of each chunk when it is finished. The chunks from the checkpoint come first,
             without delay.
         """
         chunks = len(self._engine.program.prefill)
@@ -147,10 +147,11 @@ class CheckpointedEngine:
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
         """Return the token ids that follow one token of each user.
 
-        The ids are computed by a decode pass, or taken from the checkpoint.
+        The ids are computed by a decode pass or taken from the checkpoint.
 
         Args:
-            tokens: Ids that replace the input ids that are stored on the wafer. By default, none.
+            tokens: Ids that replace the input ids stored on the wafer. By default, none are
+                replaced.
         """
         if self._done == len(self._passes):
             self._begin_pass()
@@ -160,10 +161,10 @@ class CheckpointedEngine:
         return self.tokens
 
     def announce(self, tokens: Sequence[int], user: int) -> None:
-        """Tell the engine the input of a user's next verification pass, so that it can start early.
+        """Announce the input of a user's next verification pass, so that the pass can start early.
 
-        A pass that the checkpoint contains is not announced. When a checkpoint is due, nothing is
-        announced, because a checkpoint can only be written when no pass is in flight.
+        A pass contained in the checkpoint is not announced. When a checkpoint is due, nothing is
+        announced, because a checkpoint can only be written while no pass is in flight.
 
         Args:
             tokens: Token ids that the pass will verify.
@@ -175,7 +176,7 @@ class CheckpointedEngine:
             self._engine.announce(tokens, user)
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
-        """Run a verification pass over tokens of one user, or take its result from the checkpoint.
+        """Run a verification pass over one user's tokens, or take its result from the checkpoint.
 
         Args:
             tokens: The user's next token and the draft tokens.
@@ -193,21 +194,21 @@ class CheckpointedEngine:
         return self.tokens
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first ``tokens`` tokens of a user's last pass; remove others from the KV cache.
+        """Keep only the first ``tokens`` tokens of a user's last pass in the KV cache.
 
-        For a pass in the checkpoint, nothing is done.
+        For a pass from the checkpoint, this does nothing.
 
         Args:
             tokens: Number of tokens to keep.
             user: Index of the user.
-            next_id: Id that follows the kept tokens. None for the most likely one.
+            next_id: Id that follows the kept tokens. None for the most likely id.
         """
         if self._done > self.passes_again:
             self._engine.keep(tokens, user, next_id)
             self._passes[-1] = replace(self._last, kept_tokens=tokens)
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """Return the words that crossed each link so far, including passes in the checkpoint."""
+        """Return the words sent over each link so far, including passes in the checkpoint."""
         self._go_on()
         return self._engine.link_words()
 
@@ -240,12 +241,12 @@ class CheckpointedEngine:
         self._done += 1
 
     def _go_on(self) -> None:
-        """Restore the checkpoint in the engine and the samplers, unless this was already done.
+        """Restore the checkpoint in the engine and the samplers unless this has already been done.
 
-        It is called before the first executed pass.
+        This method is called before the first executed pass.
 
         Raises:
-            BadInput: The stored state does not belong to the Program.
+            BadInput: The stored state belongs to a different Program.
         """
         if self._start is None:
             return
@@ -260,9 +261,9 @@ class CheckpointedEngine:
 
 
 def _drawn_users(program: Program, number: int) -> Sequence[int]:
-    """Return the users for whom the host draws a random token id in a pass.
+    """Return the users for whom the host samples a token id in a pass.
 
-    While prompts are read, this is the user whose prompt ends with the pass, or nobody. In all
+    While prompts are being read, this is the user whose prompt ends with the pass, if any. In all
     later passes, it is every user.
 
     Args:

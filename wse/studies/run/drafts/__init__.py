@@ -1,1 +1,1 @@
-"""Drafts of a run: tokens that a draft model or a look-up in the text proposes."""
+"""Drafts of a run: tokens proposed by a draft model or by a look-up in the text."""

@@ -1,4 +1,4 @@
-"""Drafters of a run: a look-up in the text, and a draft model, which propose tokens to verify."""
+"""Drafters of a run, which propose tokens to verify: a look-up in the text, and a draft model."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from wse.studies.run.drafts.prepare import PreparedDraft
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """Tokens that are proposed to follow a text, and that the model verifies in one pass.
+    """Tokens proposed as the continuation of a text, which the model verifies in one pass.
 
     Attributes:
         tokens: Token ids. Empty if there is nothing to propose.
-        cycles: Cycles to make the draft and to send it to the model.
-        probabilities: For each token, the float64 ``[vocabulary]`` distribution it was drawn from.
-            None if the tokens were not drawn at random.
-        overlapped_cycles: Cycles of the draft model's work while the model verifies the draft.
+        cycles: Cycles needed to make the draft and send it to the model.
+        probabilities: For each token, the float64 ``[vocabulary]`` distribution from which it was
+            sampled. None if the tokens were not sampled.
+        overlapped_cycles: Cycles during which the draft model works while the model verifies the
+            draft.
     """
 
     tokens: tuple[int, ...]
@@ -44,7 +45,7 @@ NO_DRAFT: Final = Draft(tokens=(), cycles=0.0)
 
 
 class Drafter(Protocol):
-    """Source of drafts (tokens proposed to follow a text) for one text.
+    """Source of drafts (tokens proposed as the continuation of a text) for one text.
 
     Attributes:
         name: Name of the draft model, or ``ngram`` for a look-up.
@@ -57,27 +58,28 @@ class Drafter(Protocol):
     passes: int
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Read the prompt and return the cycles that this takes.
+        """Read the prompt and return the number of cycles this takes.
 
-        The model that verifies drafts reads the prompt at the same time.
+        The verifying model reads the prompt concurrently.
         """
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
-        """Return a draft: ``tokens`` proposed tokens that may follow a text, or none.
+        """Return a draft of ``tokens`` tokens that may continue a text, or an empty draft.
 
-        Each text must continue the text of the previous call. Draft tokens that were rejected in
-        the meantime are not part of the text.
+        Each text must continue the text of the previous call. Draft tokens rejected since then are
+        not part of the text.
 
         Args:
-            text_ids: Token ids of the prompt and of the generated text so far.
+            text_ids: Token ids of the prompt and the text generated so far.
             tokens: Number of tokens to propose.
         """
 
 
 class LookUp:
-    """Source of drafts that searches the text for an earlier occurrence of its last tokens.
+    """Draft source that searches the text for an earlier occurrence of its last tokens.
 
-    The tokens that followed there are proposed (prompt lookup decoding). No draft model is needed.
+    The tokens that followed this occurrence are proposed (prompt lookup decoding). No draft model
+    is needed.
     """
 
     name = NGRAM
@@ -87,7 +89,7 @@ class LookUp:
         self._times, self._context = times, context
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Return 0, because the look-up receives the prompt at the same time as the model."""
+        """Return 0, because the look-up receives the prompt together with the model."""
         return 0.0
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
@@ -97,7 +99,7 @@ class LookUp:
         look-up runs on the host, an empty draft may cost an additional round trip to the host.
 
         Args:
-            text_ids: Token ids of the prompt and of the generated text so far.
+            text_ids: Token ids of the prompt and the text generated so far.
             tokens: Number of tokens to propose.
         """
         draft_ids = prompt_lookup(text_ids, tokens)
@@ -106,17 +108,17 @@ class LookUp:
 
 
 class DraftModel:
-    """Source of drafts that runs a smaller model, on PEs of its own or on the host.
+    """Draft source that runs a smaller model, either on dedicated PEs or on the host.
 
-    The draft model decodes one token per pass. It chooses tokens by the same rule as the model that
-    verifies them: the most likely token, or a random draw on the host.
+    The draft model decodes one token per pass. It selects tokens by the same rule as the verifying
+    model: the most likely token, or a sample drawn on the host.
 
     Args:
         prepared_draft: The draft model and the place where it runs.
-        program: Its compiled Program.
+        program: The draft model's compiled Program.
         engine: Engine that executes the Program.
-        times: Cycles of exchanging tokens between the draft model and the verifying model.
-        vocabulary: Number of token ids of the verifying model.
+        times: Cycles needed to exchange tokens between the draft model and the verifying model.
+        vocabulary: Vocabulary size of the verifying model.
     """
 
     def __init__(
@@ -136,7 +138,7 @@ class DraftModel:
         self._region = Region(rows=stage.rect.rows, cols=stage.cols)
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Run the prompt through the draft model and return the cycles.
+        """Run the prompt through the draft model and return the number of cycles.
 
         On the host, reading all weights dominates the time. A whole prompt is therefore assumed to
         take as long as a single token.
@@ -150,8 +152,8 @@ class DraftModel:
         """Run the draft model on the new tokens of the text, then generate draft tokens one by one.
 
         1. Remove rejected draft tokens from the KV cache.
-        2. Run the new tokens of the text. The last one gives the first draft token.
-        3. Run each draft token except the last one. Each run gives the next draft token.
+        2. Run the new tokens of the text. The last one yields the first draft token.
+        3. Run each draft token except the last one. Each run yields the next draft token.
         4. Run the last draft token while the model verifies the draft. If the whole draft is
            accepted, this token is needed in the cache.
 
@@ -159,7 +161,7 @@ class DraftModel:
         draft model runs on the host.
 
         Args:
-            text_ids: Token ids of the prompt and of the generated text so far.
+            text_ids: Token ids of the prompt and the text generated so far.
             tokens: Number of tokens to propose.
         """
         start_cycles, passes = self._clock.verify.cycles, self.passes
@@ -191,13 +193,13 @@ class DraftModel:
         )
 
     def _cycles_since(self, passes: int, cycles: float) -> float:
-        """Return the cycles that the draft model has worked since an earlier moment.
+        """Return how many cycles the draft model has worked since an earlier point in time.
 
         On the host, every pass is assumed to take the same number of cycles.
 
         Args:
-            passes: Number of passes of the draft model at that moment. Used only on the host.
-            cycles: Cycles of the draft model's PEs at that moment. Not used on the host.
+            passes: Number of draft-model passes at that time. Used only on the host.
+            cycles: Cycle count of the draft model's PEs at that time. Not used on the host.
         """
         if self.place == HOST:
             return (self.passes - passes) * self._token_cycles
@@ -213,12 +215,12 @@ class DraftModel:
         return likeliest_id
 
     def _choose(self, likeliest_id: int, text_ids: Sequence[int], distributions: list[Scores]) -> int:
-        """Return the next draft token: the most likely one, or a random draw if the host samples.
+        """Return the next draft token: the most likely one, or a random sample if the host samples.
 
         Args:
             likeliest_id: The most likely id.
-            text_ids: Ids of the text with the draft so far, for the repetition penalty.
-            distributions: List to which the probabilities of a random draw are appended.
+            text_ids: Token ids of the text and the draft so far, for the repetition penalty.
+            distributions: List to which the sampled token's distribution is appended.
         """
         if not self._sampling.on_host:
             return min(likeliest_id, self._vocabulary - 1)  # rows beyond the vocabulary are padding

@@ -1,4 +1,4 @@
-"""Creation of a run's drafter: a look-up, or a draft model with an engine and SRAM of its own."""
+"""Creation of a run's drafter: a look-up, or a draft model with its own engine and SRAM."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from wse.studies.run.prepare import PreparedRun, weights_of
 
 
 def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedDraft, Program] | None) -> Drafter | None:
-    """Create the source of draft tokens (speculative decoding) of a run. None without drafts.
+    """Create the draft-token source (speculative decoding) of a run, or None without drafts.
 
     Args:
-        target: The run of the model that verifies the drafts.
-        program: The Program of that model.
-        draft: The draft model and its Program. None to look drafts up in the text.
+        target: The run of the verifying model.
+        program: The verifying model's Program.
+        draft: The draft model and its Program. None to look up drafts in the text.
 
     Raises:
         BadModel: The draft model has no weights.

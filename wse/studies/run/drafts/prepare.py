@@ -1,4 +1,4 @@
-"""PreparedDraft: a draft model that was checked against the model and is ready to compile."""
+"""PreparedDraft: a draft model that has been checked against the model and is ready to compile."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ REMEDY: Final = "give a draft with the model's own vocabulary, or --draft ngram,
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedDraft:
-    """The draft model of a run (the smaller model of speculative decoding), ready to compile.
+    """A run's draft model (the smaller model of speculative decoding), ready to compile.
 
     Attributes:
         name: Name of the draft model.
         place: Where it runs: ``same`` wafer, another ``wafer`` or the ``host``.
-        run: A run of the draft model alone, with the same prompt.
+        run: A run of only the draft model, with the same prompt.
     """
 
     name: str
@@ -35,21 +35,21 @@ class PreparedDraft:
 
 
 def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
-    """Load and check the draft model that a run requests for speculative decoding.
+    """Load and check the draft model requested by a run with speculative decoding.
 
-    The draft model runs in passes over one token, so that any number of rejected tokens can be
-    removed from its KV cache.
+    The draft model runs in one-token passes, so that any number of rejected tokens can be removed
+    from its KV cache.
 
     Args:
-        target: The run of the model that verifies the drafts.
+        target: The run of the verifying model.
 
     Returns:
-        The draft model, or None if drafts are looked up in the text or not used.
+        The draft model, or None if drafts are looked up in the text or not used at all.
 
     Raises:
-        BadInput: The draft model cannot be used, has another vocabulary or a shorter context, or
-            its mesh does not fit next to that of the model. A subclass says what.
-        DoesNotFit: No square mesh on the wafer can store the draft model.
+        BadInput: The draft model cannot be used, has a different vocabulary or a shorter context,
+            or its mesh does not fit next to the model's mesh. The subclass indicates the cause.
+        DoesNotFit: No square mesh on the wafer can hold the draft model.
     """
     request = target.request
     if not has_draft(request) or draft_name(request) == NGRAM:
@@ -90,11 +90,11 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
 
 
 def _default_mesh(target: PreparedRun, place: str) -> str | None:
-    """Return the mesh of a draft model, as ROWSxCOLS, if the user requests none.
+    """Return the default mesh of a draft model, as ROWSxCOLS.
 
-    Normally it has the same size as the mesh of the model. None selects the smallest square mesh
-    that fits. It is used on the host, and if one wafer has no room for two meshes of the model's
-    size.
+    Normally it has the same size as the model's mesh. The result None selects the smallest square
+    mesh that fits. It is returned for drafts on the host, and if two meshes of the model's size do
+    not fit on one wafer.
     """
     rows, cols = target.wafer.mesh_rows, target.wafer.mesh_cols
     if place == HOST or (place == SAME and not _has_room(target, rows, cols)):
@@ -103,7 +103,7 @@ def _default_mesh(target: PreparedRun, place: str) -> str | None:
 
 
 def _has_room(target: PreparedRun, draft_rows: int, draft_cols: int) -> bool:
-    """Return whether the mesh of a draft model fits on the model's wafer, to the right or below."""
+    """Return whether a draft model's mesh fits on the model's wafer, to the right or below."""
     full_wafer, (rows, cols) = target.whole, target.fabric_shape
     fits_right = cols + draft_cols <= full_wafer.mesh_cols and draft_rows <= full_wafer.mesh_rows
     fits_below = rows + draft_rows <= full_wafer.mesh_rows and draft_cols <= full_wafer.mesh_cols

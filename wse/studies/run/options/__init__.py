@@ -1,1 +1,1 @@
-"""Groups of options of ``wse run``: prompts, drafts and output files."""
+"""Option groups of ``wse run``: prompts, drafts and output files."""

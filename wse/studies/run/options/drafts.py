@@ -1,4 +1,4 @@
-"""RunDraftOptions: options of speculative decoding in a run."""
+"""RunDraftOptions: speculative-decoding options of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDraftOptions:
-    """Options of speculative decoding in a run: where draft tokens come from, and how many."""
+    """Speculative-decoding options of a run: the source and number of draft tokens."""
 
     draft: Annotated[
         str | Path | None,

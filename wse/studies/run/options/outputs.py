@@ -1,4 +1,4 @@
-"""Options of the files that a run writes: its trace, its checkpoint and its profile."""
+"""Options for the output files of a run: its trace, checkpoint and profile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOptions:
-    """Options of a run's trace file: its path, and what to store besides cycles and tokens."""
+    """Options for a run's trace file: its path, and what to store besides cycles and tokens."""
 
     trace: Annotated[
         str | Path | None,
@@ -44,7 +44,7 @@ class TraceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointOptions:
-    """Options of the checkpoint file, from which an interrupted run can resume."""
+    """Options for the checkpoint file, from which an interrupted run can resume."""
 
     checkpoint: Annotated[
         str | Path | None,

@@ -1,4 +1,4 @@
-"""Options of a run's prompts (PromptOptions) and of how it chooses tokens (SamplingOptions)."""
+"""Options for a run's prompts (PromptOptions) and token selection (SamplingOptions)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def read_ids(text: str) -> tuple[int, ...]:
-    """Return the token ids of a text such as "1,2,3".
+    """Parse a comma-separated list of token ids such as "1,2,3".
 
     Raises:
-        BadInput: A part between commas is not a whole number.
+        BadInput: An element of the list is not an integer.
     """
     parts = text.split(",") if text.strip() else []
     ids = []
@@ -34,9 +34,9 @@ def read_ids(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOptions:
-    """Options that give the prompts of a run and the number of tokens to generate.
+    """Options that specify the prompts of a run and the number of tokens to generate.
 
-    ``prompt`` and ``prompt_ids`` contain either the prompt of one user or a sequence with one
+    ``prompt`` and ``prompt_ids`` contain either a single user's prompt or a sequence with one
     prompt per user.
     """
 
@@ -88,7 +88,7 @@ class PromptOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingOptions:
-    """Options of sampling: how the next token is chosen from the logits.
+    """Sampling options: how the next token is selected from the logits.
 
     `wse.backends.execute.host_tokens.sampling.Sampling` documents the exact meaning of each option.
     """
@@ -136,7 +136,7 @@ class SamplingOptions:
     ] = 0
 
     def rule(self) -> Sampling:
-        """Convert the options to the sampling rule that the backend applies."""
+        """Convert the options to the sampling rule applied by the backend."""
         from wse.backends.execute.host_tokens.sampling import Sampling
 
         return Sampling(**{field.name: getattr(self, field.name) for field in fields(Sampling)})

@@ -1,1 +1,1 @@
-"""Profile of a run: how long this computer needed for each type of step, op and kernel."""
+"""Profile of a run: how long this computer spent on each type of step, op and kernel."""

@@ -1,4 +1,4 @@
-"""ProfileResult: how this computer's time during a run is divided among steps, ops and kernels."""
+"""ProfileResult: breakdown of this computer's time during a run by step, op and kernel."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from wse.reports.terminal import NARROW, WIDEST, bar, in_bytes, percent, seconds
 from wse.tracing.record.steps import step_names
 
 MAX_ROWS: Final = 10
-"""Maximum number of rows that are printed of each table."""
+"""Maximum number of rows printed per table."""
 
 
 class TimedStep(NamedTuple):
-    """A step of the Program (a kernel or a transfer), with its run time on this computer.
+    """A Program step (a kernel or a transfer), with its run time on this computer.
 
     Time and bytes are summed over all passes that execute the step.
 
     Attributes:
         phase: ``prefill``, ``decode`` or ``verify``.
-        kind: ``compute``, or the name of the type of transfer.
-        op: Name of the op in the model graph that the step belongs to.
-        op_kind: Kind of the op, such as a matrix product or attention.
+        kind: ``compute``, or the name of the transfer type.
+        op: Name of the model-graph op to which the step belongs.
+        op_kind: Type of op, such as a matrix product or attention.
         kernel: Name of the kernel or of the communication pattern.
         s: Time in seconds.
-        bytes: Bytes of all operands.
+        bytes: Total size of all operands in bytes.
     """
 
     phase: str
@@ -45,7 +45,7 @@ class TimedStep(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileRow(Result):
-    """A row of a profile: time and bytes of all steps of one type, one op or one kernel."""
+    """A row of a profile: total time and bytes of the steps of one type, op or kernel."""
 
     name: Annotated[str, Doc("type of step, op or kernel")]
     s: Annotated[float, Doc("time of these steps", "s")]
@@ -56,7 +56,7 @@ class ProfileRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileResult(Result):
-    """Profile of a run: how long this computer worked on each type of step, op and kernel."""
+    """Profile of a run: how long this computer spent on each type of step, op and kernel."""
 
     passes_s: Annotated[float, Doc("time of all passes", "s")]
     read_bytes_per_s: Annotated[float, Doc("measured memory bandwidth of all cores", "bytes/s")]
@@ -67,9 +67,9 @@ class ProfileResult(Result):
 
 
 def timed_steps(program: Program, times: StepTimes) -> list[TimedStep]:
-    """Return every executed step with its time and bytes, summed over all passes.
+    """Return all executed steps with their times and bytes, summed over all passes.
 
-    Passes that consist of the same steps, such as equal prompt chunks, are counted together.
+    Passes that consist of the same steps, such as equal-sized prompt chunks, are merged.
     """
     found = []
     for phase_times in times:
@@ -83,19 +83,19 @@ def timed_steps(program: Program, times: StepTimes) -> list[TimedStep]:
 
 
 def profile_result(steps: Sequence[TimedStep], times: StepTimes, output: Path) -> ProfileResult:
-    """Summarise the measured times of a run by type of step, by op, and by kernel.
+    """Summarise a run's measured times by step type, op and kernel.
 
     The memory bandwidth of this computer is measured for comparison.
 
     Args:
-        steps: The steps with their total times.
-        times: Measured times. They provide the time of all passes and the memory bandwidth.
-        output: Path of the flame graph, which the result only reports.
+        steps: The steps, with their total times.
+        times: Measured times, including the total time of all passes and the memory bandwidth.
+        output: Path of the flame graph, which is only reported in the result.
     """
     passes_s, read_bytes_per_s = times.passes_s, times.read_bytes_per_s()
 
     def rows(name_of: Callable[[TimedStep], str]) -> tuple[ProfileRow, ...]:
-        """Group the steps by a name and return a row for each group, longest total time first."""
+        """Group the steps by name and return one row per group, longest total time first."""
         sums: dict[str, tuple[float, int]] = {}
         for step in steps:
             s, size = sums.get(name_of(step), (0.0, 0))
@@ -122,7 +122,7 @@ def profile_result(steps: Sequence[TimedStep], times: StepTimes, output: Path) -
 
 
 def profile_tables(profile: ProfileResult, *, width: int = WIDEST) -> tuple[Table, ...]:
-    """Return three tables of the longest times: by type of step, by op, and by kernel."""
+    """Build three tables of the longest times: by step type, by op, and by kernel."""
     by_name = {"kind of step": profile.by_kind, "op": profile.by_op, "kernel or pattern": profile.by_kernel}
     tables = [_rows_table(name, rows, width) for name, rows in by_name.items()]
     total = f"{seconds(profile.passes_s)} of passes"

@@ -1,7 +1,7 @@
-"""Flame graph of a run in the file format of speedscope, with levels phase, op and kernel.
+"""Flame graph of a run in the speedscope file format, with the levels phase, op and kernel.
 
-Format: https://www.speedscope.app/file-format-schema.json. The profile has the type ``sampled``: a
-list of stacks with a weight each.
+Format: https://www.speedscope.app/file-format-schema.json. The profile is of type ``sampled``: a
+list of weighted stacks.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def speedscope(name: str, steps: Sequence[TimedStep]) -> bytes:
-    """Return a flame graph of the times of steps, as the content of a file for speedscope.
+    """Return a flame graph of step times, as the content of a speedscope file.
 
-    Each step is a stack of three frames: phase, op and kernel. Its weight is its time in seconds.
+    Each step is a stack of three frames (phase, op and kernel), weighted by its time in seconds.
 
     Args:
         name: Title of the flame graph.

@@ -1,1 +1,1 @@
-"""A run whose wafers are actors of a Ray cluster."""
+"""Runs whose wafers are actors on a Ray cluster."""

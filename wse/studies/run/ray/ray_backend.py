@@ -1,4 +1,4 @@
-"""The backend of ``--engine ray``: a Ray cluster with one actor per wafer for the time of a run."""
+"""Backend of ``--engine ray``: one Ray actor per wafer for the duration of a run."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def ray_backend(prepared_run: PreparedRun, program: Program) -> Iterator[Backend
     The actors are killed when the context ends.
 
     Args:
-        prepared_run: The run, whose request names the cluster.
-        program: Its compiled Program.
+        prepared_run: The run, whose request specifies the cluster.
+        program: The compiled Program of the run.
 
     Raises:
-        BadInput: A pipeline stage spans several wafers, Ray is not installed, no cluster answers,
-            or the cluster has fewer CPUs than wafers.
+        BadInput: A pipeline stage spans several wafers, Ray is not installed, no cluster responds,
+            or the cluster has fewer CPUs than there are wafers.
         InsufficientMemory: The cluster has too little memory.
     """
     request = prepared_run.request
@@ -52,8 +52,8 @@ def _actors(wafers: int, cpus: int, memory_bytes: int) -> Iterator[list[Any]]:
 
     Args:
         wafers: Number of actors, one per wafer.
-        cpus: CPUs of each actor.
-        memory_bytes: Memory of each actor.
+        cpus: Number of CPUs per actor.
+        memory_bytes: Memory per actor.
     """
     ray = imported_ray()
     options = {"num_cpus": cpus, "memory": memory_bytes, "scheduling_strategy": "SPREAD"}

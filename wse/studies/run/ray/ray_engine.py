@@ -1,10 +1,10 @@
 """RayEngine: a backend that emulates each wafer in an actor of a Ray cluster.
 
-Its results equal those of `wse.backends.execute.engine` bit for bit.
+Its results are bit-identical to the results of `wse.backends.execute.engine`.
 
-An actor executes its tasks in the order of submission. Passes that do not depend on each other are
-therefore submitted ahead: the chunks of prompts, and the announced passes of several users. The
-wafers then work on different passes at the same time.
+An actor executes its tasks in submission order. Independent passes are therefore submitted ahead:
+prompt chunks, and the announced passes of several users. The wafers then work on different passes
+concurrently.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from wse.studies.run.request import RunRequest
 
 
 class RayEngine:
-    """A backend that executes a Program on a Ray cluster, with one actor (process) per wafer.
+    """Backend that executes a Program on a Ray cluster, with one actor (process) per wafer.
 
-    Arguments and attributes that are not listed here are those of the class for a single process,
-    `wse.backends.execute.engine.Engine`.
+    Arguments and attributes that are not listed here have the same meaning as in the single-process
+    class, `wse.backends.execute.engine.Engine`.
 
     Args:
-        tensor: Not used. Each actor loads the weights of its wafer by itself.
+        tensor: Not used, because each actor loads the weights of its own wafer.
         request: The run request, which tells actors where the weights are.
         actors: Ray actors of the class `WaferActor`, one per wafer.
-        threads: Number of kernel threads of each actor.
+        threads: Number of kernel threads per actor.
     """
 
     def __init__(
@@ -80,20 +80,20 @@ class RayEngine:
 
     @property
     def tokens(self) -> list[int]:
-        """Last token id of each user. Reading it raises BadModel if a token had no finite logit."""
+        """Last token id of each user. Access raises BadModel if a token had no finite logit."""
         return self.streams.ids(range(self.program.batch))
 
     @property
     def verified_logits(self) -> npt.NDArray[np.float32]:
         """Logits of the last verification pass, float32 ``[tokens, vocabulary]``.
 
-        They are available only if the Program sends logits to the host.
+        The logits are available only if the Program sends them to the host.
         """
         return self.streams.host_logits[self.program.batch :].copy()
 
     @property
     def step_times(self) -> StepTimes | None:
-        """Times of the steps of all actors, or None without ``profile``.
+        """Step times summed over all actors, or None without ``profile``.
 
         Actors work in parallel, so the sum may exceed the time of the run.
         """
@@ -108,7 +108,7 @@ class RayEngine:
     def logits(self) -> npt.NDArray[np.float32]:
         """Logits of the last token of each user, float32 ``[users, vocabulary]``.
 
-        They are available only if the Program sends logits to the host.
+        The logits are available only if the Program sends them to the host.
         """
         return self.streams.host_logits[: self.program.batch].copy()
 
@@ -117,10 +117,10 @@ class RayEngine:
         return self.caches.slots(user)
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
-        """Compile the kernels on the first actor, then on the others.
+        """Compile the kernels on the first actor, then on the remaining ones.
 
         Other actors on the same machine then find the compiled kernels in the cache. ``report`` is
-        not called, because actors send no progress.
+        not called, because actors do not report progress.
 
         Returns:
             Why the kernels could not be cached for the next run. Empty if they were cached.
@@ -130,11 +130,11 @@ class RayEngine:
         return next(filter(None, reasons), "")
 
     def prefill(self, *prompts: Sequence[int], first_phase: int = 0, end_phase: int | None = None) -> Iterator[int]:
-        """Run the prefill phases of all prompts, keeping several of them in flight.
+        """Run the prefill phases of all prompts, keeping several phases in flight.
 
-        The compiled Program has one prefill phase per chunk of a prompt. Up to ``passes_at_once``
-        phases are submitted before the oldest one is awaited. The run advances only while the
-        returned iterator is consumed.
+        The compiled Program has one prefill phase per prompt chunk. Up to ``passes_at_once`` phases
+        are submitted before the oldest one is awaited. Execution advances only while the returned
+        iterator is consumed.
 
         Args:
             prompts: Token ids of each user's prompt.
@@ -142,7 +142,7 @@ class RayEngine:
             end_phase: Index after the last prefill phase to run. None runs all remaining phases.
 
         Yields:
-            The index of each phase when it has finished, in order.
+            The index of each finished phase, in order.
         """
         phases = deque(list(enumerate(self.program.prefill))[first_phase:end_phase])
         passes: deque[SubmittedPass] = deque()
@@ -157,16 +157,17 @@ class RayEngine:
         """Run one token of each user and return the ids that follow.
 
         Args:
-            tokens: Ids that replace the input ids that are stored on the wafer. By default, none.
+            tokens: Ids that replace the input ids stored on the wafer. By default, none are
+                replaced.
         """
         self._finish(self._passes.submit(self.program.decode_index, tokens))
         return self.tokens
 
     def announce(self, tokens: Sequence[int], user: int) -> None:
-        """Submit the next pass of a user early, while passes of other users are still running.
+        """Submit a user's next pass early, while passes of other users are still running.
 
-        A later call of `verify` waits for the pass and returns its ids. Nothing is submitted if too
-        many passes are in flight.
+        A later call to `verify` waits for the pass and returns its ids. Nothing is submitted if too
+        many passes are already in flight.
 
         Args:
             tokens: Token ids that the pass verifies.
@@ -182,8 +183,8 @@ class RayEngine:
         If the pass was announced, it is already running, and this method only waits for it.
 
         Args:
-            tokens: The user's next token and the draft tokens. They must equal the announced tokens
-                if the pass was announced.
+            tokens: The user's next token and the draft tokens. If the pass was announced, they must
+                equal the announced tokens.
             user: Index of the user.
 
         Returns:
@@ -205,12 +206,12 @@ class RayEngine:
         return ids
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first ``tokens`` tokens of a user's last pass; remove others from the KV cache.
+        """Keep only the first ``tokens`` tokens of a user's last pass in the KV cache.
 
         Args:
             tokens: Number of tokens to keep.
             user: Index of the user.
-            next_id: Id that follows the kept tokens. None for the most likely one.
+            next_id: Id that follows the kept tokens. None for the most likely id.
         """
         likeliest_id = self._verified.keep(tokens, user)
         next_id = likeliest_id if next_id is None else next_id
@@ -219,29 +220,28 @@ class RayEngine:
             self._actors.call(wafer, "keep", user, tokens, next_id)
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """Return the words that crossed each link, int64 ``[wafers, 4, mesh rows, mesh cols]``.
+        """Return the words sent over each link, int64 ``[wafers, 4, mesh rows, mesh cols]``.
 
-        The second axis is the side of the PE on which the link leaves it.
+        The second axis is the side on which the link leaves the PE.
         """
         return np.concatenate(self._actors.values("link_words"))
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Return the state of the run, combined from the states of all wafers.
 
-        No pass may be in flight. The keys are the names of the arrays, as in
+        No pass may be in flight. The keys are the same array names as in
         `wse.backends.execute.engine.Engine.state`.
         """
         return merge_states(state_of(self), self._actors.values("state"))
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Restore an earlier state of the run by sending each actor the state of its wafer.
+        """Restore an earlier state of the run by sending each actor its wafer's state.
 
         Args:
-            arrays: The arrays of the state, as returned by `state`; the key is the name of the
-                array.
+            arrays: The arrays of the state, keyed by name, as returned by `state`.
 
         Raises:
-            ValueError: The state is of another Program.
+            ValueError: The state belongs to a different Program.
         """
         parts = [state_of_wafer(self.program, arrays, wafer) for wafer in range(self.program.wafers)]
         host_state = state_of(self)
@@ -255,8 +255,8 @@ class RayEngine:
     def _finish(self, submitted: SubmittedPass) -> None:
         """Wait for a pass, then process its results.
 
-        The tokens per expert are stored, requested outputs of ops are reported, and the pass is
-        added to the fill levels of the KV caches.
+        The number of tokens per expert is stored, requested op outputs are reported, and the fill
+        levels of the KV caches are updated.
         """
         self._passes.collect(submitted)
         self.expert_pairs = {layer: pairs for report in submitted.reports for layer, pairs in report.pairs.items()}

@@ -1,8 +1,8 @@
-"""Passes on a Ray cluster: their segments are tasks of the wafers' actors.
+"""Passes on a Ray cluster, whose segments are tasks of the wafers' actors.
 
-A pass consists of segments (`wse.backends.execute.calls.segments`). Each segment is a task of the
-actor of its wafer. Tiles that cross between wafers are objects in Ray's store. The receiving task
-refers to them, and they are copied between machines without passing through this process.
+A pass consists of segments (`wse.backends.execute.calls.segments`). Each segment is a task of its
+wafer's actor. Tiles sent between wafers are objects in Ray's store. The receiving task refers to
+them, and they are copied between machines without passing through this process.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from wse.program.program import Program
 from wse.studies.run.ray.wafer_actors import ActorCall, WaferActors
 
 PASSES_PER_WAFER: Final = 4
-"""Passes submitted ahead per wafer. More than one, since wafers take different times."""
+"""Number of passes submitted ahead per wafer. It exceeds 1 because wafers take different times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedPass:
-    """A pass (one run of a phase of the Program) that was submitted to a Ray cluster.
+    """A pass (one execution of a Program phase) that was submitted to a Ray cluster.
 
     A pass is divided into segments, each of which consists of consecutive steps on one wafer. Each
     segment is a remote call, which returns a report.
@@ -32,7 +32,7 @@ class SubmittedPass:
     Attributes:
         index: Index of the phase.
         ids: Input token ids.
-        calls: Calls whose reports have not arrived yet.
+        calls: Calls whose reports are still outstanding.
         reports: Reports that have arrived.
     """
 
@@ -43,7 +43,7 @@ class SubmittedPass:
 
 
 class RayPasses:
-    """Submission of passes to the actors of all wafers.
+    """Dispatcher that submits passes to the actors of all wafers.
 
     Attributes:
         at_once: Maximum number of passes in flight.
@@ -54,7 +54,7 @@ class RayPasses:
 
         Args:
             program: The Program.
-            streams: Token ids and logits of the host, which passes read and write.
+            streams: The host's token ids and logits, which passes read and write.
             actors: The actors of all wafers.
         """
         self._program, self._streams, self._actors = program, streams, actors
@@ -63,11 +63,11 @@ class RayPasses:
         self.at_once = PASSES_PER_WAFER * program.wafers if overlaps else 1
 
     def submit(self, index: int, ids: Sequence[int]) -> SubmittedPass:
-        """Submit a pass (one run of a phase of the Program) to the actors of its wafers.
+        """Submit a pass (one execution of a Program phase) to the actors of its wafers.
 
-        A pass is submitted in segments, which are consecutive steps on one wafer. A segment
-        receives the data that earlier segments send from other wafers. Before a segment that needs
-        ids drawn by the host, the reports of all earlier segments are awaited.
+        A pass is submitted in segments of consecutive steps on one wafer. A segment receives the
+        data that earlier segments send from other wafers. Before submitting a segment that needs
+        ids sampled by the host, the method awaits the reports of all earlier segments.
 
         Args:
             index: Index of the phase.

@@ -18,7 +18,7 @@ from wse.studies.run.request import RunRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferJob:
-    """Everything that a process needs to emulate a wafer of a Program; the same for all wafers.
+    """Everything a process needs to emulate a wafer of a Program. All wafers get the same job.
 
     Attributes:
         program: The compiled Program.
@@ -35,9 +35,9 @@ class WaferJob:
     profile: bool
 
     def weights(self) -> Callable[[str], Source]:
-        """Return a function that returns the weights of a tensor, given its name.
+        """Return a function that looks up the weights of a tensor by name.
 
-        The weights are read from files of this machine, or are random with the requested seed.
+        The weights are read from files on this machine, or are random with the requested seed.
         """
         request = self.request
         return weights_of(request, load_model(request.model, with_weights=request.weights is None))
@@ -84,8 +84,9 @@ class WaferActor:
             arguments: The arguments of `EnginePart.run`.
 
         Returns:
-            A tuple of the segment's report and the data that it sends to other wafers. If it sends
-            nothing, the report without a tuple, as Ray expects for a single return value.
+            A tuple of the segment's report and the data that it sends to other wafers. If the
+            segment sends nothing, only the report, because Ray expects a single return value not to
+            be a tuple.
         """
         report, *sent_tiles = self._part.run(*arguments)
         return (report, *sent_tiles) if sent_tiles else report

@@ -1,4 +1,4 @@
-"""WaferActors: all wafer actors of a run on a Ray cluster, with their calls and failures."""
+"""WaferActors: all wafer actors of a run on a Ray cluster, including their calls and failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wse.studies.workers.ray_cluster import await_actors, imported_ray
 
 
 class ActorCall(NamedTuple):
-    """A call that was submitted to the actor of a wafer. An actor executes its calls in order.
+    """A call submitted to the actor of a wafer. An actor executes its calls in order.
 
     Attributes:
         wafer: Index of the actor's wafer.
@@ -31,7 +31,7 @@ class WaferActors:
 
     Args:
         actors: Ray actors of the class `WaferActor`, one per wafer, in order.
-        checkpoint: Path of the run's checkpoint file, for error messages. None without a file.
+        checkpoint: Path of the run's checkpoint file, for error messages. None if there is none.
 
     Attributes:
         by_wafer: The actors, one per wafer, in order.
@@ -43,18 +43,18 @@ class WaferActors:
     def load(self, job: WaferJob, threads: int, on_stored: Callable[[int, int, str], None]) -> None:
         """Let every actor load the weights of its wafer.
 
-        There is no limit on the time to load. The wait ends early if a process or machine is lost.
+        Loading has no time limit. The wait ends early if a process or machine is lost.
 
         Args:
-            job: The Program, and where its weights are.
-            threads: Number of kernel threads of each actor.
+            job: The Program, and the location of its weights.
+            threads: Number of kernel threads per actor.
             on_stored: Called with (weights stored, total, "") at the start and whenever an actor
                 has finished.
 
         Raises:
-            BadInput: An actor has not started in time, or cannot start.
+            BadInput: An actor cannot start, or did not start in time.
             BadModel: An actor cannot use the weights, or does not find them on its machine.
-            WorkerLost: The process of an actor has ended.
+            WorkerLost: The process of an actor has terminated.
         """
         await_actors(self.by_wafer, "wafer", min_actors=len(self.by_wafer))
         job_bytes = self._ray.put(pickle.dumps(job))
@@ -76,8 +76,8 @@ class WaferActors:
             arguments: The arguments of `EnginePart.run`.
 
         Returns:
-            The call, whose value is the report of the segment. Then, for each transfer to another
-            wafer, a Ray reference to the data that is sent.
+            The call, whose value is the report of the segment. It is followed by a Ray reference to
+            the sent data for each transfer to another wafer.
         """
         task = self.by_wafer[segment.wafer].run.options(num_returns=1 + len(segment.sends))
         outputs = task.remote(*arguments)
@@ -85,7 +85,7 @@ class WaferActors:
         return ActorCall(segment.wafer, report), tiles
 
     def call(self, wafer: int, method: str, *arguments: Any) -> ActorCall:
-        """Submit a call of a method of one emulated wafer (an `EnginePart`), given by name."""
+        """Call a method of one emulated wafer (an `EnginePart`) by name, without waiting."""
         return ActorCall(wafer, self.by_wafer[wafer].call.remote(method, *arguments))
 
     def values(self, method: str, wafers: Iterable[int] | None = None) -> list[Any]:
@@ -102,9 +102,9 @@ class WaferActors:
         """Wait until a call has finished and return its value.
 
         Raises:
-            WorkerLost: The process of the actor has ended, or the process of another wafer whose
-                data the call needs.
-            WseError, ValueError: The call raised this error.
+            WorkerLost: The process of this actor, or of another wafer whose data the call needs,
+                has terminated.
+            WseError, ValueError: The call raised the same error.
             WseBug: The call raised any other error.
         """
         errors = self._ray.exceptions
@@ -122,11 +122,11 @@ class WaferActors:
             raise self._loss(call.wafer, error) from error
 
     def _loss(self, wafer: int, error: Exception) -> WorkerLost:
-        """Return an error that names the wafer whose process is lost, and how to continue the run.
+        """Build the error that names the wafer whose process is lost, and how to continue the run.
 
         Args:
-            wafer: Wafer that was called. Used if the error does not say which actor is lost.
-            error: Ray's error.
+            wafer: Index of the called wafer. Used if the error does not identify the lost actor.
+            error: Error raised by Ray.
         """
         by_id = {actor._actor_id.hex(): i for i, actor in enumerate(self.by_wafer)}
         number = by_id.get(getattr(error, "actor_id", None) or "", wafer)
@@ -140,7 +140,7 @@ class WaferActors:
 
 
 def _values_on(program: Program, wafer: int) -> int:
-    """Return the number of weights that are stored on a wafer, including padding."""
+    """Return the number of weights stored on a wafer, including padding."""
     stages = program.stages
     return sum(
         tile.outer * tile.inner * stages[tile.stage].rect.rows * stages[tile.stage].cols

@@ -1,4 +1,4 @@
-"""Conversion of the state of an engine to and from the states of its wafers."""
+"""Conversion of an engine's state to and from the states of its wafers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def merge_states(host: Arrays, parts: Sequence[Arrays]) -> dict[str, npt.NDArray
 
     Args:
         host: State of the host, with token ids, logits and the fill levels of KV caches.
-        parts: State of each wafer, with the contents of SRAM and the words counted on links.
+        parts: State of each wafer, with the SRAM contents and the word counts of links.
 
     Returns:
-        The arrays of the state; the key is the name of the array.
+        The arrays of the state, keyed by name.
     """
     merged_state = dict(host)
     for part in parts:
@@ -35,16 +35,17 @@ def merge_states(host: Arrays, parts: Sequence[Arrays]) -> dict[str, npt.NDArray
 def state_of_wafer(program: Program, arrays: Arrays, wafer: int) -> dict[str, npt.NDArray[Any]]:
     """Return the part of an emulated machine's state that one wafer needs to continue.
 
-    Of the counters of bytes between wafers, a wafer has those for the bytes that it sends and for
-    the bytes that it receives from the host.
+    Among the inter-wafer byte counters, a wafer owns the counters for bytes that it sends and for
+    bytes that it receives from the host.
 
     Args:
         program: The compiled Program.
-        arrays: State of the whole machine; the key is the name of the array.
+        arrays: State of the whole machine, keyed by array name.
         wafer: Index of the wafer.
 
     Raises:
-        ValueError: The link or crossing counters are missing, or have the shape of another Program.
+        ValueError: The link or crossing counters are missing, or their shapes do not match the
+            Program.
     """
     wafers = program.wafers
     sizes = {

@@ -1,1 +1,1 @@
-"""Machines of a serving simulation: times of passes, KV-cache capacity, drafts, cache transfer."""
+"""Machines of a serving simulation: pass times, KV-cache capacity, drafts, and cache transfer."""

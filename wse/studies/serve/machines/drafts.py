@@ -15,9 +15,9 @@ from wse.studies.options.drafts.acceptance import DraftAcceptance
 
 @dataclass(frozen=True, kw_only=True)
 class DraftsResult(AcceptanceResult, DraftPlaceResult):
-    """The drafts (speculative decoding) of a service, with their acceptance and times.
+    """A service's drafts (speculative decoding), with their acceptance and times.
 
-    Times are for the mean context of a decode pass: the prompt and half of the answer.
+    Times refer to the mean context of a decode pass: the prompt plus half of the answer.
     """
 
     grade: Annotated[str, Doc("evidence grade of the acceptance for this draft")]
@@ -30,14 +30,14 @@ class DraftsResult(AcceptanceResult, DraftPlaceResult):
 def drafts_result(
     acceptance: DraftAcceptance, users: UsersOfDrafts, draft_tokens: int | None, place: DraftPlaceResult, model: str
 ) -> DraftsResult:
-    """Choose the number of draft tokens per pass, and return it with the resulting times.
+    """Select the number of draft tokens per pass, and return it with the resulting times.
 
     Args:
-        acceptance: Probability that draft tokens are accepted, for each position.
+        acceptance: Probability that a draft token is accepted, for each position.
         users: The users and the machine, which determine the fastest number of draft tokens.
-        draft_tokens: Number of tokens per draft. None for the fastest.
+        draft_tokens: Number of tokens per draft. None selects the fastest number.
         place: The draft model and where it runs.
-        model: Name of the model that verifies the drafts.
+        model: Name of the verifying model.
     """
     curve, accepted, machine = acceptance.curve, acceptance_result(acceptance, place.draft, model), users.machine
     tokens = users.best_row(curve)[0] if draft_tokens is None else draft_tokens
@@ -53,13 +53,13 @@ def drafts_result(
 
 
 def drawn_drafts(acceptance: DraftAcceptance, draft_tokens: int, seed: int) -> Drafts:
-    """Return the drafts of a simulation, in which draft tokens are accepted at random.
+    """Return a simulation's drafts, whose tokens are accepted at random.
 
-    Draft tokens after the last position with a known probability are never accepted.
+    Draft tokens beyond the last position with a known probability are never accepted.
 
     Args:
-        acceptance: Probability that draft tokens are accepted, for each position.
+        acceptance: Probability that a draft token is accepted, for each position.
         draft_tokens: Number of tokens per draft.
-        seed: Seed of the random numbers.
+        seed: Seed of the random-number generator.
     """
     return Drafts(acceptances=tuple(choices[0] for choices in acceptance.shares[:draft_tokens]), seed=seed)

@@ -1,4 +1,4 @@
-"""GPUs as the machine of a serving simulation."""
+"""Serving-simulation model of a GPU machine."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from wse.studies.serve.machines.machine import MachineResult, ServingMachine, ti
 def gpu_machine(
     prepared_estimate: PreparedGpuEstimate, context: int, mean_tokens: int, draft_tokens: int | None
 ) -> ServingMachine:
-    """Return GPUs as the machine of a serving simulation, with times, capacity and price.
+    """Build the serving-simulation model of a GPU machine, with times, capacity and price.
 
     Args:
-        prepared_estimate: The checked request on GPUs.
-        context: Maximum tokens of a request.
-        mean_tokens: Mean tokens of a request, prompt and answer together.
-        draft_tokens: Number of tokens per draft. None for the fastest.
+        prepared_estimate: The validated request for GPUs.
+        context: Maximum number of tokens per request.
+        mean_tokens: Mean number of tokens per request, prompt plus answer.
+        draft_tokens: Number of tokens per draft. None selects the fastest number.
 
     Raises:
         DoesNotFit: The weights do not fit.

@@ -1,4 +1,4 @@
-"""KvTransferResult: the transfer of KV caches from the machine that reads prompts."""
+"""KvTransferResult: the transfer of KV caches from the prefill machine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MICRO: Final = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class KvTransferResult(Result):
-    """The link that sends KV caches from the machine that reads prompts to the one that decodes.
+    """Link that sends KV caches from the prefill machine to the decode machine.
 
-    The caches of several prompts are sent one after another.
+    The caches of several prompts are sent sequentially.
     """
 
     bytes_per_token: Annotated[float, Doc("KV-cache bytes per token", "B")]
@@ -27,22 +27,22 @@ class KvTransferResult(Result):
 
 
 def kv_transfer(prepared_serve: PreparedServe, decode: ServingMachine, prefill: ServingMachine) -> KvTransferResult:
-    """Return the link over which KV caches are sent to the machine that decodes.
+    """Return the link over which KV caches are sent to the decode machine.
 
     There are three cases:
 
-    1. Both machines are parts of the same wafer: the edge between them.
-    2. Both machines are wafers, or both are GPUs: the links of the machine that reads prompts. Each
+    1. Both machines are parts of the same wafer: the link is the edge between them.
+    2. Both machines are wafers, or both are GPUs: the links of the prefill machine are used. Each
        GPU has a link for its part of the cache.
-    3. One machine consists of wafers and the other of GPUs: the link of the wafers, for one copy of
+    3. One machine consists of wafers and the other of GPUs: the wafers' link carries one copy of
        the cache.
 
-    ``--kv-bandwidth`` and ``--kv-latency`` replace the numbers of the link.
+    ``--kv-bandwidth`` and ``--kv-latency`` override the figures of the link.
 
     Args:
         prepared_serve: The serving request.
-        decode: The machine that decodes.
-        prefill: The machine that reads prompts.
+        decode: The decode machine.
+        prefill: The prefill machine.
     """
     request = prepared_serve.request
     if prepared_serve.shares_wafers:  # 1

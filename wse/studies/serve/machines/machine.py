@@ -1,4 +1,4 @@
-"""Machine: a machine as a serving simulation sees it, with times of passes, power and price."""
+"""Machines of a serving simulation, with pass times, power and price."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from wse.studies.serve.machines.drafts import DraftsResult
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResult(Result):
-    """Description of a machine that serves requests, with its KV-cache capacity.
+    """A machine that serves requests, with its KV-cache capacity.
 
-    On wafers, only passes of certain batch sizes, contexts and chunk lengths are compiled and
-    timed. The ``grid_`` fields list them.
+    On wafers, only passes with certain batch sizes, contexts and chunk lengths are compiled and
+    timed. These sizes are listed in the ``grid_`` fields.
     """
 
     name: Annotated[str, Doc("name of the wafer or GPU")]
@@ -56,19 +56,19 @@ class ServingMachine:
     """A machine that serves requests: one replica.
 
     Attributes:
-        costs: Times of passes and capacity of the KV cache. With drafts, decode passes verify them.
+        costs: Pass times and KV-cache capacity. If there are drafts, decode passes verify them.
         deployment: The machine in a steady state, without drafts.
         drafts: The drafts, or None.
         model: The model with its element types.
-        result: Description of the machine for the result.
-        inputs: Options from which the machine follows; the key is the name of the option.
-        kv_bytes_per_token: Bytes of a token in the KV cache, with all copies.
-        kv_copy_bytes_per_token: Bytes of one copy of a token in the KV cache.
+        result: Result record that describes the machine.
+        inputs: Options that determine the machine, keyed by option name.
+        kv_bytes_per_token: Bytes per token in the KV cache, including all copies.
+        kv_copy_bytes_per_token: Bytes per token in one copy of the KV cache.
         link_bytes_per_s: Bandwidth of the link to another machine.
         link_latency_s: Latency of that link.
         edge_bytes_per_s: Bandwidth of the edge between two parts of a wafer. 0 for GPUs.
-        power_w: Power of all wafers or GPUs. None if unknown.
-        usd_per_hour: Price of all wafers or GPUs. None if unknown.
+        power_w: Total power of all wafers or GPUs. None if unknown.
+        usd_per_hour: Total price of all wafers or GPUs. None if unknown.
     """
 
     costs: PassCosts
@@ -87,6 +87,6 @@ class ServingMachine:
 
 
 def times(count: int, amount: SourcedNumber) -> SourcedNumber:
-    """Multiply a number, including its range, by the number of systems."""
+    """Multiply a sourced number and its range by the number of systems."""
     ends = None if amount.range is None else (count * amount.range[0], count * amount.range[1])
     return replace(amount, value=count * amount.value, range=ends)

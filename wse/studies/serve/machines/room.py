@@ -1,4 +1,4 @@
-"""Room of a machine: whether the requests of a workload fit in its KV cache, and how many."""
+"""KV-cache limits of a machine: whether a workload's requests fit, and how many."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wse.serving.simulation.workload import Workload
 
 
 def check_room(workload: Workload, costs: PassCosts) -> None:
-    """Check that the KV cache of the longest request fits while no other request is served.
+    """Check that the KV cache of the longest request fits when no other request is served.
 
     Raises:
         DoesNotFit: The KV cache is too large.
@@ -23,18 +23,18 @@ def check_room(workload: Workload, costs: PassCosts) -> None:
 
 
 def max_users_of(max_users: int | None, workload: Workload, costs: PassCosts, *, shares_prefixes: bool) -> int:
-    """Return the maximum number of users that a replica serves at the same time.
+    """Return the maximum number of concurrent users per replica.
 
     Args:
-        max_users: Requested number. None for the maximum number of shortest requests whose KV
+        max_users: Requested number. None selects the maximum number of shortest requests whose KV
             caches fit.
         workload: The requests.
-        costs: Costs of passes, and the capacity of the KV cache.
-        shares_prefixes: Whether cached prefixes are shared, so that they need room only once.
+        costs: Costs of passes, and the KV-cache capacity.
+        shares_prefixes: Whether cached prefixes are shared, so that each is stored only once.
 
     Raises:
-        BadInput: The requested number exceeds the KV cache, even for the shortest requests, or the
-            number of users that passes support.
+        BadInput: The requested number exceeds the KV-cache capacity, even for the shortest
+            requests, or the number of users supported by passes.
     """
     block, prefix_tokens = costs.kv_block_tokens, workload.prefix_tokens if shares_prefixes else 0
     own_tokens = int((workload.prompt_tokens + workload.new_tokens - prefix_tokens // block * block).min())

@@ -1,7 +1,7 @@
-"""Times of passes on wafers: decode passes for some contexts, prefill passes for some chunks.
+"""Pass times on wafers: decode passes for some contexts, and prefill passes for some chunks.
 
-All passes are compiled for the regions that were chosen for the request, and for its batch slots.
-The SRAM that passes need in addition to KV caches determines the capacity of the caches.
+All passes are compiled for the regions selected for the request, and for its batch slots. The SRAM
+that passes need in addition to KV caches determines the cache capacity.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from wse.studies.results.users import cache_capacity
 CONTEXTS: Final = 9
 """Number of contexts for which decode passes are timed, from an empty to a full cache."""
 LENGTH_FACTOR: Final = 4
-"""Ratio of successive lengths for which last chunks of prompts are timed."""
+"""Ratio between successive lengths for which last prompt chunks are timed."""
 
 
 def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
     """Compile and time the passes of a request for several contexts and chunk lengths.
 
-    1. Compile a Program for the longest prompt. The SRAM that it leaves free determines the
-       KV-cache capacity.
+    1. Compile a Program for the longest prompt. The remaining free SRAM determines the KV-cache
+       capacity.
     2. Time decode passes at `CONTEXTS` different cache lengths.
     3. Time prefill chunks of several lengths.
 
     Args:
-        placeable: The checked request.
+        placeable: The validated request.
         compilation: The compiled model, whose layout is used for all passes.
     """
     compilation = replace(compilation, choice=_choice(compilation))
@@ -67,9 +67,9 @@ def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
 def _choice(compilation: Compilation) -> Choice:
     """Return the compiler's choices, with a chunk size that suits prompts of any length.
 
-    A full chunk gives each row of PEs of a pipeline stage the same number of tokens in matrix
-    products. The chunk size is therefore rounded to a multiple of the rows. The chosen size need
-    not be such a multiple if the whole prompt is a single chunk. Thin GEMMs have no such
+    In the matrix products of a full chunk, each PE row of a pipeline stage processes the same
+    number of tokens. The chunk size is therefore rounded to a multiple of the row count. The chosen
+    size need not be such a multiple if the whole prompt is a single chunk. Thin GEMMs have no such
     restriction.
     """
     choice, rows = compilation.choice, max(stage.rect.rows for stage in compilation.program.stages)
@@ -79,11 +79,11 @@ def _choice(compilation: Compilation) -> Choice:
 
 
 def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
-    """Time full chunks of prompts, and last chunks of several lengths.
+    """Time full prompt chunks, and last chunks of several lengths.
 
-    Prompts are read in chunks of equal size, of which the last one may be shorter. Full chunks are
-    timed up to the end of the longest prompt. Last chunks are timed in two positions: as the only
-    chunk of a prompt, and at the end of the longest prompt.
+    Prompts are read in equal-sized chunks, except that the last chunk may be shorter. Full chunks
+    are timed up to the end of the longest prompt. Last chunks are timed in two positions: as the
+    only chunk of a prompt, and at the end of the longest prompt.
     """
     max_prompt, slots = compilation.options.context - 1, compilation.options.batch
     chunk = min(compilation.choice.prefill_chunk, max_prompt)
@@ -111,12 +111,12 @@ def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
 
 
 def _fabric(placeable: Placeable, compilation: Compilation, prompts: tuple[int, ...]) -> Fabric:
-    """Compile the model in the same layout for other prompt lengths, and return its timing model.
+    """Compile the model in the same layout for different prompt lengths; return its timing model.
 
-    The Program may need more SRAM than a PE has, since only its times are used.
+    The Program may need more SRAM than a PE has, because only its times are used.
 
     Args:
-        placeable: The checked request.
+        placeable: The validated request.
         compilation: The compiled model, whose layout is used.
         prompts: Length of each user's prompt in tokens.
     """

@@ -1,7 +1,7 @@
-"""Times of passes on wafers that verify drafts, at several contexts.
+"""Times of draft-verifying passes on wafers, for several context lengths.
 
-The times of drafts and of the exchange of token ids are for a context in the middle of an answer of
-mean length.
+The times of drafts and of token-id exchange refer to the context in the middle of a mean-length
+answer.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from wse.studies.serve.machines.wafer_costs import wafer_costs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftedCosts:
-    """A compiled model and the times of its passes, in which drafts are verified if there are any.
+    """A compiled model and the times of its passes, which verify drafts if there are any.
 
     Attributes:
         compilation: The compiled model. It includes the draft head (an additional layer) if there
             is one.
-        costs: Times of its passes and capacity of its KV cache.
+        costs: Times of its passes, and its KV-cache capacity.
         drafts: The drafts, or None.
     """
 
@@ -41,20 +41,20 @@ class DraftedCosts:
 def drafted_costs(
     prepared_estimate: PreparedEstimate, compilation: Compilation, draft_tokens: int | None
 ) -> DraftedCosts:
-    """Return the times of passes, with drafts if they are requested and increase the speed.
+    """Return the times of passes, using drafts if they are requested and increase the speed.
 
-    A draft head is one more layer of the model. Prompts pass through it too, and its KV cache
-    reduces the capacity for users. With a separate draft model, the capacity is at most that of the
-    draft model's cache.
+    A draft head is an additional layer of the model. Prompts pass through it too, and its KV cache
+    reduces the capacity for users. A separate draft model limits the capacity to the capacity of
+    its own KV cache.
 
     Args:
-        prepared_estimate: The checked request.
+        prepared_estimate: The validated request.
         compilation: The model without a draft head.
-        draft_tokens: Number of tokens per draft. None for the fastest number for the users of the
-            request, or for one batch if the request names no users.
+        draft_tokens: Number of tokens per draft. None selects the fastest number for the requested
+            users, or for one batch if the request specifies no users.
 
     Raises:
-        BadInput: The draft model cannot be used. A subclass says why.
+        BadInput: The draft model cannot be used. The subclass indicates why.
         DoesNotFit: The draft does not fit in its place.
     """
     plain = DraftedCosts(compilation=compilation, costs=wafer_costs(prepared_estimate, compilation), drafts=None)
@@ -79,7 +79,7 @@ def drafted_costs(
 
 
 def _with_draft_caches(costs: StagedCosts, draft: PlacedDraft) -> StagedCosts:
-    """Limit the KV-cache capacity of the model to that of the draft model."""
+    """Limit the model's KV-cache capacity to the capacity of the draft model."""
     if draft.compilation is None:
         return costs
     room = min(costs.kv_capacity_tokens, kv_capacity_tokens(draft.compilation.program))
@@ -87,12 +87,12 @@ def _with_draft_caches(costs: StagedCosts, draft: PlacedDraft) -> StagedCosts:
 
 
 def _verify_passes(drafter: WaferDrafter, contexts: tuple[int, ...], result: DraftsResult) -> tuple[PassTime, ...]:
-    """Return the time of a verification pass and its draft, for each of several context lengths.
+    """Return the time of a verification pass and its draft for each context length.
 
     Args:
-        drafter: Times of drafts and of verification passes.
-        contexts: Numbers of tokens in the cache before the pass. A context that leaves no room for
-            the draft is reduced.
+        drafter: Times of drafts and verification passes.
+        contexts: Numbers of tokens in the cache before the pass. A context too long for the draft
+            to fit is reduced.
         result: The drafts.
     """
     tokens, passes = result.draft_tokens + 1, []

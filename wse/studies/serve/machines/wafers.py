@@ -1,4 +1,4 @@
-"""Wafers as the machine of a serving simulation."""
+"""Serving-simulation model of a wafer machine."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from wse.studies.serve.machines.wafer_drafts import drafted_costs
 
 WORD_BYTES: Final = 4
 NO_INPUTS: Final = ("capacity", "verify_tokens")
-"""Options of estimates that do not apply to serving."""
+"""Estimate options that do not apply to serving."""
 
 
 def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_tokens: int | None) -> ServingMachine:
-    """Compile and time the passes of a model on wafers, as the machine of a serving simulation.
+    """Build the serving-simulation model of a wafer machine by compiling and timing its passes.
 
     If prompts are read on another part of the same wafer, KV caches are sent over the edge of this
-    machine's mesh. Its bandwidth is one stream for each PE of the shorter side.
+    machine's mesh. The bandwidth is one stream per PE of the shorter side.
 
     Args:
-        prepared_estimate: The checked request on wafers.
-        mean_tokens: Mean tokens of a request, prompt and answer together.
-        draft_tokens: Number of tokens per draft. None for the fastest.
+        prepared_estimate: The validated request for wafers.
+        mean_tokens: Mean number of tokens per request, prompt plus answer.
+        draft_tokens: Number of tokens per draft. None selects the fastest number.
 
     Raises:
-        DoesNotFit: The model, or its draft, does not fit on the wafers.
+        DoesNotFit: The model or its draft does not fit on the wafers.
     """
     layout = choose_layout(prepared_estimate)
     prepared_estimate = layout.prepared

@@ -1,1 +1,1 @@
-"""The HTML page of a serving simulation: data, template, style and script."""
+"""HTML page of a serving simulation: data, template, style and script."""

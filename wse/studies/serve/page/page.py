@@ -1,4 +1,4 @@
-"""The HTML page of a serving simulation: verdict, tables, and plots of the queue over time."""
+"""HTML page of a serving simulation: verdict, tables, and plots of the queue over time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PANELS: Final = (
     ("Requests over time", "requests", (("waiting", "waiting"), ("reading", "being read"), ("answering", "answered"))),
     ("KV cache over time", "tokens", (("kv_tokens", "taken"),)),
 )
-"""For each plot: heading, unit, and the quantities over time with their names."""
+"""For each plot: heading, unit, and the plotted quantities with their names."""
 
 
 def as_html(service: Service) -> bytes:
-    """Return the HTML page of a serving simulation, with tables and plots, encoded in UTF-8."""
+    """Build the HTML page of a serving simulation, with tables and plots, encoded in UTF-8."""
     result = service.result
     return inline_page(
         "wse.studies.serve.page",

@@ -38,7 +38,7 @@ I64 = npt.NDArray[np.int64]
 REFERENCES: Final = ("wavelet",)
 PROFILES: Final = ("tuned", "academic")
 LAYERS: Final = {"decode layers": layers, "prefill layers": prefill_layers, "verify layers": verify_layers}
-"""Functions that draw cases of whole layers, by the name that stands in the column of patterns."""
+"""Functions that generate whole-layer cases, keyed by the name in the pattern column."""
 CONFIGURATIONS_PER_PATTERN: Final = 4  # for each combination of pattern, wafer and software profile
 SEED: Final = 1
 JUDGED_CYCLES: Final = 200  # relative errors of shorter runs are not meaningful
@@ -48,8 +48,8 @@ JUDGED_CYCLES: Final = 200  # relative errors of shorter runs are not meaningful
 def samples() -> Mapping[str, Callable[[Sizes], Case]]:
     """Return the communication patterns on which the two timing models are compared.
 
-    The key is the name of a pattern. The value is a function that draws a random case of it.
-    Patterns of other installed packages come last.
+    Keys are pattern names, and values are functions that generate a random case. Patterns from
+    other installed packages come last.
 
     Raises:
         BadInput: Another package provides a pattern that cannot be used.
@@ -76,10 +76,10 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
     Args:
         case: The pattern, its mesh and its message size.
         wafer: The machine.
-        software: Costs of relays, and of gaps between operations.
+        software: Costs of relays and of gaps between operations.
 
     Returns:
-        The cycles by both models, and whether both count the same words on every link.
+        The cycles according to both models, and whether both count the same words on every link.
     """
     costs = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
     fast = _fast(case, costs)
@@ -101,16 +101,16 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 
 
 def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
-    """Return the time of each group of patterns in a case, by the fast timing model.
+    """Return the time of each pattern group in a case according to the fast timing model.
 
-    The patterns of a group run at the same time. Groups are in the order of execution.
+    The patterns within a group run concurrently. Groups are in execution order.
     """
     times = PatternTimes(costs)
     return [times.time([_slowest_line(placed_pattern, times) for placed_pattern in group]) for group in case.groups]
 
 
 def _slowest_line(placed_pattern: PlacedPattern, times: PatternTimes) -> LinePattern:
-    """Return the line of PEs on which a pattern needs the most cycles, by the fast timing model."""
+    """Return the line of PEs on which a pattern is slowest according to the fast timing model."""
     schedule, round_ = placed_pattern.schedule, placed_pattern.round_ % len(placed_pattern.schedule.variants)
     variants = np.unique(schedule.variants[round_, [line for line, _ in placed_pattern.lines]])
     first_pe, last_pe = placed_pattern.lines[0][1][0], placed_pattern.lines[0][1][-1]
@@ -122,7 +122,7 @@ def _slowest_line(placed_pattern: PlacedPattern, times: PatternTimes) -> LinePat
 def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> MachineRun:
     """Simulate a case cycle by cycle.
 
-    The patterns of a group start together. Groups run one after another.
+    The patterns within a group start together. Groups run sequentially.
     """
     words_per_pe = sum(2 * placed_pattern.words for group in case.groups for placed_pattern in group)
     machine = WaveletMachine(wafer, case.rows, case.cols, words_per_pe)
@@ -154,7 +154,7 @@ def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Machine
 
 
 def _loads(case: Case) -> I64:
-    """Return the words that the fast timing model counts on each link, int64 ``[4, rows, cols]``.
+    """Return the fast timing model's word count per link, int64 ``[4, rows, cols]``.
 
     The first axis is the direction in which a link leaves the router.
     """
@@ -173,7 +173,7 @@ def _loads(case: Case) -> I64:
 
 
 def check_reference(name: str) -> None:
-    """Check the option ``--against``, which names the model to compare with.
+    """Check the option ``--against``, which names the reference model.
 
     Raises:
         UnknownName: The value is not in `REFERENCES`.
@@ -185,14 +185,13 @@ def check_reference(name: str) -> None:
 def agreement(case_count: int, seed: int, on_progress: OnProgress = ignore) -> Agreement:
     """Compare the fast timing model with the cycle-by-cycle simulation on random configurations.
 
-    Every communication pattern, and every type of whole layers in `LAYERS`, is timed on every wafer
-    generation with every software profile of `PROFILES`.
+    Every communication pattern and every type of whole layers in `LAYERS` is timed on each wafer
+    generation with each software profile in `PROFILES`.
 
     Args:
         case_count: Number of configurations for each combination of pattern, wafer and profile.
         seed: Seed of the random configurations.
-        on_progress: Called with the finished configurations, their total, and the name of the
-            pattern.
+        on_progress: Called with (finished configurations, total, pattern name).
 
     Returns:
         The cycles of both models for each configuration, and a summary of the errors.
@@ -223,11 +222,11 @@ def compare_layers(name: str, layers: LayerCase, wafer: WaferSpec, software: Sof
     Args:
         name: Name of the type of layers in `LAYERS`, which is reported as the pattern.
         layers: The model, its mesh, and the phase to time: decode, prefill or verification.
-        wafer: The machine. Only a mesh of the size in ``layers`` is used.
-        software: Costs of launches, relays, and gaps between operations.
+        wafer: The machine, of which only a mesh of the size in ``layers`` is used.
+        software: Costs of launches, relays and gaps between operations.
 
     Returns:
-        The cycles by both models, and whether both count the same words on every link.
+        The cycles according to both models, and whether both count the same words on every link.
     """
     cost, phase_run = time_layers(layers, wafer, software)
     return AgreementRow(
@@ -247,14 +246,14 @@ def compare_layers(name: str, layers: LayerCase, wafer: WaferSpec, software: Sof
 
 
 def summarise(rows: Sequence[AgreementRow]) -> AgreementSummary:
-    """Summarise the errors of the fast timing model over all configurations and by pattern."""
+    """Summarise the errors of the fast timing model, over all configurations and by pattern."""
     patterns = dict.fromkeys(row.pattern for row in rows)
     by_pattern = (PatternErrors(pattern=p, **_errors([row for row in rows if row.pattern == p])) for p in patterns)
     return AgreementSummary(**_errors(rows), by_pattern=tuple(by_pattern))
 
 
 def _errors(rows: Sequence[AgreementRow]) -> dict[str, Any]:
-    """Return counts and relative errors of some rows, keyed by `AgreementErrors` field names.
+    """Return the counts and relative errors of rows, keyed by `AgreementErrors` field name.
 
     Runs of at most `JUDGED_CYCLES` cycles are too short for a meaningful relative error.
     """

@@ -1,4 +1,4 @@
-"""Small models for tests of the timing models: one for each type of attention, norm and block."""
+"""Small models for testing the timing models, one for each type of attention, norm and block."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _with_softmax_experts(spec: ModelSpec) -> ModelSpec:
 
 
 def _set_experts(spec: ModelSpec, experts: Experts) -> ModelSpec:
-    """Return the model with a mixture of experts as the feed-forward block of every layer."""
+    """Return the model with every feed-forward block replaced by a mixture of experts."""
     return replace(spec, layers=tuple(replace(layer, experts=True) for layer in spec.layers), experts=experts)
 
 
@@ -53,4 +53,4 @@ KINDS: Final[Mapping[str, Callable[[ModelSpec], ModelSpec]]] = {
     "experts and a block beside them": _with_experts,
     "experts chosen by softmax": _with_softmax_experts,
 }
-"""Functions that change a plain model into another kind of model, by the name of this kind."""
+"""Functions that turn a plain model into another kind of model, keyed by the kind's name."""

@@ -43,29 +43,29 @@ CONTEXT: Final = 256
 MAX_VERIFIED: Final = 8
 FITTED_GROUPS: Final = (0, *FEWER_GROUPS)
 ON_MESH: Final = ("hops", "relays", "compute", "launch")
-"""Causes of cycles that the reference simulates. It has neither links between wafers nor a host."""
+"""Causes of cycles simulated by the reference, which has neither inter-wafer links nor a host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerCase:
-    """A small model on a small mesh, with the phase that is to be timed.
+    """A small model on a small mesh, with the phase to be timed.
 
     Attributes:
         spec: The model.
-        rows: Rows of PEs.
-        cols: Columns of PEs.
-        cached: Tokens in the KV cache; for a prefill, tokens of the prompt.
-        dtype: Element type of weights and cache.
+        rows: Number of PE rows.
+        cols: Number of PE columns.
+        cached: Number of tokens in the KV cache, or in the prompt for a prefill.
+        dtype: Element type of the weights and the cache.
         mapping: ``region`` for a single layer; ``pipeline`` for three layers on two regions, which
-            mostly differ in their rows or columns.
-        prefill: Matrix product of the prefill to be timed. Empty to time decode or a verification
+            usually differ in their row or column counts.
+        prefill: Matrix product used in the timed prefill. Empty to time decode or a verification
             pass.
-        store_and_forward: As in the compiler's Options.
-        schedule: As in the compiler's Options.
-        verify_tokens: New tokens of one user in a verification pass; 0 for other phases.
-        groups: Groups of each all-reduce; 0 for the number of groups with the fewest relays.
-        attention_cols: Maximum number of columns of PEs with attention; 0 for all columns.
-        kind: Kind of the model, one of KINDS.
+        store_and_forward: Same as in the compiler's Options.
+        schedule: Same as in the compiler's Options.
+        verify_tokens: Number of one user's new tokens in a verification pass; 0 for other phases.
+        groups: Number of groups per all-reduce; 0 for the number of groups with the fewest relays.
+        attention_cols: Maximum number of PE columns with attention; 0 for all columns.
+        kind: Kind of model, a key of KINDS.
     """
 
     spec: ModelSpec
@@ -84,7 +84,7 @@ class LayerCase:
 
     @property
     def description(self) -> str:
-        """Phase, sizes and element type in words, for the table column of details."""
+        """Description of the phase, sizes and element type, for the details column of the table."""
         spec = self.spec
         heads = f"{spec.head_count} heads, {spec.kv_head_count} of keys, of {spec.head_size}"
         phase = (
@@ -100,11 +100,11 @@ class LayerCase:
 
 
 def layers(count: int, seed: int) -> Iterator[LayerCase]:
-    """Yield random small models, in which the decoding of one token is timed.
+    """Yield cases that time the decoding of one token in random small models.
 
-    Models alternately have one layer and three layers. A model with three layers is of a random
-    kind, such as latent attention or experts. With the schedule ``optimized``, it may compute
-    attention on only some of the columns of PEs.
+    Models have one layer and three layers alternately. A three-layer model is of a random kind,
+    such as latent attention or experts. With the schedule ``optimized``, it may compute attention
+    on only some PE columns.
 
     Args:
         count: Number of cases.
@@ -156,10 +156,10 @@ def layers(count: int, seed: int) -> Iterator[LayerCase]:
 
 
 def prefill_layers(count: int, seed: int) -> Iterator[LayerCase]:
-    """Yield random small models, in which the prefill of one layer is timed on a square of PEs.
+    """Yield cases that time the prefill of one layer of random small models on a square mesh.
 
-    The matrix products alternate between two layouts of the weights: one for prefill only, and the
-    one that decode uses too.
+    The matrix products alternate between two weight layouts: one for prefill only, and one shared
+    with decode.
 
     Args:
         count: Number of cases.
@@ -190,10 +190,10 @@ def prefill_layers(count: int, seed: int) -> Iterator[LayerCase]:
 
 
 def verify_layers(count: int, seed: int) -> Iterator[LayerCase]:
-    """Yield random small models, in which a verification pass over several tokens is timed.
+    """Yield cases that time a verification pass over several tokens in random small models.
 
-    The pass is over 2 to `MAX_VERIFIED` tokens of one user. The models are those of `layers` for
-    the same seed.
+    The pass is over 2 to `MAX_VERIFIED` tokens of one user. The models are the same as those
+    yielded by `layers` for the same seed.
 
     Args:
         count: Number of cases.
@@ -238,17 +238,18 @@ def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfil
 
 
 def time_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:
-    """Compile the small model of a case, and time it with both timing models.
+    """Compile the small model of a case and time it with both timing models.
 
-    The timed phase is a decoded token, a prefill in one chunk, or a verification pass.
+    The timed phase is the decoding of a token, a single-chunk prefill, or a verification pass.
 
     Args:
         layers: The case.
-        wafer: The machine, whose mesh is reduced to that of the case.
-        software: Costs of launches, relays, and gaps between operations.
+        wafer: The machine, whose mesh is reduced to the mesh of the case.
+        software: Costs of launches, relays and gaps between operations.
 
     Returns:
-        The cost by the fast timing model, and the result of the cycle-by-cycle simulation.
+        The cost according to the fast timing model, and the result of the cycle-by-cycle
+        simulation.
     """
     program, machine = compile_layers(layers, wafer, software)
     if layers.prefill:

@@ -1,4 +1,4 @@
-"""Result of ``wse validate --against wavelet``: errors of the fabric model, and their tables."""
+"""Result of ``wse validate --against wavelet``: errors of the fabric model, with tables."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from wse.reports.terminal import INDENT, WIDEST, count
 from wse.studies.validate.tables import signed_text
 
 WORST: Final = 10
-"""Number of configurations in the table of the largest errors."""
+"""Number of configurations in the largest-errors table."""
 WIDTHS: Final = {"machine": 13, "PEs": 7, "words": 5, "fast": 8, "wavelet": 8, "error": 8}
-"""Widths in characters of the columns in the table of the largest errors."""
+"""Column widths of the largest-errors table, in characters."""
 PADDING: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementRow(Result):
-    """Cycles of one configuration by the fast timing model and by cycle-by-cycle simulation."""
+    """Cycles of one configuration according to the fast timing model and the simulation."""
 
     pattern: Annotated[str, Doc("The communication pattern, or whole layers.")]
     wafer: Annotated[str, Doc("The wafer.")]
@@ -88,7 +88,7 @@ class Agreement(Result):
     summary: Annotated[AgreementSummary, Doc("Summary of the errors.")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return a table of errors by pattern, and a table of the largest errors."""
+        """Build a table of errors by pattern, and a table of the largest errors."""
         judged_rows = [row for row in self.rows if row.wavelet_cycles > self.judged_above_cycles]
         judged_rows.sort(key=lambda row: -abs(row.error_pct))
         min_cycles = count(self.judged_above_cycles)
@@ -101,7 +101,7 @@ class Agreement(Result):
 
 
 def _summary_table(summary: AgreementSummary, seed: int) -> Table:
-    """Return the table of errors, with a row for each pattern and a last row for all patterns."""
+    """Build the error table, with one row per pattern and a last row for all patterns."""
     columns = (
         Column(key="pattern", title="pattern"),
         number("rows", "runs"),
@@ -119,10 +119,10 @@ def _summary_table(summary: AgreementSummary, seed: int) -> Table:
 
 
 def _worst_table(rows: list[AgreementRow], width: int) -> Table:
-    """Return a table of configurations with their cycles by both timing models.
+    """Build a table of configurations with their cycles according to both timing models.
 
     Args:
-        rows: Configurations, the one with the largest error first.
+        rows: Configurations, sorted by error, largest first.
         width: Width of the terminal in characters.
     """
     room = width - INDENT - sum(WIDTHS.values()) - PADDING * len(WIDTHS)

@@ -26,7 +26,7 @@ _NAMES: Final = (
     ("chain", re.compile(r"\b(chain|pipeline)\b")),
     ("flooding", re.compile(r"\b(flood|multicast)")),
 )
-"""Algorithms and the words for them. The first entry that matches is used: ``snake chain`` is a
+"""Algorithms and the words that identify them. The first match is used: ``snake chain`` is a
 snake."""
 
 _GROUP: Final = re.compile(r"\bs\s*=\s*([0-9]{1,5})\b")
@@ -40,11 +40,11 @@ class Collective:
 
     Attributes:
         kind: ``reduce``, ``broadcast`` or ``all_reduce``.
-        algorithm: Name of the algorithm in the models. Empty if the source names none of them.
-        group: PEs in a group of a two-phase reduce. None for the square root of the number of PEs
-            on the line.
-        groups: Number of groups of a K-tree with two levels. None for the number with the fewest
-            relays.
+        algorithm: Name of the algorithm in the models. Empty if the source names no modelled
+            algorithm.
+        group: PEs per group in a two-phase reduce. None for the square root of the number of PEs on
+            the line.
+        groups: Number of groups of a two-level K-tree. None for the number with the fewest relays.
         levels: Number of levels of a K-tree, which is its K. None if not stated.
     """
 
@@ -56,7 +56,7 @@ class Collective:
 
 
 def collective_of(m: Measurement) -> Collective | None:
-    """Return the collective that was measured, or None if the kernel is not a collective.
+    """Return the measured collective, or None if the kernel is not a collective.
 
     The algorithm and its group sizes are read from free text.
     """

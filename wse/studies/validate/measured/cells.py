@@ -19,18 +19,17 @@ LARGEST: Final[dict[str, int]] = {
     "seq_out": 10**7,
     "batch": 10**6,
 }
-"""Columns of whole numbers, and the maximum of each. A larger number is rejected as a mistake: no
-wafer has 4,096 PEs in a row."""
+"""Integer columns and their maximum values. A larger number is rejected as a mistake: no wafer has
+4,096 PEs in a row."""
 
 _SLIP: Final = re.compile(r"\s*([0-9][0-9_.,]*|0x\w*)\s*", re.IGNORECASE)
-"""Numbers in a notation that is not accepted, such as ``1,5``, ``1_000`` and ``0x10``."""
+"""Numbers in an unsupported notation, such as ``1,5``, ``1_000`` and ``0x10``."""
 
 
 def product_sizes(cell: str, place: str) -> dict[str, int]:
-    """Return the matrix sizes M, N and K in a cell such as ``768,64,768``, keyed by letter.
+    """Parse the matrix sizes M, N and K from a cell such as ``768,64,768``, keyed by letter.
 
-    Some of the three sizes may be empty. A text with letters, such as ``4096 tokens``, has no
-    sizes.
+    Individual sizes may be empty. A text with letters, such as ``4096 tokens``, contains no sizes.
 
     Args:
         cell: Text of the cell.
@@ -50,7 +49,7 @@ def product_sizes(cell: str, place: str) -> dict[str, int]:
 
 
 def read_size(cell: str, column: str, place: str) -> int | None:
-    """Return the whole number in a cell, or None if the cell is empty.
+    """Parse the integer in a cell, or return None if the cell is empty.
 
     Args:
         cell: Text of the cell.
@@ -58,7 +57,7 @@ def read_size(cell: str, column: str, place: str) -> int | None:
         place: File, line and column, for error messages.
 
     Raises:
-        BadMeasurements: The number is not from 1 to the maximum in `LARGEST`.
+        BadMeasurements: The number is not between 1 and the maximum in `LARGEST`.
     """
     if not cell.strip():
         return None
@@ -74,13 +73,13 @@ def read_size(cell: str, column: str, place: str) -> int | None:
 
 
 def read_value(cell: str, place: str) -> float | None:
-    """Return the published number in a cell, or None if the cell contains a range or a formula.
+    """Parse the published number in a cell, or return None for a range or a formula.
 
     For example, ``10-20`` is a range, and ``2+2*ceil(n/8)`` is a formula.
 
     Raises:
-        BadMeasurements: The cell contains no number, or one that is negative, infinite or in
-            another notation.
+        BadMeasurements: The cell contains no number, or the number is negative, infinite or in an
+            unsupported notation.
     """
     number = _number(cell)
     if number is None and re.match(r"\s*[<>≤≥~≈]?\s*[0-9]", cell) and not _SLIP.fullmatch(cell):
@@ -95,7 +94,7 @@ def read_value(cell: str, place: str) -> float | None:
 
 
 def _number(cell: str) -> float | None:
-    """Convert a text to a number. Return None if it is not a number, or has underscores."""
+    """Convert a text to a number, or return None if it is not a number or contains underscores."""
     try:
         return float(cell) if "_" not in cell else None
     except ValueError:
@@ -103,5 +102,5 @@ def _number(cell: str) -> float | None:
 
 
 def _quote(cell: str) -> str:
-    """Return the text of a cell in quotes, shortened to 40 characters, for an error message."""
+    """Quote the text of a cell for an error message, shortened to 40 characters."""
     return repr(cell if len(cell) <= 40 else cell[:37] + "...")

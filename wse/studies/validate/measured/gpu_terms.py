@@ -1,7 +1,7 @@
 """Reader of the free text in which measurements on GPUs state their conditions.
 
-The conditions are the GPU, the serving stack and its version, the parallelism, the format of
-weights, and the users. Examples are ``NVIDIA H100 SXM``, ``trtllm 1.2.0rc6.post2``, ``TP1 ADP8
+The conditions are the GPU, the serving stack and its version, the parallelism, the weight format,
+and the number of users. Examples are ``NVIDIA H100 SXM``, ``trtllm 1.2.0rc6.post2``, ``TP1 ADP8
 EP8`` and ``int4_wo``.
 """
 
@@ -25,8 +25,8 @@ _GPUS: Final = (
     ("a100-40gb", re.compile(r"\bA100\b.*(\b40 ?GB\b|Argonne)")),
     ("a100", re.compile(r"\bA100\b")),
 )
-"""GPUs and the words for them. The first that matches is used. Argonne's A100 are those of Polaris,
-with 40 GB."""
+"""GPUs and the words that identify them. The first match is used. Argonne's A100 GPUs are in
+Polaris and have 40 GB."""
 
 _STACKS: Final = (
     ("vllm", re.compile(r"\bvllm\b"), (0, 8), "2025-03"),
@@ -34,13 +34,14 @@ _STACKS: Final = (
     ("sglang", re.compile(r"\bsglang\b"), (0, 0), ""),
     ("graph", re.compile(r"^graph$"), (0, 0), ""),
 )
-"""Serving stacks: name, the words for it, and the first version and month to which its present
+"""Serving stacks: name, identifying words, and the first version and month to which the current
 constants apply.
 
-vLLM uses its engine V1 by default since 0.8. TensorRT-LLM runs on PyTorch by default since 1.0."""
+vLLM has used its V1 engine by default since 0.8. TensorRT-LLM has run on PyTorch by default since
+1.0."""
 
 OLD: Final = "-2024"
-"""Suffix of the name of a stack with the constants of earlier versions."""
+"""Suffix of stack names with the constants of earlier versions."""
 
 _VERSION: Final = re.compile(r"\b([0-9]{1,3})\.([0-9]{1,3})")
 _MONTH: Final = re.compile(r"\b(20[0-9]{2}-[0-9]{2})")
@@ -60,18 +61,18 @@ _FORMATS: Final = {
 
 
 def gpu_of(m: Measurement) -> str | None:
-    """Return the name of the GPU on which a measurement was made, or None if it is unknown."""
+    """Return the name of the GPU on which a measurement was made, or None if unknown."""
     return next((name for name, words in _GPUS if words.search(m.text("system"))), None)
 
 
 def stack_of(m: Measurement) -> str | None:
     """Return the name of the serving stack whose constants apply to a measurement.
 
-    Some stacks have separate constants for versions of 2024. The version that the measurement
-    states decides which constants apply. If it states none, its date decides.
+    Some stacks have separate constants for versions from 2024. The version stated in the
+    measurement, or else its date, determines which constants apply.
 
     Returns:
-        The name of the stack, or None if the software is not known.
+        The name of the stack, or None if the software is unknown.
     """
     framework = m.text("framework").lower()
     for name, words, version, month in _STACKS:
@@ -81,13 +82,13 @@ def stack_of(m: Measurement) -> str | None:
 
 
 def _is_older(m: Measurement, framework: str, version: tuple[int, int], month: str) -> bool:
-    """Return whether the software of a measurement is older than a version.
+    """Return whether a measurement's software is older than a given version.
 
     Args:
         m: The measurement.
-        framework: Text in which the measurement names its software.
+        framework: Text with which the measurement identifies its software.
         version: Major and minor version number.
-        month: Month that is compared with the date if no version is stated, such as ``2025-03``.
+        month: Month to compare with the date if no version is stated, such as ``2025-03``.
     """
     version_match, month_match = _VERSION.search(framework), _MONTH.search(m.text("date"))
     if version_match:
@@ -98,10 +99,10 @@ def _is_older(m: Measurement, framework: str, version: tuple[int, int], month: s
 
 
 def parallelism_of(m: Measurement) -> Parallelism | None:
-    """Return how a model is divided over GPUs, or None if the number of GPUs is not stated.
+    """Return how a model is distributed over GPUs, or None if the number of GPUs is not stated.
 
     ``ADP`` in the text stands for data-parallel attention. ``EP`` stands for expert parallelism, in
-    which each expert is whole on one GPU.
+    which each expert is stored entirely on one GPU.
     """
     gpus, cut = count(m.text("chips")), m.text("parallelism")
     if gpus is None:
@@ -110,7 +111,7 @@ def parallelism_of(m: Measurement) -> Parallelism | None:
 
 
 def format_of(m: Measurement, spec: ModelSpec) -> WeightFormat | None:
-    """Return the number format of the weights that a measurement states, or None if it is unknown.
+    """Return the weight format stated by a measurement, or None if it is unknown.
 
     If ``nvfp4`` is stated for a model whose checkpoint has mxfp4 weights, the format is mxfp4.
     """
@@ -121,12 +122,12 @@ def format_of(m: Measurement, spec: ModelSpec) -> WeightFormat | None:
 
 
 MAX_USERS: Final = 2048
-"""Users in flight when a benchmark sends as many requests as can be served: TensorRT-LLM's default
-max_batch_size."""
+"""Number of users in flight when a benchmark sends as many requests as can be served, which is
+TensorRT-LLM's default max_batch_size."""
 
 
 def users_of(m: Measurement) -> int | None:
-    """Return the number of concurrent users of a measurement; None if no single number is stated.
+    """Return a measurement's number of concurrent users, or None if no single number is stated.
 
     The text ``max load`` stands for `MAX_USERS`.
     """

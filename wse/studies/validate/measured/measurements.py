@@ -1,6 +1,6 @@
-"""Reader of CSV files with published measurements, which may also be a user's own.
+"""Reader of CSV files with published or user-provided measurements.
 
-Each row becomes a Measurement. A faulty cell is reported with its file, line, column and value. A
+Each row becomes a Measurement. An invalid cell is reported with its file, line, column and value. A
 file has the columns of one of four tables, in any order:
 
 - `waferllm`: kernels and layers of language models on a wafer
@@ -38,13 +38,13 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "gpu": (*_SERVING.split(), "framework", "parallelism"),
     "public": tuple(_SERVING.split()),
 }
-"""The columns of each kind of table."""
+"""Columns of each table type."""
 
 ELEMENT_BYTES: Final = {
     **dict.fromkeys(("f32", "fp32", "float32", "32-bit"), 4),
     **dict.fromkeys(("f16", "fp16", "float16", "half", "bf16", "bfloat16", "16-bit"), 2),
 }
-"""Bytes per element, by the names of element types in the files."""
+"""Bytes per element, keyed by the element-type names used in the files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +52,13 @@ class Measurement:
     """A published measurement: one row of a CSV file.
 
     Attributes:
-        file: Name of the file, as the user gave it.
+        file: Name of the file, as specified by the user.
         line: Line on which the row begins, counted from 1.
         table: Type of table, a key of `TABLES`, which determines the columns of the file.
-        input: Texts of the row. The key is the name of the column.
-        measured: The published value. None if the row gives a range or a formula instead of one
-            number.
-        sizes: Sizes that the row states, such as rows of PEs or matrix sizes. The keys are those of
+        input: Texts of the row, keyed by column name.
+        measured: The published value. None if the row contains a range or a formula instead of a
+            single number.
+        sizes: Sizes stated in the row, such as PE rows or matrix sizes, with the same keys as
             `wse.studies.validate.measured.cells.LARGEST`.
     """
 
@@ -70,17 +70,17 @@ class Measurement:
     sizes: Mapping[str, int]
 
     def text(self, column: str) -> str:
-        """Return the text of the row in a column, or "" if the table has no such column."""
+        """Return the row's text in a column, or "" if the table has no such column."""
         return self.input.get(column, "")
 
     @property
     def rows(self) -> int | None:
-        """Rows of PEs, from the column ``grid_h``; None if not stated."""
+        """Number of PE rows, from the column ``grid_h``; None if not stated."""
         return self.sizes.get("grid_h")
 
     @property
     def cols(self) -> int | None:
-        """Columns of PEs, from the column ``grid_w``; None if not stated."""
+        """Number of PE columns, from the column ``grid_w``; None if not stated."""
         return self.sizes.get("grid_w")
 
     @property
@@ -91,7 +91,7 @@ class Measurement:
 
     @property
     def element_bytes(self) -> int | None:
-        """Bytes per element; None if the element type is not stated or not known."""
+        """Bytes per element; None if the element type is not stated or is unknown."""
         return ELEMENT_BYTES.get(self.text("dtype").strip().lower())
 
     @property
@@ -103,7 +103,7 @@ class Measurement:
 
     @property
     def kernel(self) -> str:
-        """What was measured: the kernel, else the model, else the system and its phase."""
+        """Measured item: the kernel, or else the model, or else the system and its phase."""
         system = ", ".join(part for part in (self.text("system"), self.text("phase")) if part)
         return self.text("kernel") or self.text("model") or system
 
@@ -114,12 +114,12 @@ class Measurement:
 
     @property
     def source(self) -> str:
-        """Publication that contains the value: a title or a web address."""
+        """Publication that contains the value, as a title or web address."""
         return self.text("source") or self.text("source_url")
 
     @property
     def evidence(self) -> str:
-        """Kind of evidence for the value, such as measured or simulated."""
+        """Type of evidence for the value, such as measured or simulated."""
         return self.text("value_kind") or self.text("evidence") or self.text("vendor_or_independent")
 
 
@@ -128,28 +128,28 @@ def read(path: Path, name: str = "") -> list[Measurement]:
 
     Args:
         path: The file.
-        name: Name of the file in measurements and in error messages. By default this is the path.
+        name: Name of the file in measurements and error messages. By default, this is the path.
 
     Raises:
         BadMeasurements: The file cannot be read, is too large, or has an invalid cell. The message
             states the line, the column and the value.
-        UnknownName: The file has a column that is not in its table. The message suggests the
-            nearest known column.
+        UnknownName: The file has a column that is not defined by its table type. The message
+            suggests the closest known column.
     """
     return list(parse(_text(path), name or str(path)))
 
 
 def parse(text: str, file: str) -> Iterator[Measurement]:
-    """Yield the measurements in the text of a CSV file. Empty lines are skipped.
+    """Parse the text of a CSV file and yield its measurements. Empty lines are skipped.
 
     Args:
         text: Content of the file.
-        file: Name of the file in measurements and in error messages.
+        file: Name of the file in measurements and error messages.
 
     Raises:
         BadMeasurements: The text is empty or has an invalid cell. The message states the line, the
             column and the value.
-        UnknownName: A column is not known. The message suggests the nearest known column.
+        UnknownName: A column is unknown. The message suggests the closest known column.
     """
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     table, count = "", 0
@@ -190,15 +190,16 @@ def _text(path: Path) -> str:
 
 
 def _table(header: list[str], place: str) -> str:
-    """Return the type of table (a key of `TABLES`) to which the columns of a file belong.
+    """Return the table type (a key of `TABLES`) to which a file's columns belong.
 
     Args:
         header: Names of the columns in the file.
         place: File and line, for error messages.
 
     Raises:
-        BadMeasurements: A column is missing or given twice, or the header fits none of the tables.
-        UnknownName: A column is not in the table.
+        BadMeasurements: A column is missing or duplicated, or the header matches none of the table
+            types.
+        UnknownName: A column is not defined by the table type.
     """
     name = max(TABLES, key=lambda t: (len(set(TABLES[t]) & set(header)), -len(TABLES[t])))
     columns = TABLES[name]
@@ -223,7 +224,7 @@ def _table(header: list[str], place: str) -> str:
 
 
 def _measurement(file: str, line: int, table: str, header: list[str], cells: list[str]) -> Measurement:
-    """Check the cells of a row and return the measurement that it describes.
+    """Validate the cells of a row and return the measurement that the row describes.
 
     Args:
         file: Name of the file.

@@ -15,8 +15,8 @@ SIMULATOR_WORDS_PER_CYCLE: Final = 1.0
 """Words per cycle of a vector stream on links and ramps in the vendor's fabric simulator, for both
 generations.
 
-On WSE-3 silicon the rate is 8 words in 9 cycles.
-Source: github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
+On WSE-3 silicon, the rate is 8 words in 9 cycles. Source:
+github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
 
 _GENERATION: Final = re.compile(r"\b(?:WSE|CS)-?([0-9])\b", re.IGNORECASE)
 _UNSTATED: Final = re.compile(r"not stated", re.IGNORECASE)
@@ -40,15 +40,15 @@ def on_simulator(m: Measurement) -> bool:
 def on_silicon(m: Measurement) -> bool:
     """Return whether a measurement was made on silicon.
 
-    This is assumed if a platform is stated that is not the simulator.
+    This is assumed if a platform other than the simulator is stated.
     """
     return not on_simulator(m) and not _UNSTATED.search(m.platform)
 
 
 def words_per_cycle(m: Measurement, wafer: WaferSpec) -> float:
-    """Return the words per cycle of a vector stream on the platform of a measurement.
+    """Return the words per cycle of a vector stream on a measurement's platform.
 
-    The vendor's simulator has another rate than silicon.
+    The rate in the vendor's simulator differs from the rate on silicon.
     """
     return SIMULATOR_WORDS_PER_CYCLE if on_simulator(m) else wafer.stream_words_per_cycle
 

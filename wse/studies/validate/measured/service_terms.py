@@ -2,7 +2,7 @@
 
 The conditions are the date, drafts (speculative decoding), the element type, lengths, users and
 wafers. Examples are ``16-bit``, ``8k (launch limit)`` and ``n.d. (after 2025-12-30)``. Each
-function documents what is assumed where a measurement does not state its condition.
+function documents what it assumes if a measurement does not state the condition.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wse.studies.validate.measured.measurements import Measurement
 LAST_PLAIN_MONTH: Final = "2024-09"
 """Last month in which services on wafers ran without speculative decoding.
 
-The notes of the release of October 2024 name speculative decoding for the first time
+The October 2024 release notes mention speculative decoding for the first time
 (news.ycombinator.com, item 41942822)."""
 
 NO_DRAFT, DRAFT, SILENT = "no", "yes", "silent"
@@ -45,21 +45,21 @@ _COUNT: Final = re.compile(r"[0-9]{1,9}")
 def drafts(m: Measurement) -> str:
     """Return whether a service used speculative decoding: ``yes``, ``no`` or ``silent``.
 
-    ``silent`` means that the measurement does not state it.
+    ``silent`` means that the measurement does not say.
     """
     answer = re.match(r"\s*(yes|no)\b", m.text("spec_decode"), re.IGNORECASE)
     return SILENT if answer is None else {"yes": DRAFT, "no": NO_DRAFT}[answer[1].lower()]
 
 
 def earliest_month(m: Measurement, name: str) -> str:
-    """Return the earliest month in which a measurement can have been made, such as ``2025-12``.
+    """Return the earliest month in which a measurement could have been made, such as ``2025-12``.
 
-    This is the later of the stated date and the release of the model. A year without a month counts
-    as January. A text such as ``n.d. (after 2025-12-30)`` counts as a date.
+    This is the later of the stated date and the model's release. A year without a month counts as
+    January. A text such as ``n.d. (after 2025-12-30)`` counts as a date.
 
     Args:
         m: The measurement.
-        name: Name of the model's bundled configuration.
+        name: Name of the bundled configuration of the model.
     """
     month_match = _MONTH.search(m.text("date"))
     month = f"{month_match[1]}-{month_match[2] or '01'}" if month_match else ""
@@ -67,31 +67,31 @@ def earliest_month(m: Measurement, name: str) -> str:
 
 
 def with_drafts(m: Measurement, name: str) -> bool:
-    """Return whether to predict a measurement of a service with speculative decoding.
+    """Return whether to assume speculative decoding when predicting a service measurement.
 
-    This is the case if the measurement states that it was used. If the measurement states nothing,
-    it is the case after `LAST_PLAIN_MONTH`.
+    Speculative decoding is assumed if the measurement states that it was used. If the measurement
+    says nothing, it is assumed after `LAST_PLAIN_MONTH`.
 
     Args:
         m: The measurement.
-        name: Name of the model's bundled configuration.
+        name: Name of the bundled configuration of the model.
     """
     stated_drafts = drafts(m)
     return stated_drafts == DRAFT or (stated_drafts == SILENT and earliest_month(m, name) > LAST_PLAIN_MONTH)
 
 
 def element_type(m: Measurement, name: str) -> str | None:
-    """Return the element type of the weights that a measurement states.
+    """Return the element type of the weights stated in a measurement.
 
-    A number of bits stands for one type: 32 for float32, 16 for bfloat16, 8 for fp8, 4 for int4.
+    A number of bits denotes a type: 32 for float32, 16 for bfloat16, 8 for fp8, 4 for int4.
 
     Args:
         m: The measurement.
-        name: Name of the model's bundled configuration.
+        name: Name of the bundled configuration of the model.
 
     Returns:
-        The stated type; the type of the published weights if none is stated; None if the text is
-        not one known type.
+        The stated type, or the type of the published weights if none is stated. None if the text
+        does not name exactly one known type.
     """
     precision = m.text("precision").strip().lower()
     if not precision:
@@ -109,10 +109,11 @@ def _published_type(name: str) -> str:
 
 
 def lengths(m: Measurement) -> tuple[int | None, int | None, int | None]:
-    """Return the lengths in tokens of the prompt, the answer and the context; None if not stated.
+    """Return the prompt, answer and context lengths in tokens, each None if not stated.
 
-    Two numbers, as in ``1024 in / 1024 out`` and ``1k/1k``, are prompt and answer. A single number
-    is the context, which is the maximum number of tokens of a user. 1k is 1,024.
+    Two numbers, such as ``1024 in / 1024 out`` or ``1k/1k``, are the prompt and answer lengths. A
+    single number is the context length, which is the maximum number of tokens per user. 1k is
+    1,024.
     """
     context = m.text("context")
     pair = _BOTH.search(context)
@@ -126,12 +127,12 @@ def _size(digits: str, kilo: str) -> int:
     """Convert a text such as "8" or "1,024" to a number of tokens, at least 1.
 
     Args:
-        digits: The number, possibly with commas and a fraction.
+        digits: The number, optionally with commas and a fraction.
         kilo: "k" if the number is in units of 1,024 tokens, else "".
     """
     return max(1, int(float(digits.replace(",", "")) * (1024 if kilo else 1)))
 
 
 def count(cell: str) -> int | None:
-    """Return the positive whole number in a cell; None for any other text."""
+    """Parse the positive integer in a cell, or return None for any other text."""
     return int(cell) or None if _COUNT.fullmatch(cell.strip()) else None

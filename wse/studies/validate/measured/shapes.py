@@ -1,4 +1,4 @@
-"""Reader of model names in measurements: the bundled configuration and the shape of its layers."""
+"""Reader of model names in measurements: the bundled configuration and its layer sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wse.models.configs.config import read_config
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Sizes of a transformer whose layers are equal and have gated feed-forward blocks.
+    """Sizes of a transformer with identical layers and gated feed-forward blocks.
 
     Sizes are in elements. Such a model has no experts.
     """
@@ -23,10 +23,10 @@ class Shape:
 
 
 def shape_of(text: str) -> Shape | None:
-    """Return the layer sizes of the model that a text names.
+    """Return the layer sizes of the model named in a text.
 
-    The text is the name of the model, or ends with it. The result is None if the model is not
-    known, has experts, or has feed-forward blocks without a gate.
+    The text is the name of the model, or ends with it. The result is None if the model is unknown,
+    has experts, or has feed-forward blocks without a gate.
 
     >>> shape_of("decode LLaMA3-8B")
     Shape(hidden_size=4096, ffn_size=14336, layer_count=32)
@@ -36,11 +36,11 @@ def shape_of(text: str) -> Shape | None:
 
 
 def configuration_of(text: str) -> str | None:
-    """Return the name of the bundled configuration for the model that a text names.
+    """Return the name of the bundled configuration for the model named in a text.
 
     The text is the name of the model, or ends with it. Case, spaces, punctuation, and words such as
-    ``instruct`` and ``chat`` are ignored. Models with equal layers share a configuration. If
-    several names match, the longest one is used. The result is None if no name matches.
+    ``instruct`` and ``chat`` are ignored. Models with identical layers share a configuration. If
+    several names match, the longest name is used. The result is None if no name matches.
 
     >>> configuration_of("Llama-3.1-8B-Instruct")
     'llama-3-8b'
@@ -52,9 +52,9 @@ def configuration_of(text: str) -> str | None:
 
 @cache
 def _published_names() -> tuple[tuple[str, str], ...]:
-    """Return (published name, name of the bundled configuration) for each known model.
+    """Return (published name, bundled configuration name) for each known model.
 
-    Published names are reduced to lower-case letters and digits, so that spellings are comparable.
+    Published names are reduced to lower-case letters and digits, so that different spellings match.
     """
     return tuple(
         (_plain(published), name) for name, origin in origins().items() for published in (name, *origin.same_shape)

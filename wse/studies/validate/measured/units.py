@@ -12,13 +12,13 @@ _UNIT: Final = re.compile(
     r"|tok|tokens?|usd|percent|%|x|ratio|speedup|gain|growth|fraction|efficiency|slowdown|(under)?utilisation"
     r"|exponent|coefficient|elements?|wavelets?|words?|hops?|turns?|steps?|cores?|chips?|nodes?|wafers?|degree|length"
 )
-"""Words that name a unit or a count, in lower case. Every metric contains at least one of them."""
+"""Lower-case words that name a unit or a count. Every metric contains at least one such word."""
 
 _CYCLES: Final = re.compile(r"(mean_|max_|min_|median_)?cycles( \((median|mean|max|min)( over PEs)?\))?")
 
 
 def check_unit(metric: str, place: str) -> None:
-    """Check that a metric, such as ``tokens_per_s``, contains a word that names a unit.
+    """Check that a metric such as ``tokens_per_s`` contains the name of a unit.
 
     Args:
         metric: Text of the column ``metric``.
@@ -37,15 +37,15 @@ _SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
 
 def convert_cycles(metric: str, cycles: float, clock_hz: float) -> float | None:
-    """Convert the cycles of a whole timed run to the unit of a metric.
+    """Convert the duration of a whole timed run from cycles to the unit of a metric.
 
     Args:
         metric: Text of the column ``metric`` of a measurement.
         cycles: Duration in cycles.
-        clock_hz: Clock of the wafer.
+        clock_hz: Clock frequency of the wafer.
 
     Returns:
-        The duration in cycles or in the metric's unit of time; None if the metric is neither.
+        The duration in cycles or in the metric's time unit; None if the metric has neither unit.
 
     >>> convert_cycles("us", 850, 850e6), convert_cycles("mean_cycles", 850, 850e6)
     (1.0, 850)
@@ -59,7 +59,7 @@ def convert_cycles(metric: str, cycles: float, clock_hz: float) -> float | None:
 
 
 def is_cycles(metric: str) -> bool:
-    """Return whether a metric is a number of cycles of a whole timed run.
+    """Return whether a metric is the duration of a whole timed run in cycles.
 
     Means, medians, minima and maxima over PEs or repetitions count too. Rates such as cycles per
     hop do not.

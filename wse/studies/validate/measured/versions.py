@@ -1,4 +1,4 @@
-"""Software profiles for the code that a measurement timed, by the version that it names."""
+"""Software profiles for the timed code of a measurement, depending on its stated version."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ GAP_CYCLES: Final = {FIRST_VERSION: 52, SECOND_VERSION: 16}
 github.com/pr0f3ss/SpMM_Cerebras.
 
 The first version is assumed to load descriptors before each operation, the second to preload them.
-With these gaps, all 17 rows of two-phase reduces differ from the fast model by the same 61 cycles
-of start and finish. The second gap equals that of the profile `tuned`."""
+With these gaps, all 17 rows of two-phase reduces differ from the fast model by the same 61
+start-and-finish cycles. The second gap is the same as in the profile `tuned`."""
 
 _PHRASES: Final = {
     "first code version": FIRST_VERSION,
@@ -32,17 +32,17 @@ _COMMITS: Final = {"SpMM_Cerebras@2892da6": FIRST_VERSION, "SpMM_Cerebras@05f8fd
 
 
 def collective_software(m: Measurement, wafer: WaferSpec, *, same_descriptors: bool) -> SoftwareProfile:
-    """Return the software costs with which the time of a hand-written collective is predicted.
+    """Return the software costs used to predict the duration of a hand-written collective.
 
-    They are those of the profile `tuned`, except for the gap between the vector operations of a PE.
-    The gap depends on the version of the measured code. The text of the measurement or its commit
-    names the version; by default, it is the second one.
+    The costs are taken from the profile `tuned`, except for the gap between the vector operations
+    of a PE. The gap depends on the version of the measured code, which is identified by the
+    measurement's text or commit. By default, the second version is assumed.
 
     Args:
         m: The measurement.
         wafer: Wafer on which the measurement was made.
-        same_descriptors: True if all operations of a PE have the same descriptors. They are then
-            loaded only once, so the version makes no difference.
+        same_descriptors: Whether all operations of a PE have the same descriptors. If so, the
+            descriptors are loaded only once, and the version makes no difference.
     """
     tuned = software("tuned", wafer.generation)
     if same_descriptors:
@@ -55,12 +55,12 @@ def collective_software(m: Measurement, wafer: WaferSpec, *, same_descriptors: b
 
 
 Profiles = Callable[[str, str], SoftwareProfile]
-"""Function that returns a software profile for its name and the name of a wafer generation."""
+"""Function that returns a software profile, given its name and the name of a wafer generation."""
 
 
 @cache
 def software(name: str, generation: str) -> SoftwareProfile:
-    """Return the software costs in a bundled profile, for a wafer generation.
+    """Return a bundled profile's software costs for a wafer generation.
 
     Args:
         name: Name of the profile, such as ``tuned``.

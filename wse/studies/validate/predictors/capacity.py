@@ -24,12 +24,12 @@ RESEARCH_PROFILES: Final = ("tuned", "academic")
 def wafers_needed(
     request: EstimateRequest, profiles: Iterable[str] = (PROFILE, *RESEARCH_PROFILES)
 ) -> tuple[WafersNeeded, ...]:
-    """Return the minimum number of wafers on which a model fits, for each software profile.
+    """Return the minimum number of wafers on which a model fits, per software profile.
 
-    Profiles differ in the SRAM that their code needs on each PE.
+    Profiles differ in how much SRAM their code needs on each PE.
 
     Args:
-        request: The model and its lengths. The number of wafers and the context in it are ignored.
+        request: The model and its lengths. Its number of wafers and context are ignored.
         profiles: Names of the software profiles.
     """
     wafers = []
@@ -41,14 +41,14 @@ def wafers_needed(
 
 
 def capacity_of(rows: Iterable[Measurement]) -> tuple[ModelCapacity, ...]:
-    """Compare the number of wafers that publications state for models with the minimum number.
+    """Compare the wafer counts stated in publications with the minimum counts of the models.
 
     Args:
-        rows: Measurements. Rows that are not about services, or state no number of wafers, are
+        rows: Measurements. Rows that do not describe services, or that state no wafer count, are
             skipped.
 
     Returns:
-        A record for each different model with a stated number of wafers.
+        One record per distinct model with a stated wafer count.
     """
     requests: dict[EstimateRequest, None] = {}  # a dict, to keep the order of the rows
     for row in rows:

@@ -1,9 +1,9 @@
-"""Predictor of reduces, broadcasts and all-reduces, by the fabric model.
+"""Predictor of reduces, broadcasts and all-reduces, based on the fabric model.
 
-The patterns are those that the compiler uses.
-A measurement names an algorithm, a grid of PEs and the words on each PE. A constant is added for
-what its source timed in addition to the collective (`windows.py`). The gap between vector
-operations depends on the version of the code (`versions.py`).
+The compiler uses the same patterns. A measurement names an algorithm, a grid of PEs and the number
+of words on each PE. A constant is added for what the source timed in addition to the collective
+(`windows.py`). The gap between vector operations depends on the version of the code
+(`versions.py`).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from wse_mappings.patterns.x_y import x_y
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 MAX_PES: Final = 300_000
-"""Maximum number of PEs on a line that is timed message by message. Timing them takes one or two
+"""Maximum number of PEs on a line that is timed message by message. Such a line takes one or two
 seconds."""
 
 LONGEST_RING: Final = 600
-"""Maximum number of PEs in a ring. The number of messages grows with its square; 600 PEs take a few
+"""Maximum number of PEs in a ring. The number of messages grows quadratically; 600 PEs take a few
 seconds."""
 
 STAR_BATCH_WORDS: Final = 4
-"""Words that the root of a star adds in one operation if every PE sends one
+"""Number of words that the root of a star adds in one operation if every PE sends one word
 (github.com/pr0f3ss/SpMM_Cerebras)."""
 
 _SAME_DESCRIPTORS: Final = frozenset({"flooding", "star"})
@@ -54,7 +54,8 @@ def predict(m: Measurement) -> Prediction | None:
     """Predict the duration of a collective operation: a reduce, broadcast or all-reduce.
 
     Returns:
-        The prediction, or the reason why there is none. None if another operation was measured.
+        A Prediction with the value, or with the reason why there is none. None if a different
+        operation was measured.
     """
     collective = collective_of(m)
     if collective is None:
@@ -84,7 +85,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A measured collective on a rectangle of PEs, with its root at a corner or a line's end."""
+    """A measured collective on a rectangle of PEs, with its root at a corner or line end."""
 
     rows: int
     cols: int
@@ -93,10 +94,10 @@ class _Run:
     costs: LineCosts
 
     def cycles(self) -> float | str:
-        """Compute the cycles of the collective. If this is not possible, return the reason as text.
+        """Compute the duration of the collective in cycles, or return why this is not possible.
 
-        1. Reject sizes and groups that cannot be timed. Time a ring all-reduce, which has a pattern
-           of its own.
+        1. Reject sizes and groups that cannot be timed. Time a ring all-reduce, which has its own
+           pattern.
         2. Time a broadcast as one multicast.
         3. Time a reduce. A K-tree of an all-reduce includes its multicast.
         4. For any other all-reduce, add a gap and the multicast of the result.
@@ -130,7 +131,7 @@ class _Run:
         return reduce_cycles + self.costs.gap + sequence_cycles(self.costs, self.words, self._flood())
 
     def _ring(self, length: int) -> float | str:
-        """Compute the cycles of a ring all-reduce. If this is not possible, return the reason.
+        """Compute the duration of a ring all-reduce in cycles, or return why this is not possible.
 
         Args:
             length: Number of PEs on the line.
@@ -142,17 +143,17 @@ class _Run:
         return sequence_cycles(self.costs, self.words, ring_all_reduce(length, 1, Arrival.ADD))
 
     def _flood(self) -> LineSchedule:
-        """Return the pattern of a multicast from a corner of the rectangle to all PEs.
+        """Build the pattern of a multicast from a corner of the rectangle to all PEs.
 
-        The pattern is that of a line with the same number of hops to the farthest PE.
+        It is the pattern of a line with the same number of hops to the farthest PE.
         """
         return multicast(self.rows + self.cols - 1, 1, 0)
 
     def _reduce(self) -> tuple[LineSchedule, ...] | None:
-        """Return the patterns of the reduce, in order of execution.
+        """Return the patterns of the reduce, in execution order.
 
         A reduce over a rectangle consists of two patterns. A line, or a snake through all PEs of a
-        rectangle, needs only one. The result is None if the algorithm is not modelled.
+        rectangle, needs only one pattern. The result is None if the algorithm is not modelled.
         """
         if self.collective.algorithm == "snake":
             return (chain(self.rows * self.cols, 1, Arrival.ADD),)
@@ -164,7 +165,7 @@ class _Run:
         return x_y(self.rows, self.cols, Arrival.ADD, line_reduce)
 
     def _one_line(self) -> Reduce | None:
-        """Return the function that makes the pattern of a reduce over one line of PEs.
+        """Return the function that builds the pattern of a reduce over one line of PEs.
 
         The result is None if the algorithm is not modelled.
         """
@@ -181,16 +182,16 @@ class _Run:
         return reduces.get(collective.algorithm)
 
     def _k_tree(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
-        """Return the pattern of the K-tree with the stated number of groups or levels.
+        """Build the pattern of the K-tree with the stated number of groups or levels.
 
-        With K levels, the number of groups decreases from level to level by a factor of the K-th
+        With K levels, each level has fewer groups than the previous one, by a factor of the K-th
         root of the number of PEs. For two levels, the default is the number of groups with the
         fewest relays.
 
         Args:
             length: Number of PEs on the line.
             lines: Number of lines that run the pattern.
-            arrival: Whether received words are added to the receiver's own or replace them.
+            arrival: Whether received words are added to the receiver's own words or replace them.
         """
         collective, groups = self.collective, None
         if collective.groups is not None:
@@ -201,22 +202,22 @@ class _Run:
         return k_tree(length, lines, arrival, broadcast=collective.kind == "all_reduce", groups=groups)
 
     def _auto_gen(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
-        """Return the auto-gen reduce tree (Luczynski et al.) with the best depth for the words.
+        """Build the auto-gen reduce tree (Luczynski et al.) of the best depth for the message size.
 
         Args:
             length: Number of PEs on the line.
             lines: Number of lines that run the pattern.
-            arrival: Whether received words are added to the receiver's own or replace them.
+            arrival: Whether received words are added to the receiver's own words or replace them.
         """
         depth = best_depth(length, self.words, 2 * self.costs.ramp + 1)
         return auto_gen(length, lines, arrival, depth)
 
 
 def _batched_star(length: int) -> LineSchedule:
-    """Return a star reduce (each PE sends to the root) in which each PE sends one word.
+    """Build a star reduce (each PE sends to the root) in which each PE sends one word.
 
-    The root adds several words in one operation. Words of neighbouring PEs arrive one hop apart, so
-    `STAR_BATCH_WORDS` of them are timed as one message.
+    The root adds several words in one operation. Words from neighbouring PEs arrive one hop apart,
+    so `STAR_BATCH_WORDS` words are timed as one message.
 
     Args:
         length: Number of PEs on the line.

@@ -1,4 +1,4 @@
-"""The fabric model of one line of PEs, with the machine and the software of a measurement."""
+"""Fabric model of a line of PEs, with the machine and software of a measurement."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from wse_mappings.schedule import LineSchedule
 
 
 def line_costs(m: Measurement, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
-    """Return the costs of moving words along a line of PEs, for the platform of a measurement.
+    """Return the costs of moving words along a line of PEs on a measurement's platform.
 
     Args:
         m: The measurement. Its platform, simulator or silicon, determines the words per cycle.
         wafer: The wafer generation.
-        software: Costs of relays, and of gaps between operations.
+        software: Costs of relays and of gaps between operations.
     """
     costs = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
     return replace(costs, words_per_cycle=words_per_cycle(m, wafer))
 
 
 def sequence_cycles(costs: LineCosts, words: int, *patterns: LineSchedule) -> float:
-    """Return the cycles of several communication patterns that run one after another.
+    """Return how many cycles several communication patterns take in sequence.
 
-    There is a gap between two patterns.
+    There is a gap between consecutive patterns.
 
     Args:
         costs: Costs of moving words along a line of PEs.
-        words: 32-bit words on each PE.
-        patterns: The patterns. All lines of a pattern run at the same time.
+        words: Number of 32-bit words on each PE.
+        patterns: The patterns, in order. All lines of a pattern run concurrently.
     """
     return (len(patterns) - 1) * costs.gap + sum(_cycles(costs, words, pattern) for pattern in patterns)
 

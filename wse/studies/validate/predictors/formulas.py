@@ -1,6 +1,6 @@
 """Predictor of rows that tabulate published closed forms.
 
-Such rows are computed and not measured, so the same closed forms must reproduce them.
+Such rows are computed rather than measured, so the same closed forms must reproduce them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from wse_mappings.patterns import two_phase
 METHOD: Final = "closed form"
 
 LONGEST_SEARCH: Final = 1024
-"""Maximum number of PEs on a line for auto-gen, whose search takes a second for this length."""
+"""Maximum number of PEs on a line for auto-gen. The search takes a second for this length."""
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the cycles in a row that was computed by a published formula instead of measured.
+    """Predict the cycles in a row that was computed with a published formula, not measured.
 
     Returns:
-        The prediction, or the reason why there is none. None for measured rows.
+        A Prediction with the value, or with the reason why there is none. None for measured rows.
     """
     if m.evidence != "derived-from-published-formula" or not m.platform.lower().startswith("model"):
         return None

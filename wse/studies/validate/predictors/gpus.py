@@ -1,8 +1,8 @@
-"""Predictor of serving benchmarks on GPUs, by the model of passes in `wse.serving.gpus`.
+"""Predictor of serving benchmarks on GPUs, based on the pass model in `wse.serving.gpus`.
 
 A new user starts as soon as another one has finished (closed loop), so prompts are read while other
-users decode. In LLM-Inference-Bench all users start together instead, and all prompts are read
-first. Users whose KV caches do not fit wait until others have finished.
+users decode. In LLM-Inference-Bench, by contrast, all users start together, and all prompts are
+read first. Users whose KV caches do not fit wait until others have finished.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ METHOD: Final = "GPU model"
 
 TIMES_MS: Final = ("tpot_ms", "itl_ms")
 VERIFY_MS: Final = "verify_ms"
-"""Metric of a verification pass. The two lengths in its context are the cached and the new tokens
-of each user."""
+"""Metric of a verification pass. The two lengths in its context are the numbers of cached and new
+tokens per user."""
 RATES: Final = ("system_output_tok_s", "output_tok_s_per_gpu", "output_tok_s_per_user")
 METRICS: Final = (*TIMES_MS, *RATES, "ttft_ms", VERIFY_MS)
 MS_PER_S: Final = 1e3
 BARE: Final = "graph"
-"""Stack of benchmarks that time decode passes alone, without prompts between them."""
+"""Stack for benchmarks that time only decode passes, without prompts between them."""
 _ALL_AT_ONCE: Final = "LLM-Inference-Bench"
 
 
@@ -49,11 +49,11 @@ class ServingRow:
         weights: Name of the number format of the weights.
         gpu: Name of the GPU.
         stack: Name of the serving stack (software that serves models).
-        parallelism: How the model is divided over GPUs.
-        users: Users in flight.
-        prompt: Tokens of each prompt.
-        new: Generated tokens of each user.
-        begin_together: Whether all users start at the same time.
+        parallelism: How the model is distributed over GPUs.
+        users: Number of users in flight.
+        prompt: Number of tokens per prompt.
+        new: Number of tokens generated per user.
+        begin_together: Whether all users start simultaneously.
     """
 
     model: str
@@ -73,10 +73,11 @@ class ServingRow:
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict a time or a rate of a serving benchmark on GPUs.
+    """Predict a time or rate of a serving benchmark on GPUs.
 
     Returns:
-        The prediction, or the reason why there is none. None if something else was measured.
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
     """
     row = serving_row(m)
     if not isinstance(row, ServingRow):
@@ -89,10 +90,10 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def serving_row(m: Measurement) -> ServingRow | Prediction | None:
-    """Read the conditions of a serving benchmark on GPUs from the texts of its row.
+    """Parse the conditions of a serving benchmark on GPUs from the texts of its row.
 
     Returns:
-        The conditions. If they are not all known, a Prediction with the reason. None if something
+        The conditions, or a Prediction with the reason if they are not all known. None if something
         else was measured.
     """
     metric = m.text("metric").strip()
@@ -143,10 +144,10 @@ def value_of(row: ServingRow, metric: str, stack: StackSpec) -> float:
         stack: Constants of the serving stack.
 
     Returns:
-        Milliseconds or tokens per second, depending on the metric.
+        The value in milliseconds or tokens per second, depending on the metric.
 
     Raises:
-        DoesNotFit: The weights, or the KV cache of one user, do not fit in the memory of the GPUs.
+        DoesNotFit: The weights or the KV cache of one user do not fit in the GPUs' memory.
     """
     load = _load(row, stack.memory_ratio)
     if metric == "ttft_ms":
@@ -162,17 +163,17 @@ def value_of(row: ServingRow, metric: str, stack: StackSpec) -> float:
 
 
 def bound_ms(row: ServingRow) -> float:
-    """Return a lower bound of the mean time between two tokens of a user, in milliseconds.
+    """Return a lower bound on a user's mean time between tokens, in milliseconds.
 
-    A pass needs at least the longer of two times: the time of its memory reads and the time of its
-    matrix products. Both are at the rates that the GPU's vendor states, without costs of software.
+    A pass takes at least the longer of two times: the time of its memory reads and the time of its
+    matrix products. Both assume the rates stated by the GPU's vendor, without software costs.
     """
     load = _load(row, load_stack(row.stack, load_gpu(row.gpu).generation).memory_ratio)
     return MS_PER_S * (load.decoding.bound_s + load.mixed_share * (load.mixed.bound_s - load.decoding.bound_s))
 
 
 def fits(row: ServingRow) -> bool:
-    """Return whether the KV caches of all users fit in the memory of the GPUs at the same time."""
+    """Return whether the KV caches of all users fit in the GPUs' memory simultaneously."""
     try:
         return _load(row, load_stack(row.stack, load_gpu(row.gpu).generation).memory_ratio).users == row.users
     except DoesNotFit:
@@ -181,19 +182,19 @@ def fits(row: ServingRow) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Load:
-    """Rooflines (minimum times of passes) of a serving benchmark.
+    """Rooflines (minimum pass times) of a serving benchmark.
 
-    They depend on only one constant of the serving stack, the fraction of memory that it uses. A
-    fit evaluates many values of the other constants, so the rooflines are computed only once for
-    it.
+    The rooflines depend on only one constant of the serving stack, the fraction of memory that it
+    uses. A fit evaluates many values of the other constants, so the rooflines are computed only
+    once per fit.
 
     Attributes:
         server: The model on its GPUs.
         row: The conditions of the benchmark.
-        users: Users in flight: those of the benchmark, or the number that fits.
+        users: Number of users in flight: the benchmark's users, or as many as fit.
         decoding: Roofline of a pass that only decodes.
-        mixed: Roofline of a pass that also reads a prompt, or several if there is more than one per
-            pass on average.
+        mixed: Roofline of a pass that also reads a prompt, or several prompts if there is more than
+            one per pass on average.
         mixed_share: Fraction of passes that are mixed. 0 if all users start together.
         reading: Roofline of a pass that reads the prompts of all users.
     """
@@ -210,30 +211,30 @@ class _Load:
         """Return the duration of a pass in seconds.
 
         Args:
-            roofline: Minimum time of the pass.
+            roofline: Roofline of the pass.
             stack: Constants of the serving stack, which add the costs of its software.
         """
         return self.server.time_of(roofline, stack).total_s
 
     def read_s(self, stack: StackSpec, users: int) -> float:
-        """Return the duration in seconds of a pass that reads the prompts of ``users`` users."""
+        """Return how long a pass that reads the prompts of ``users`` users takes, in seconds."""
         prompts = [Tokens(users=users, new=self.row.prompt, context=0)]
         return self.seconds(self.reading if users == self.users else self.server.roofline(prompts), stack)
 
     def pass_s(self, stack: StackSpec) -> float:
-        """Return the mean time between two tokens of a user, in seconds."""
+        """Return a user's mean time between tokens, in seconds."""
         decode = self.seconds(self.decoding, stack)
         return decode + self.mixed_share * (self.seconds(self.mixed, stack) - decode)
 
     def tokens_per_s(self, stack: StackSpec, pass_s: float) -> float:
-        """Return the generated tokens per second of all users.
+        """Return the number of tokens generated per second for all users.
 
-        The time of a request includes prefill and decoding. If all users start together, each waits
-        until all prompts are read; otherwise only until its own prompt is read.
+        The time of a request includes prefill and decoding. If all users start together, each user
+        waits until all prompts are read; otherwise, only until its own prompt is read.
 
         Args:
             stack: Constants of the serving stack.
-            pass_s: Mean time between two tokens of a user in seconds.
+            pass_s: Mean time between two tokens of a user, in seconds.
         """
         first_token_s = self.read_s(stack, self.users) if self.row.begin_together else self.read_s(stack, 1)
         return self.users * self.row.new / (first_token_s + (self.row.new - 1) * pass_s)
@@ -241,11 +242,11 @@ class _Load:
 
 @cache
 def _load(row: ServingRow, memory_ratio: float) -> _Load:
-    """Return the rooflines (minimum times of passes) of a benchmark, cached.
+    """Return the rooflines (minimum pass times) of a benchmark. Results are cached.
 
     Args:
         row: The conditions of the benchmark.
-        memory_ratio: Fraction of memory that the stack uses. It only distinguishes cache entries.
+        memory_ratio: Fraction of memory used by the stack. It only distinguishes cache entries.
     """
     gpu = load_gpu(row.gpu)
     stack = load_stack(row.stack, gpu.generation)

@@ -1,9 +1,9 @@
-"""Layers and matrix products of the released WaferLLM benchmark programs, by the fabric model.
+"""Layers and matrix products of the released WaferLLM benchmark programs in the fabric model.
 
-These programs time one layer many times with the cycle counters of the PEs. The layer has a single
-attention head of the full width and a full KV cache. It has no embedding, no output head, and no
-transfer to another region. Matrix products are timed in the same manner. A layer is timed even if
-the whole model would not fit in SRAM. Source: He et al., OSDI 2025, arXiv 2502.04563;
+These programs time one layer repeatedly with the PEs' cycle counters. The layer has a single
+full-width attention head and a full KV cache. It has no embedding, no output head, and no transfer
+to another region. Matrix products are timed in the same way. A layer is timed even if the whole
+model would not fit in SRAM. Source: He et al., OSDI 2025, arXiv 2502.04563;
 github.com/MeshInfra/WaferLLM.
 """
 
@@ -32,14 +32,14 @@ PROFILE = "academic"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The rectangle of PEs on which a measurement was made."""
+    """Rectangle of PEs on which a measurement was made."""
 
     wafer: WaferSpec
     rows: int
     cols: int
 
     def problem(self) -> str:
-        """Return why no program can be compiled for this grid; "" if it is possible."""
+        """Explain why no program can be compiled for this grid; "" if one can be compiled."""
         if self.rows > self.wafer.mesh_rows or self.cols > self.wafer.mesh_cols:
             return f"the grid is larger than the mesh of {self.wafer.mesh_rows}x{self.wafer.mesh_cols} PEs"
         return ""
@@ -47,12 +47,12 @@ class Grid:
 
 @cache
 def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return the cycles of decoding one token in one layer of a model.
+    """Return how many cycles one model layer takes to decode a token.
 
     Args:
         grid: The PEs.
         shape: Sizes of the model.
-        cached: Tokens in the KV cache, including the new one.
+        cached: Number of tokens in the KV cache, including the new token.
         dtype: Element type.
         costs: Software profile.
     """
@@ -63,12 +63,12 @@ def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str, costs
 
 @lru_cache(maxsize=8)
 def _decode_fabric(grid: Grid, shape: Shape, context: int, dtype: str, costs: SoftwareProfile) -> Fabric:
-    """Compile the decoding of a token and return its timing model.
+    """Compile the decoding of one token and return its timing model.
 
     Args:
         grid: The PEs.
         shape: Sizes of the model.
-        context: Tokens that the KV cache has room for.
+        context: KV-cache capacity in tokens.
         dtype: Element type.
         costs: Software profile.
     """
@@ -78,7 +78,7 @@ def _decode_fabric(grid: Grid, shape: Shape, context: int, dtype: str, costs: So
 
 @cache
 def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return the cycles of the prefill of ``tokens`` tokens in one layer of a model."""
+    """Return how many cycles one model layer takes for the prefill of ``tokens`` tokens."""
     program = _compile(grid, _one_layer(shape), _prefill(grid, tokens, dtype), MESH_GEMM_OWN)
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
 
@@ -95,14 +95,14 @@ def prefill_fits(grid: Grid, shape: Shape, tokens: int, dtype: str) -> bool:
 
 @cache
 def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return the cycles of MeshGEMV (WaferLLM), which multiplies a vector by a K x N matrix.
+    """Return how many cycles MeshGEMV (WaferLLM) takes to multiply a vector by a K x N matrix.
 
     Args:
         grid: The PEs.
-        K: Elements of the vector.
-        N: Columns of the matrix.
-        groups: Number of groups of PEs in the all-reduce that adds the partial sums. 0 for groups
-            of equal size.
+        K: Length of the vector.
+        N: Number of matrix columns.
+        groups: Number of groups of PEs in the all-reduce that adds the partial sums. 0 for
+            equal-sized groups.
         dtype: Element type.
         costs: Software profile.
     """
@@ -113,14 +113,15 @@ def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: Soft
 
 @cache
 def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return the cycles of MeshGEMM (WaferLLM), the product of an M x K and a K x N matrix.
+    """Return how many cycles MeshGEMM (WaferLLM) takes to multiply M x K and K x N matrices.
 
     Args:
         grid: The PEs.
-        M: Rows of the first matrix.
-        K: Columns of the first and rows of the second matrix.
-        N: Columns of the second matrix.
-        repeats: How often each PE multiplies each pair of tiles. Some measurements repeat this.
+        M: Number of rows of the first matrix.
+        K: Number of columns of the first matrix and rows of the second matrix.
+        N: Number of columns of the second matrix.
+        repeats: How many times each PE multiplies each pair of tiles. Some measurements repeat the
+            product.
         dtype: Element type.
         costs: Software profile.
     """
@@ -143,7 +144,7 @@ def _prefill(grid: Grid, tokens: int, dtype: str) -> Options:
 
 
 def _one_head(shape: Shape) -> ModelSpec:
-    """Return a model with one attention head of the full width, as in the benchmark programs."""
+    """Build a model with a single full-width attention head, like the benchmark programs."""
     return ModelSpec(
         name="one head",
         family="llama",
@@ -195,13 +196,13 @@ def _options(
 def _compile(grid: Grid, shape: Shape, options: Options, product: str) -> Program:
     """Compile the layers or matrix products of a benchmark program.
 
-    Of the software profile, only the bytes of code per PE affect compilation.
+    Only the code size per PE in the software profile affects compilation.
 
     Args:
         grid: The PEs.
         shape: Sizes of the model or of the matrices.
-        options: Options of the compiler.
-        product: Type of matrix product in prefill.
+        options: Compiler options.
+        product: Type of matrix product used in prefill.
     """
     chunk = max(*options.prompt_tokens, 1)
     choice = Choice(prefill=product, prefill_chunk=chunk, head_chunk=1)
@@ -210,9 +211,9 @@ def _compile(grid: Grid, shape: Shape, options: Options, product: str) -> Progra
 
 
 def _repeat_work(phase: Phase, repeats: int) -> Phase:
-    """Return a phase in which each PE does ``repeats`` times the multiply-adds of its tiles.
+    """Return a copy of a phase in which each PE's multiply-adds are repeated ``repeats`` times.
 
-    With 0, only the transfers cost time.
+    With 0, only the transfers take time.
     """
     fixed = phase.steps.fixed.copy()
     products = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES["matmul"])

@@ -1,7 +1,7 @@
 """Predictors of three kernels of WaferLLM: MeshGEMV, MeshGEMM and region shifts.
 
-A region shift by L columns has L rounds. In each round every PE sends its tile to its neighbour and
-receives another. Source: He et al., OSDI 2025, arXiv 2502.04563.
+A region shift by L columns has L rounds. In each round, every PE sends its tile to its neighbour
+and receives another tile. Source: He et al., OSDI 2025, arXiv 2502.04563.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ _OTHER_LOOPS: Final = re.compile(r"row-major|reduction-dimension|two-hop transfe
 
 
 def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
-    """Predict the cycles of a matrix product by MeshGEMV or MeshGEMM (WaferLLM).
+    """Predict how many cycles a matrix product takes with MeshGEMV or MeshGEMM (WaferLLM).
 
     Args:
         m: The measurement.
         profiles: Function that returns software profiles, by default the bundled ones.
 
     Returns:
-        The prediction, or the reason why there is none. None if something else was measured.
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
     """
     names = f"{m.text('system')} {m.text('algorithm')}".lower()
     kernel = next((name for name in ("meshgemv", "meshgemm") if names.lstrip().startswith(name)), None)
@@ -74,14 +75,15 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
 
 
 def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
-    """Predict the cycles of a region shift, in which each PE sends its tile several columns on.
+    """Predict how many cycles a region shift takes, which moves each PE's tile several columns.
 
     Args:
         m: The measurement.
         profiles: Function that returns software profiles, by default the bundled ones.
 
     Returns:
-        The prediction, or the reason why there is none. None if something else was measured.
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
     """
     if not m.text("system").lower().startswith("shift kernel"):
         return None

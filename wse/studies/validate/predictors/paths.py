@@ -1,7 +1,7 @@
 """Predictors of messages between two PEs, their parts, and a multicast down a line on silicon.
 
-They use the costs of hops and ramps, and the rate of a stream. What the sources timed in addition
-to the message is a constant below, one for each kind of window, with its source.
+They use the costs of hops and ramps, and the rate of a stream. The constants below state what the
+sources timed in addition to the message, one constant for each kind of window, with its source.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from wse_mappings.schedule import Arrival, uniform_schedule
 WINDOW: Final = "constant of the window"
 
 LINK_FIT_CYCLES: Final = 33
-"""Cycles of a message between two PEs of WSE-3 silicon in addition to its hops and words.
+"""Cycles of a message between two PEs on WSE-3 silicon, in addition to its hops and words.
 
-The source timed 2,100 straight paths by cycle counters and fitted this constant:
+The source timed 2,100 straight paths with cycle counters and fitted this constant:
 github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
 
 UNSTATED_PAYLOAD_CYCLES: Final = 7
-"""Cycles of the words of a message whose size the same source does not state.
+"""Cycles spent on the words of a message whose size the same source does not state.
 
 The median of these messages is 40 + 2 h cycles over h hops, so their words take 40 -
 `LINK_FIT_CYCLES`."""
 
 COUNTER_READ_CYCLES: Final = 18
-"""Cycles of two consecutive reads of a PE's cycle counter on WSE-3 silicon: EPCC 2026 working
-notes, unreviewed."""
+"""Cycles taken by two consecutive reads of a PE's cycle counter on WSE-3 silicon. Source: EPCC 2026
+working notes, unreviewed."""
 
 ALIGNED_CYCLES_PER_HOP: Final = 1
-"""Cycles per hop by which times appear too short because of how the SDK aligns the PEs' counters.
+"""Cycles per hop by which times appear too short because of the SDK's alignment of the PE counters.
 
 The alignment spreads from a corner of the mesh (github.com/Cerebras/csl-examples)."""
 
@@ -49,7 +49,7 @@ _RECORRECTED: Final = re.compile(r"re-?corrected|global clock", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Path:
-    """The path of a message between two PEs whose time was measured: machine, software and hops."""
+    """A measured message path between two PEs, with its machine, software and hops."""
 
     row: Measurement
     wafer: WaferSpec
@@ -62,12 +62,12 @@ class _Path:
 
     @property
     def hops(self) -> int:
-        """Hops of the path, from a corner of the measured PEs to the opposite corner."""
+        """Number of hops from one corner of the measured PEs to the opposite corner."""
         return (self.row.rows or 1) + (self.row.cols or 1) - 2
 
     @property
     def receive_cycles(self) -> int:
-        """Cycles from a word's arrival at the router to the operation or task that waits for it."""
+        """Cycles from a word's arrival at the router to the operation or task waiting for it."""
         return self.wafer.ramp_cycles + 1
 
     @property
@@ -76,9 +76,9 @@ class _Path:
         return self.software.vector_issue_cycles + self.wafer.ramp_cycles + 1
 
     def message(self) -> float | None:
-        """Return the cycles from the dispatch of a send to the end of the receive.
+        """Return how many cycles elapse from the dispatch of a send to the end of the receive.
 
-        The result is None if the measurement states no path or no message size.
+        Return None if the measurement states no path or no message size.
         """
         if self.row.words is None or not self.hops:
             return None
@@ -87,14 +87,14 @@ class _Path:
         return self.software.vector_issue_cycles + sequence_cycles(costs, self.row.words, schedule)
 
     def message_with_counter_reads(self) -> float | None:
-        """Return the cycles of a message and of reading the cycle counter before and after it."""
+        """Return the cycles of a message plus reading the cycle counter before and after it."""
         time = self.message()
         return None if time is None else time + COUNTER_READ_CYCLES
 
     def silicon_message(self) -> float | None:
-        """Return the cycles of a message on silicon, as the counters of its two PEs measure them.
+        """Return the cycles of a message on silicon, as measured by the counters of the two PEs.
 
-        The result is None if the measurement states no path.
+        Return None if the measurement states no path.
         """
         if not self.hops:
             return None
@@ -114,15 +114,16 @@ _PARTS: Final[tuple[tuple[str, str, Callable[[_Path], float | None]], ...]] = (
     (r"cycles send dispatch to receive-complete task\b.*", "fast model", _Path.message),
     (r"cycles by time-?stamp counter\b.*", "fast model", _Path.message_with_counter_reads),
 )
-"""Patterns of metrics, the method, and the function that computes the value. No model charges for a
-turn of a path."""
+"""Metric patterns, the method, and the function that computes the value. No model charges for turns
+in a path."""
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the time of a message between two PEs, or of a part of it.
+    """Predict how long a message between two PEs, or a part of it, takes.
 
     Returns:
-        The prediction, or the reason why there is none. None if something else was measured.
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
     """
     if m.text("kernel").lower() != "point-to-point":
         return None
@@ -144,12 +145,13 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) -> Prediction:
-    """Compute a prediction for a path. If the function returns None, return the reason.
+    """Compute a prediction for a path, or state the reason if the function returns None.
 
     Args:
         path: The path.
-        method: Name of the method of prediction.
-        value: Function that computes the value, or returns None if the path lacks information.
+        method: Name of the prediction method.
+        value: Function that computes the value, or returns None if information about the path is
+            missing.
     """
     answer = value(path)
     if answer is None:
@@ -159,7 +161,7 @@ def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) ->
 
 
 def ramp(m: Measurement) -> Prediction | None:
-    """Decline to predict the latency of a ramp (link between a PE and its router).
+    """Decline to predict the latency of a ramp (the link between a PE and its router).
 
     The model uses this measured value as a constant, so a prediction would be circular.
 
@@ -173,10 +175,10 @@ def ramp(m: Measurement) -> Prediction | None:
 
 
 def multicast_line(m: Measurement) -> Prediction | None:
-    """Predict the time of a multicast down one line of PEs on silicon.
+    """Predict how long a multicast down a line of PEs takes on silicon.
 
-    The clocks of the PEs are assumed to be aligned as the SDK does it, unless the measurement
-    states that its times were corrected.
+    The PE clocks are assumed to be aligned by the SDK's method, unless the measurement states that
+    its times were corrected.
 
     Returns:
         The prediction. None if something else was measured, or if the start-up time of the wafer

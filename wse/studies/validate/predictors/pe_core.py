@@ -1,6 +1,6 @@
-"""Predictors of vector operations on one PE, and of matrix products of one PE's tiles.
+"""Predictors of vector operations on a PE, and of matrix products of a PE's tiles.
 
-The rate of an operation is the minimum of its SIMD width and of what the read ports of the memory
+The rate of an operation is the minimum of its SIMD width and the rate that the memory's read ports
 deliver. It is lower if two operands are in the same memory banks. Silicon also limits the sum of
 reads and writes.
 """
@@ -20,17 +20,17 @@ from wse.studies.validate.measured.versions import software
 from wse.studies.validate.predictors.prediction import NO_GENERATION, OWN_CONSTANT, Prediction, decline
 
 SETUP_CYCLES: Final = 16
-"""Cycles of a vector operation before its first element: 15 to 17, depending on the operation.
+"""Cycles before the first element of a vector operation: 15 to 17, depending on the operation.
 
 Source: WSE-3 simulator,
 github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
 
 SAME_BANKS_FRACTION: Final = 0.25
-"""Fraction of the alignments of two operands in which both use the same memory banks. FABRICA, as
-above."""
+"""Fraction of two-operand alignments in which both operands use the same memory banks. Source:
+FABRICA, as above."""
 
 COMPILED: Final = "academic"
-"""Software profile with the slowdown for operands that a compiler has placed in the same memory
+"""Software profile with the slowdown for operands that a compiler placed in the same memory
 banks."""
 
 METHOD: Final = "PE core model"
@@ -38,12 +38,12 @@ METHOD: Final = "PE core model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A vector operation of one PE on operands in SRAM.
+    """A vector operation of a PE on operands in SRAM.
 
     Attributes:
         width: SIMD width in elements per cycle.
         element_bytes: Bytes per element.
-        sources: Number of operands that are read as vectors.
+        sources: Number of vector operands that are read.
     """
 
     width: int
@@ -51,7 +51,7 @@ class Operation:
     sources: int
 
     def elements_per_cycle(self, wafer: WaferSpec, *, silicon: bool) -> float:
-        """Return the elements per cycle if all operands are in different memory banks.
+        """Return the rate if all operands are in different memory banks, in elements per cycle.
 
         Args:
             wafer: The wafer generation.
@@ -74,7 +74,7 @@ def copy(wafer: WaferSpec, element_bytes: int) -> Operation:
 
 
 def multiply_add(wafer: WaferSpec, element_bytes: int) -> Operation:
-    """Return the vector operation that adds a vector, multiplied by a scalar, to another vector."""
+    """Return the vector operation that adds a scaled vector to another vector."""
     width = wafer.mac_fp16_per_cycle if element_bytes == 2 else wafer.mac_fp32_per_cycle
     return Operation(width=width, element_bytes=element_bytes, sources=2)
 
@@ -86,12 +86,12 @@ def add(wafer: WaferSpec, element_bytes: int) -> Operation:
 
 
 def bank_conflict_slowdown(wafer: WaferSpec) -> float:
-    """Return the slowdown factor of a vector operation whose two operands share memory banks."""
+    """Return the slowdown factor of a vector operation with both operands in the same banks."""
     return software(COMPILED, wafer.generation).bank_conflict_ratio
 
 
 def rate_in_same_banks(operation: Operation, wafer: WaferSpec, *, silicon: bool) -> float:
-    """Return the elements per cycle of an operation whose operands share memory banks.
+    """Return the rate of an operation whose operands share memory banks, in elements per cycle.
 
     An operation that reads a single vector has no bank conflicts.
 
@@ -113,10 +113,11 @@ _N_ELEMENTS: Final = re.compile(r"cycles dsd ([0-9]{1,7})-element (int16|f16|f32
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the rate, the set-up time or the cycles of a vector operation on one PE.
+    """Predict the rate, set-up time or cycles of a vector operation on one PE.
 
     Returns:
-        The prediction, or the reason why there is none. None if something else was measured.
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
     """
     kernel, metric = m.text("kernel").lower(), m.text("metric").strip().lower()
     kind = _KIND.match(kernel) or (_KIND.match(m.text("algorithm").lower()) if kernel == "pe core" else None)
@@ -148,13 +149,14 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def local_product(m: Measurement) -> Prediction | None:
-    """Predict the time in which each PE multiplies two matrix tiles.
+    """Predict how long each PE takes to multiply two matrix tiles.
 
     For each index of the contraction and each output column, one vector multiply-add runs over the
     rows of the tile.
 
     Returns:
-        The prediction, or the reason why there is none. None if something else was measured.
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
     """
     if m.text("kernel").lower() != "gemm local multiply":
         return None

@@ -1,4 +1,4 @@
-"""Prediction of any measurement, by the first predictor that applies to it."""
+"""Prediction of any measurement with the first predictor that applies."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ PREDICTORS: Final[tuple[Predictor, ...]] = (
 
 
 def predict(m: Measurement) -> Prediction:
-    """Predict a published measurement by the first predictor that applies to it.
+    """Predict a published measurement with the first predictor that applies to it.
 
     Returns:
-        The prediction, or the reason why there is none.
+        A Prediction with the value, or with the reason why there is none.
     """
     return next(answer for predictor in PREDICTORS if (answer := predictor(m)) is not None)

@@ -1,4 +1,4 @@
-"""Result of a predictor: a value in the metric of the measurement, or why there is none."""
+"""Result of a predictor: a value in the measurement's metric, or the reason for its absence."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class Prediction:
 
     Attributes:
         value: Predicted value, in the metric of the measurement.
-        plain: Value without speculative decoding, if ``value`` is with it; else None.
-        other_schedule: Value with the other schedule (``baseline`` or ``optimized``). Only for services
-            on wafers.
+        plain: Value without speculative decoding if ``value`` assumes it; otherwise None.
+        other_schedule: Value with the other schedule (``baseline`` or ``optimized``). Only for
+            services on wafers.
         free_drafts: Tokens per second if drafts cost nothing and a verification pass took as long
-            as a pass over one token. None if ``value`` is without drafts.
-        bound: Tokens per second that no software can exceed: as ``free_drafts``, with passes at the
-            lower bound of a token's cycles. Only for rates of services on wafers.
+            as a pass over one token. None if ``value`` assumes no drafts.
+        bound: Tokens per second that no software can exceed: like ``free_drafts``, but with passes
+            at the lower bound of the cycles per token. Only for rates of services on wafers.
         method: Model that computed the value: ``fast model``, ``closed form``, ``PE core model``,
-            ``GPU model``, ``estimate``, or ``estimate, optimized``. ``wafer preset`` and ``constant of
-            the window`` mark values that are calibrated on such rows and not predicted.
-        software: Software profile whose costs are part of the value. Empty if software plays no
-            part.
+            ``GPU model``, ``estimate``, or ``estimate, optimized``. ``wafer preset`` and ``constant
+            of the window`` mark values that are calibrated to such rows rather than predicted.
+        software: Software profile whose costs are part of the value. Empty if the value does not
+            depend on software.
         reason: Why there is no prediction, in one line.
         sram_fits: Whether all layers of the model fit in the SRAM of the PEs on which one layer was
             timed. None if the measurement is not of a whole model.
@@ -50,10 +50,9 @@ OWN_CONSTANT: Final = Prediction(reason="the model uses this value as a constant
 NO_SIZE: Final = Prediction(reason="the row does not state the grid and the bytes of the vector on each PE")
 
 Predictor = Callable[[Measurement], Prediction | None]
-"""Function that predicts or declines the measurements of its kind and returns None for all
-others."""
+"""Function that predicts or declines measurements of its kind, and returns None for all others."""
 
 
 def decline(reason: str) -> Prediction:
-    """Return a Prediction without a value, which states why the measurement is not predicted."""
+    """Build a Prediction without a value, which states why the measurement is not predicted."""
     return Prediction(reason=reason)

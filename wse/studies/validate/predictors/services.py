@@ -1,14 +1,14 @@
-"""Predictor of inference services on wafers, by `wse estimate`.
+"""Predictor of inference services on wafers, based on `wse estimate`.
 
-The model and the number of wafers are those that a measurement states. Everything else is set as
+The model and the number of wafers are taken from the measurement. Everything else is set as
 follows:
 
 - **Software**: the profile `production` and the mapping `bands`.
-- **Schedule**: `baseline` until September 2024, because the services on which `production` was
+- **Schedule**: `baseline` until September 2024, because the services to which `production` was
   fitted were closest to it. From the release of October 2024 on, `optimized`, because the vendor
   credits that release to rewritten kernels, among others.
-- **Defaults**: what a measurement does not state is as in `wse estimate`: the minimum number of
-  wafers, a prompt of 1,024 tokens and 1,024 new tokens.
+- **Defaults**: values that a measurement does not state are the defaults of `wse estimate`: the
+  minimum number of wafers, a prompt of 1,024 tokens and 1,024 new tokens.
 - **Drafts**: a service that uses or may use speculative decoding (`service_terms.with_drafts`) is
   predicted with the bundled acceptance of drafts (`wse.studies.estimate.drafts.drafting`).
 """
@@ -61,12 +61,12 @@ RATES: Final[dict[str, tuple[str, ...]]] = {
     "system_output_tok_s": ("decode", "tokens_per_s"),
     "system_tok_s": ("decode", "tokens_per_s"),
 }
-"""Metrics that drafts improve, and the path to each in the result of `wse estimate`."""
+"""Metrics that drafts improve, with their paths in the result of `wse estimate`."""
 
 TIMES: Final[dict[str, tuple[str, ...]]] = {"ttft_s": ("latency", "user", "ttft_s")}
-"""Metrics that drafts do not affect, and the path to each in the result of `wse estimate`.
+"""Metrics that drafts do not affect, with their paths in the result of `wse estimate`.
 
-The first token arrives before any draft. Users measure it including the network and the
+The first token arrives before any draft. Users' measurements include the network and the
 connection."""
 
 _MODELLED: Final = re.compile(r"^(modelled_|fit_)")
@@ -77,12 +77,12 @@ METRICS: Final = RATES | TIMES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRequest:
-    """A request for an estimate, by which a measurement of an inference service is predicted.
+    """An estimate request that predicts a measurement of an inference service.
 
     Attributes:
         request: Options of `wse estimate`.
-        drafts_of: Name of the model whose acceptance of draft tokens is used. Empty without
-            speculative decoding.
+        drafts_of: Name of the model whose draft-token acceptance is used. Empty without speculative
+            decoding.
     """
 
     request: EstimateRequest
@@ -90,21 +90,22 @@ class ServiceRequest:
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the tokens per second, or the time to first token, of a service on wafers.
+    """Predict the tokens per second or the time to first token of a service on wafers.
 
     Returns:
-        The prediction, or the reason why there is none. None if something else was measured.
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
     """
     service = service_request(m)
     return answer(m, service, estimate_service) if isinstance(service, ServiceRequest) else service
 
 
 def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
-    """Read the conditions of a service on wafers as a request for an estimate.
+    """Convert the conditions of a service on wafers to an estimate request.
 
     Returns:
-        The request. If it is not possible, a Prediction with the reason. None if something else was
-        measured.
+        The request, or a Prediction with the reason if no request is possible. None if something
+        else was measured.
     """
     wafer, metric = wafer_of(m), m.text("metric").strip()
     if m.table != "public" or wafer is None or m.text("system").lower().endswith("(waferllm)"):
@@ -143,14 +144,14 @@ def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceEstimate:
-    """Results of an estimate, from which measurements of a service are predicted.
+    """Estimate results from which service measurements are predicted.
 
     Attributes:
-        values: Values of the metrics in `METRICS`, in this order, without speculative decoding.
+        values: Values of the metrics in `METRICS`, in the same order, without speculative decoding.
         fits: Whether the model fits in SRAM.
         gain: Factor by which drafts increase tokens per second; 1 without drafts.
         tokens_per_pass: Mean number of tokens that a verification pass yields; 1 without drafts.
-        bound_ratio: Cycles of a token divided by their lower bound; 1 if there is no bound.
+        bound_ratio: Cycles per token divided by their lower bound; 1 if there is no bound.
     """
 
     values: tuple[float, ...]
@@ -167,7 +168,7 @@ class ServiceEstimate:
 def answer(
     m: Measurement, service: ServiceRequest, estimate: Callable[[ServiceRequest], ServiceEstimate]
 ) -> Prediction:
-    """Predict a measurement of a service from an estimate.
+    """Predict a service measurement from an estimate.
 
     Args:
         m: The measurement.
@@ -175,7 +176,8 @@ def answer(
         estimate: Function that computes the estimate for a request.
 
     Returns:
-        The prediction, or the reason if the request is invalid or the model does not fit.
+        A Prediction with the value, or with the reason if the request is invalid or the model does
+        not fit.
     """
     try:
         numbers = estimate(service)
@@ -200,9 +202,9 @@ def answer(
 def _by_other_schedule(
     service: ServiceRequest, metric: str, estimate: Callable[[ServiceRequest], ServiceEstimate]
 ) -> float | None:
-    """Predict a metric with the schedule (order of a layer's steps) that was not chosen.
+    """Predict a metric with the schedule (order of a layer's steps) that was not selected.
 
-    The result is None if the model does not fit with that schedule.
+    Return None if the model does not fit with that schedule.
 
     Args:
         service: The request for the estimate, with the chosen schedule.
@@ -221,9 +223,9 @@ def _by_other_schedule(
 def estimate_service(service: ServiceRequest) -> ServiceEstimate:
     """Compute the estimate for a service.
 
-    If the stated wafers cannot store a KV cache for the longest context of the service, the cache
-    is reduced to the prompt and the answer. A model that still does not fit is timed as if it did.
-    The same holds for a draft head that does not fit.
+    If the stated wafers cannot hold a KV cache for the service's longest context, the cache is
+    reduced to the prompt and the answer. A model that still does not fit is timed as if it did, and
+    so is a draft head that does not fit.
     """
     estimate, compilation = _compile(service.request)
     result = estimate_of(estimate, compilation.program)
@@ -245,10 +247,10 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
 
 
 def _speed_up(machine: DraftMachine, curve: Acceptance, draft_tokens: int) -> float:
-    """Return how much faster a single user gets tokens with speculative decoding.
+    """Return the factor by which speculative decoding speeds up a single user.
 
     Args:
-        machine: Times of drafts and of verification passes.
+        machine: Times of drafts and verification passes.
         curve: Probability that draft tokens are accepted.
         draft_tokens: Number of draft tokens per pass.
     """
@@ -259,11 +261,11 @@ def _speed_up(machine: DraftMachine, curve: Acceptance, draft_tokens: int) -> fl
 def _compile(request: EstimateRequest) -> tuple[PreparedEstimate, Compilation]:
     """Compile the model of a request.
 
-    If the model does not fit on the stated wafers, a smaller KV cache is tried. Then the limit of
-    SRAM is ignored.
+    If the model does not fit on the stated wafers, a smaller KV cache is tried. If that does not
+    fit either, the SRAM limit is ignored.
 
     Raises:
-        DoesNotFit: The model does not fit, and the request states no number of wafers.
+        DoesNotFit: The model does not fit, and the request specifies no number of wafers.
     """
     estimate = prepare_estimate(request)
     try:

@@ -1,8 +1,8 @@
-"""Predictor of star stencils, with one cell or one tile of cells per PE.
+"""Predictor of star stencils with one cell or one tile of cells per PE.
 
 A PE with one cell gets its neighbours' values over the fabric. PEs with tiles exchange the cells at
 the borders (the halo). Work is counted in vector operations (`pe_core.py`). No constant was fitted
-on measurements of stencils. The programs are those of github.com/Jorineg/cerebras.
+to stencil measurements. The programs come from github.com/Jorineg/cerebras.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from wse.studies.validate.predictors.prediction import NO_GENERATION, Prediction
 
 ELEMENT_BYTES: Final = 4  # the programs are in float32
 MULTIPLY_PER_CYCLE: Final = 1
-"""Elements per cycle of a float32 vector times a scalar. The instructions fmuls and fmacs have the
-same width (Cerebras SDK, appendix on SIMD)."""
+"""Elements per cycle when multiplying a float32 vector by a scalar. The instructions fmuls and
+fmacs have the same width (Cerebras SDK, appendix on SIMD)."""
 
 DEPENDENT_CYCLES: Final = 2
-"""Cycles from an operation on one element to a next operation that needs its result.
+"""Cycles from an operation on one element to the next operation that needs its result.
 
 Source: WSE-3 simulator, notes in
 github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
@@ -40,10 +40,11 @@ _TILE: Final = re.compile(r"\btile ([0-9]{1,4})x([0-9]{1,4}), radius ([0-9]{1,3}
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the cycles of one iteration of a running stencil program.
+    """Predict how many cycles one iteration of a running stencil program takes.
 
     Returns:
-        The prediction, or the reason why there is none. None if something else was measured.
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
     """
     if not re.search(r"\bstencil\b", m.text("kernel"), re.IGNORECASE):
         return None
@@ -64,16 +65,17 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def single_cell_cycles(wafer: WaferSpec, *, waits_for_neighbours: bool) -> float:
-    """Return the cycles of one iteration of a five-point stencil with one cell per PE.
+    """Return how many cycles one iteration of a five-point stencil takes with one cell per PE.
 
-    A PE multiplies twice: once into the fabric and once for itself. Then it adds the values of its
-    four neighbours. A WSE-2 operation can read both operands from the fabric. A WSE-3 operation
-    reads only one, so each of its four additions waits until an operand has crossed the ramp.
+    A PE multiplies twice: once to send a value into the fabric and once for its own cell. Then it
+    adds the values of its four neighbours. A WSE-2 operation can read both operands from the
+    fabric. A WSE-3 operation reads only one, so each of its four additions waits until an operand
+    has crossed the ramp.
 
     Args:
         wafer: The wafer generation.
-        waits_for_neighbours: Whether a PE waits for the words of its neighbours. False if all
-            neighbours are on the border of the mesh. These only send, so their words arrive early.
+        waits_for_neighbours: Whether a PE waits for its neighbours' words. False if all neighbours
+            are on the border of the mesh; border PEs only send, so their words arrive early.
     """
     receive_cycles = wafer.ramp_cycles + 1
     add_cycles = DEPENDENT_CYCLES if RECORDS[wafer.generation].adds_two_from_fabric else receive_cycles
@@ -85,21 +87,22 @@ def single_cell_cycles(wafer: WaferSpec, *, waits_for_neighbours: bool) -> float
 
 
 def tile_cycles(wafer: WaferSpec, rows: int, cols: int, radius: int) -> float:
-    """Return the cycles of one iteration of a star stencil, for a tile of cells on each PE.
+    """Return how many cycles one iteration of a star stencil takes with a tile of cells per PE.
 
-    The star has 4 * radius + 1 points. The cycles consist of vector operations and of the exchange
-    of border cells (the halo):
+    The star has 4 * radius + 1 points. The cycles are spent on vector operations and on the
+    exchange of border cells (the halo):
 
     - With radius 1, there are six vector operations: three additions for the sum of the four
-      neighbours, a multiplication of this sum, one of the cell, and an addition of both.
+      neighbours, a multiplication of the sum, a multiplication of the cell, and an addition of both
+      products.
     - With a larger radius, there is one multiply-add per point. For a quarter of these operations,
       the operands are in the same memory banks, which is slower.
     - The words of the halo are sent and received, one word per cycle each.
 
     Args:
         wafer: The wafer generation.
-        rows: Rows of the tile, in cells.
-        cols: Columns of the tile, in cells.
+        rows: Height of the tile in cells.
+        cols: Width of the tile in cells.
         radius: Number of cells from the centre to the tip of the star.
     """
     cells, halo_words = rows * cols, 2 * radius * (rows + cols)

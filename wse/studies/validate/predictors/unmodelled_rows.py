@@ -1,4 +1,4 @@
-"""Predictors that decline: each gives the reason why measurements of one kind are not predicted."""
+"""Declining predictors: each states why measurements of one kind are not predicted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RATE: Final = re.compile(r"flop|time steps|gb/s", re.IGNORECASE)
 
 
 def decline_services(m: Measurement) -> Prediction | None:
-    """Decline to predict services on machines that are not a known wafer.
+    """Decline to predict services on machines other than known wafers.
 
     Returns:
         A prediction without a value, with the reason. None if something else was measured.
@@ -35,7 +35,7 @@ def decline_ranges(m: Measurement) -> Prediction | None:
 
 
 def decline_other_systems(m: Measurement) -> Prediction | None:
-    """Decline to predict other systems than wafers, and results of other models.
+    """Decline to predict systems other than wafers, and the results of other models.
 
     Returns:
         A prediction without a value, with the reason. None if something else was measured.
@@ -51,7 +51,7 @@ def decline_other_systems(m: Measurement) -> Prediction | None:
 
 
 def decline_untimed(m: Measurement) -> Prediction | None:
-    """Decline to predict metrics that are not the time or the speed of a modelled run.
+    """Decline to predict metrics other than the time or speed of a modelled run.
 
     These are ratios and fractions, specifications, and rates of whole applications.
 
@@ -78,8 +78,8 @@ def decline_sparse(m: Measurement) -> Prediction | None:
 
 
 def decline_rest(m: Measurement) -> Prediction:
-    """Decline to predict any measurement, because its kernel is not modelled.
+    """Decline to predict a measurement because its kernel is not modelled.
 
-    This is the last predictor, for measurements to which no other predictor applies.
+    This predictor comes last and handles measurements to which no other predictor applies.
     """
     return decline(f"this kernel is not modelled: {m.kernel[:60] or 'the row names none'}")

@@ -1,4 +1,4 @@
-"""Predictor of language models on one wafer as published for WaferLLM.
+"""Predictor of WaferLLM's published results for language models on one wafer.
 
 The published tokens per second are computed from the measured cycles of one layer, the number of
 layers, and an assumed clock of 1.1 GHz. For a whole request, the generated tokens are divided by
@@ -28,23 +28,23 @@ from wse.studies.validate.predictors.harness import (
 from wse.studies.validate.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Prediction, decline
 
 CLOCK_HZ: Final = 1.1e9
-"""Clock with which the source converts cycles to seconds, for both generations."""
+"""Clock frequency that the source uses to convert cycles to seconds, for both generations."""
 
 TOKENS: Final = 4096
-"""Tokens of the prompt and in the KV cache if a measurement states none, as in the tables of the
-source."""
+"""Number of prompt tokens and cached tokens if a measurement states none, as in the source's
+tables."""
 
 END_TO_END_GRIDS: Final = {"llama38b": (660, 360), "llama213b": (750, 375)}
 """Sides of the squares on which the source ran prefill and decode of whole requests (section
 7.5)."""
 
 SWEPT_SIDES: Final = {"prefill": (480, 600, 720), "decode": (420, 540, 660)}
-"""Sides of the squares in tables 3 and 4 of the source. A rate without a grid is that of the best
+"""Sides of the squares in tables 3 and 4 of the source. A rate without a grid refers to the best
 square, as in the abstract."""
 
 MAX_CACHE_SIZES: Final = 1_000
-"""Maximum number of different KV cache sizes for which a layer is timed in one request; takes some
-seconds."""
+"""Maximum number of distinct KV-cache sizes for which a layer is timed in one request. This takes
+several seconds."""
 
 _RATE: Final = re.compile(r"tokens?(_per_|/)s\b")
 _GRID: Final = r"\b%s\s+(?:on\s+)?(\d{1,4})\s*x\s*(\d{1,4})\b"
@@ -54,14 +54,15 @@ _PHASES: Final = ("prefill", "decode", "end2end")
 
 
 def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
-    """Predict the tokens per second of WaferLLM in prefill, in decode or for a whole request.
+    """Predict WaferLLM's tokens per second in prefill, in decode or for a whole request.
 
     Args:
         m: The measurement.
         profiles: Function that returns software profiles, by default the bundled ones.
 
     Returns:
-        The prediction, or the reason why there is none. None if something else was measured.
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
     """
     system = m.text("system") or m.text("algorithm")
     phase = (m.text("phase") or m.text("kernel").partition(" ")[0]).strip().lower()
@@ -94,12 +95,13 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
 
 
 def best_rate(m: Measurement) -> Prediction | None:
-    """Predict the tokens/s of WaferLLM in a table that compares it with services.
+    """Predict WaferLLM's tokens/s in a table that compares it with services.
 
-    The rate is that of decode on the fastest of several square meshes.
+    The rate is the decode rate on the fastest of several square meshes.
 
     Returns:
-        The prediction, or the reason why there is none. None if something else was measured.
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
     """
     if m.table != "public" or not m.text("system").lower().endswith("(waferllm)"):
         return None
@@ -127,7 +129,7 @@ def _best(
         phase: ``prefill`` or ``decode``.
         grids: Grids to try.
         shape: Sizes of the model.
-        tokens: Tokens of the prompt, or in the KV cache.
+        tokens: Number of tokens in the prompt or in the KV cache.
         dtype: Element type.
         costs: Software profile.
     """
@@ -143,7 +145,7 @@ def _best(
 def _request(
     m: Measurement, wafer: WaferSpec, shape: Shape, name: str, dtype: str, costs: SoftwareProfile
 ) -> Prediction:
-    """Predict the generated tokens per second of a whole request.
+    """Predict the number of tokens generated per second for a whole request.
 
     Prefill and decode run on different grids of PEs.
 
@@ -190,9 +192,9 @@ def _request(
 
 
 def _grids(note: str, name: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Return the (rows, columns) of PEs for prefill and for decode, or None if they are unknown.
+    """Return the (rows, columns) of PEs for prefill and for decode, or None if unknown.
 
-    If the note does not state them, they are the squares on which the source ran the model.
+    If the note does not state the sizes, the squares on which the source ran the model are used.
 
     Args:
         note: The note of the measurement. It states columns before rows.
@@ -208,7 +210,7 @@ def _grids(note: str, name: str) -> tuple[tuple[int, int], tuple[int, int]] | No
 
 
 def _not_square(phase: str, grid: Grid) -> str:
-    """Return a reason if prefill was run on a grid that is not square; "" otherwise.
+    """Return a reason for declining if prefill ran on a non-square grid, or "" otherwise.
 
     Args:
         phase: ``prefill`` or ``decode``.
