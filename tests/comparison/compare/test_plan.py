@@ -8,7 +8,7 @@ import pytest
 
 import wse
 from tests.comparison.compare.synthetic import deployment, usd
-from wse.errors import BadInput, DoesNotFit
+from wse.errors import DoesNotFit
 from wse.serving.goal import COST, LATENCY, Goal
 from wse.serving.plan import plan
 from wse.studies.compare.machine import GPU, WAFER, Kind
@@ -187,26 +187,3 @@ def test_verdict_says_whether_prices_decide(high: float, how: str) -> None:
     assert sentence.startswith(
         f"On GPUs a token costs 2.00 times as much as on wafers, {how}; the cheapest per token of them is 1 gpu, s ("
     )
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"tpot": 0.0}, r"--tpot 0: give a time of more than 0"),
-        ({"top": 0}, r"--top 0: give a number of rows"),
-        ({"lengths": "128"}, r"--lengths '128': give tokens of a prompt"),
-        ({"lengths": "128/1"}, r"--lengths '128/1': give tokens of a prompt"),
-        ({"lengths": "8/8,8/8"}, r"--lengths '8/8,8/8': give 1 to 50 pairs, each once"),
-        ({"lengths": "8/8", "prompt_len": 8}, r"--prompt-len: --lengths says how long requests are"),
-        ({"users": 3, "replicas": 0}, r"--replicas 0: give a number of at least 1"),
-        ({"replicas": 2}, r"--replicas 2: replicas share users; give --users N too"),
-        ({"users": 2, "replicas": 3}, r"--replicas 3: there are fewer users; give at most 2"),
-        ({"users": 2, "plain_speed": 50.0}, r"--plain-speed 50: only --gpu without users or targets has tiers"),
-        ({"users": 2, "wafers": [1], "link_bandwidth": [8.0]}, r"--wafers 1: no link joins one wafer to others"),
-        ({"users": 3, "question": "one-wafer-or-many"}, r"--question one-wafer-or-many: --users, --objective, --ttft"),
-    ],
-)
-def test_bad_targets_are_one_line(options: dict[str, object], message: str) -> None:
-    with pytest.raises(BadInput, match=message) as error:
-        wse.compare("story", mesh="24x24", **options)
-    assert "\n" not in str(error.value)

@@ -121,26 +121,6 @@ def test_errors_in_a_file_are_one_line_with_file_and_line(
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"patterns": "chian"}, "unknown pattern 'chian': did you mean 'chain'?"),
-        ({"patterns": "chain@3"}, "pattern 'chain@3': has no number to choose"),
-        ({"patterns": "two_phase@0"}, "pattern 'two_phase@0': after @ give a whole number of at least 1"),
-        ({"patterns": "k_tree@99"}, "k_tree@99 on 64 PEs: k_tree: 99 groups in level 1"),
-        ({"pes": [1]}, "--pes 1: give numbers from 2 to 2,000"),
-        ({"words": [0]}, "--words 0: give numbers from 1 to 1,000,000"),
-        ({"patterns": "no.py:x"}, "no.py: does not exist"),
-        ({"patterns": f"{PAIRS}:pears"}, f"{PAIRS}: unknown object 'pears': did you mean 'pairs'?"),
-    ],
-)
-def test_name_or_size_that_is_none_is_told(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(BadInput) as error:
-        wse.pattern(**options)
-    assert str(error.value).startswith(told)
-    assert isinstance(error.value, UnknownName) == ("unknown" in told)
-
-
 def test_page_has_tables_faults_and_the_wavelets_of_small_cases(tmp_path: Path) -> None:
     page = tmp_path / "patterns.html"
     result = wse.pattern(["chain", "chain_multicast", lossy], pes=[4, 300], words=[5], html=page)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wse.errors import BadInput, DoesNotFit
+from wse.errors import DoesNotFit
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.drafts.placement import free_regions, place_draft
@@ -96,11 +96,6 @@ def test_on_the_host_a_draft_takes_no_wafer_and_the_host_is_described() -> None:
     assert (drafts.wafers, drafts.region) == (0, None)
     assert drafts.host.endswith(host_memory_rate().source)
     assert drafts.lengths[0].draft_s == pytest.approx(254_336 / host_memory_rate().value, rel=0.01)
-
-
-def test_free_pes_are_not_known_among_defects() -> None:
-    with pytest.raises(BadInput, match="the free PEs are not known with --defects; give --draft-place"):
-        estimate(replace_options(STORY, defects="0.001"))
 
 
 @pytest.mark.slow

