@@ -66,9 +66,3 @@ def test_full_disk_leaves_what_was_there(wse: Wse, story: Path, empty: Path, to:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert re.fullmatch(r"wse: -o out: cannot be written \(.*File too large.*\); give another name", line)
     assert {p: p.read_bytes() for p in empty.rglob("*") if p.is_file()} == before
-
-
-def test_export_takes_the_place_of_an_older_one(wse: Wse, story: Path, empty: Path) -> None:
-    wse("export", story.name, "--to", "csv", "-o", "out")
-    wse("export", story.name, "--to", "csv", "-o", "out", "--what", "token")
-    assert {p.name for p in (empty / "out").iterdir()} == {"token.csv", "columns.csv", "run.json"}

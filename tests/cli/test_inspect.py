@@ -117,6 +117,7 @@ def test_trace_of_an_estimate_has_every_view(wse: Wse, tiny: Path, defects: list
     placed = ["--wafer", "wse2", "--mesh", "8x8", "--prompt-len", "3", "--new-tokens", "4", *defects]
     said = json.loads(wse("estimate", tiny / "config.json", *placed, "--trace", "e.h5", "--json").out)
     facts = json.loads(wse("inspect", "e.h5", "--json").out)
+    assert (said["trace"], facts["report"], facts["options"]["command"]) == ("e.h5", said, "estimate")
     assert facts["decode"]["cycles_per_pass"] == pytest.approx(said["decode"]["cycles_per_token"], rel=1e-3)
     assert facts["generated_tokens"] == 4
     tokens = json.loads(wse("inspect", "e.h5", "--tokens", "--json").out)["tokens"]

@@ -112,17 +112,6 @@ def test_rows_that_keep_the_limits_come_before_the_others(of_many: PlanResult) -
     assert excesses == sorted(excesses)
 
 
-@pytest.mark.slow
-def test_limit_takes_more_replicas_and_is_kept(of_many: PlanResult) -> None:
-    limited = ranked(users=400, ttft="5ms")
-    free = {(row.chips, row.software): row for row in of_many.rows}
-    assert limited.keeping == 4
-    for row in limited.rows:
-        assert row.ttft_s <= 5e-3
-        assert row.replicas >= free[row.chips, row.software].replicas
-    assert any(row.replicas > free[row.chips, row.software].replicas for row in limited.rows)
-
-
 def test_without_users_and_limits_one_user_decides() -> None:
     result = ranked(top=3)
     assert (result.tried, len(result.rows)) == (4, 3)

@@ -12,7 +12,7 @@ from placements import WSE2
 
 import wse
 from wse.backends.fabric.line.closed_forms import closed_form
-from wse.errors import BadInput, UnknownName
+from wse.errors import BadInput
 from wse.hardware.load import load_wafer
 from wse_mappings.patterns.chain import chain
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
@@ -46,8 +46,6 @@ def test_numbers_of_the_machine_are_set() -> None:
     assert (case.bound_cycles or 0) > (as_it_is.bound_cycles or 0)
     assert (slow.settings, usual.settings) == ({"wafer.hop_cycles": 3 * WAFER.hop_cycles}, {})
     assert "--set wafer.hop_cycles=3" in str(slow.tables()[0].note)
-    with pytest.raises(UnknownName, match=r"unknown setting 'wafer.foo'"):
-        wse.pattern("chain", set="wafer.foo=1")
 
 
 def test_pattern_of_a_file_and_a_function_are_timed_like_bundled_ones() -> None:

@@ -133,6 +133,7 @@ def test_what_is_cut_is_said_and_the_rest_is_the_costliest(monkeypatch: pytest.M
         ("experts/tokens", -1, "experts/tokens"),
         ("links/patterns/rows", -3, "links/patterns"),
         ("links/patterns/cols", 0, "links/patterns"),
+        ("wavelets/row", 6, "wavelets/row: 6, which is out of range; make the trace again"),
     ],
 )
 def test_index_that_points_nowhere_is_one_line(
