@@ -73,17 +73,3 @@ def test_traces_take_prices(wse: Wse) -> None:
     for before, after in zip(plain["rows"], given["rows"], strict=True):
         assert after["usd_per_million_tokens"] == pytest.approx(60 / 64.45 * before["usd_per_million_tokens"])
     assert given["prices"] == ["at 60 USD/h per wse2; given"]
-
-
-@pytest.mark.slow
-def test_prompts_on_another_machine_have_its_price(wse: Wse) -> None:
-    own = ("serve-sim", *WAFER, "--requests", "20", "--prefill", "own", "--prefill-gpu", "h100")
-    plain = _costs(wse, *own)["served"]["usd_per_hour"]
-    assert plain["value"] == pytest.approx(64.45 + 2.95)
-    assert plain["range"] == pytest.approx([41.96 + 1.99, 99 + 5])
-    served = _costs(wse, *own, "--price", "wse3=60,h100=2")["served"]
-    assert served["usd_per_hour"]["range"] == [62, 62]
-    cost = served["usd_per_million_tokens"]
-    assert cost["value"] == pytest.approx(62 / 3600 / served["tokens_per_s"] * 1e6)
-    other = ("serve-sim", *GPU, "--requests", "20", "--prefill", "own", "--prefill-wafer", "wse3")
-    assert _costs(wse, *other, "--price", "wafer=60,h100=2")["served"]["usd_per_hour"]["value"] == 62

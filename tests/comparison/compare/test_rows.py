@@ -224,16 +224,6 @@ def test_best_of_each_machine_is_marked(compared: Report) -> None:
 
 
 @pytest.mark.slow
-def test_layouts_for_one_user_and_for_all_users_are_compared_unasked(base: EstimateRequest) -> None:
-    report = here(CompareRequest(base=base, wafers=(1,)))
-    assert report["inputs"]["mapping"] == ["auto"]
-    by_objective = {row["objective"]: row for row in report["rows"]}
-    estimated = estimate(replace_options(base, wafers=1, mapping="auto", objective="throughput")).serving
-    assert by_objective["throughput"]["tokens_per_s"] == pytest.approx(estimated.tokens_per_s)
-    assert by_objective["latency"]["tokens_per_s_per_user"] >= by_objective["throughput"]["tokens_per_s_per_user"]
-
-
-@pytest.mark.slow
 def test_rows_are_the_same_from_several_processes(base: EstimateRequest) -> None:
     request = CompareRequest(base=base, wafers=(1, 5), candidates=("region", "pipeline"))
     heard: list[tuple[int, int]] = []

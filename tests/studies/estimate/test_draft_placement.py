@@ -8,7 +8,6 @@ import pytest
 
 from wse.errors import DoesNotFit
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.drafts.placement import free_regions, place_draft
 from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
 from wse.studies.estimate.prepare import prepare_estimate
@@ -88,14 +87,6 @@ def test_pes_outside_of_a_mesh_are_free_and_a_draft_gets_as_many_as_the_model() 
     whole = prepared.whole
     assert {(24, whole.mesh_cols - 24), (whole.mesh_rows - 24, 24)}.isdisjoint(one.rect[2:] for one in regions)
     assert (whole.mesh_rows, whole.mesh_cols - 24) in [one.rect[2:] for one in regions]
-
-
-@pytest.mark.slow
-def test_on_the_host_a_draft_takes_no_wafer_and_the_host_is_described() -> None:
-    _, drafts = answer(STORY, draft_place="host")
-    assert (drafts.wafers, drafts.region) == (0, None)
-    assert drafts.host.endswith(host_memory_rate().source)
-    assert drafts.lengths[0].draft_s == pytest.approx(254_336 / host_memory_rate().value, rel=0.01)
 
 
 @pytest.mark.slow

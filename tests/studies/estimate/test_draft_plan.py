@@ -85,6 +85,7 @@ def test_a_draft_model_has_times_of_its_own_and_of_its_place() -> None:
     assert host.lengths[0].draft_s == pytest.approx(254_336 / host_memory_rate().value, rel=0.01)
     assert host.lengths[0].verify_s > wafer.host_round_trip_s
     assert host.draft_tokens == 0 or host.speed_up > 1
+    assert (host.wafers, host.region, other.wafers) == (0, None, 1)
     head = plan_of()
     assert (same.draft, head.draft) == ("story-draft", "head")
 

@@ -18,6 +18,8 @@ from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
+from wse.tracing.query.costs.step_sums import StepSums
+from wse.tracing.query.costs.tree import read_tree
 from wse_traces import open_trace, problems
 
 DRAFT, TOKENS = 3, 16
@@ -79,6 +81,9 @@ def test_tokens_are_those_of_a_plain_run_and_every_pass_is_timed_and_traced(tmp_
         by_pass = np.bincount(passes, minlength=len(phases))[phases == VERIFY]
         assert by_pass.tolist() == [right + 1 for right in expected]
         assert np.array_equal(trace.column("links/words"), engine.link_words())
+        sums = StepSums(trace)
+        assert sums.phases()["verify"].cycles_per_pass == pytest.approx(verified.cycles_per_pass)
+        assert sum(layer.verify or 0.0 for layer in read_tree(sums)) == pytest.approx(verified.cycles_per_pass)
 
 
 def test_users_take_turns_in_passes_of_their_own(tmp_path: Path) -> None:
