@@ -130,29 +130,6 @@ def test_scenarios_are_points_of_estimates(users: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("users", "draft_tokens"), [(1, 1), (8, 0)])
-def test_typical_drafts_of_busy_wafers_have_one_speed(users: int, draft_tokens: int) -> None:
-    """Eight users are faster without drafts: each needs a pass of its own to verify them."""
-    lengths: dict[str, Any] = {"prompt_len": 300, "new_tokens": 300}
-    scenario = {
-        "title": "t",
-        "question": "q",
-        "models": [{"model": "story"}],
-        "machines": [{"wafer": "wse3", "mesh": "32x32", "wafers": 1}],
-        "drafts": [{"name": "typical", "draft": "typical"}],
-        "users": users,
-        **lengths,
-    }
-    options: dict[str, Any] = {"mesh": "32x32", "wafers": 1, **lengths, "users": users, "draft": "typical"}
-    drafts = wse.estimate("story", **options).drafts
-    assert drafts.draft_tokens == draft_tokens
-    (found,) = (one.prediction for one in wse.scenario(scenario).combinations)
-    assert found.tokens_per_s_per_user == drafts.tokens_per_s_per_user
-    served = wse.serve_sim("story", **options, objective="latency", arrivals="constant", requests=1_000).served
-    assert 1 / served.all.tpot.mean == pytest.approx(drafts.tokens_per_s_per_user, rel=0.03)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["latency", "throughput"])
 def test_commands_find_the_same_number_of_replicas(objective: str) -> None:
     options: dict[str, Any] = {"mesh": "32x32", "prompt_len": 300, "new_tokens": 300, "users": 100}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,12 +9,11 @@ import pytest
 
 import wse.studies.validate.study as module
 from tests.validation.test_measurements import GOOD, file_of
-from wse.reports.as_json import as_json
 from wse.studies.validate.measured.measurements import Measurement, parse, read
 from wse.studies.validate.predictors.predict import PREDICTORS, predict
 from wse.studies.validate.predictors.prediction import decline
 from wse.studies.validate.predictors.services import ServiceRequest, service_request
-from wse.studies.validate.study import BUNDLED, compare, default_files, validation_of
+from wse.studies.validate.study import BUNDLED, compare, default_files
 from wse.studies.validate.summary import ComparedRow, summarise
 
 Rows = list[ComparedRow]
@@ -106,21 +104,6 @@ def test_only_the_last_predictor_answers_everything() -> None:
     unknown = row(kernel="something new", algorithm="", platform="")
     assert [bool(predictor(unknown)) for predictor in PREDICTORS] == [False] * (len(PREDICTORS) - 1) + [True]
     assert predict(unknown).reason == "this kernel is not modelled: something new"
-
-
-def test_the_json_of_a_row_that_is_predicted_and_of_one_that_is_not() -> None:
-    rows = [ComparedRow(m, predict(m)) for m in parse(file_of(GOOD, {**GOOD, "kernel": "sort"}), "m.csv")]
-    facts = json.loads(as_json(validation_of(rows).to_dict()))
-    assert facts.keys() == {"rows", "summary"}
-    first, second = facts["rows"]
-    assert first["file"] == "m.csv"
-    assert first["line"] == 2
-    assert first["input"] == {**dict.fromkeys(rows[0].measurement.input, ""), **GOOD}
-    assert (first["measured"], first["predicted"], first["error_pct"], first["reason"]) == (3128, 3128, 0, None)
-    assert (first["method"], first["software"]) == ("fast model", "tuned")
-    assert (second["predicted"], second["error_pct"]) == (None, None)
-    assert second["reason"]
-    assert facts["summary"]["predicted"] == 1
 
 
 def test_an_error_is_signed_and_relative_to_what_was_measured() -> None:

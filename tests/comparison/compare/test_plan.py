@@ -9,7 +9,7 @@ import pytest
 import wse
 from tests.comparison.compare.synthetic import deployment, usd
 from wse.errors import DoesNotFit
-from wse.serving.goal import COST, LATENCY, Goal
+from wse.serving.goal import COST, Goal
 from wse.serving.plan import plan
 from wse.studies.compare.machine import GPU, WAFER, Kind
 from wse.studies.compare.plan.result import PlannedRow, PlanResult
@@ -38,33 +38,6 @@ def made_row(kind: Kind, base_s: float, goal: Goal, **settings: float | tuple[fl
     found = plan(machine, goal)
     assert found is not None
     return planned_row(machine, found, kind=kind, name=kind, software="s", dtype="fp8")
-
-
-@pytest.mark.parametrize(
-    ("goal", "users", "replicas", "meets"),
-    [
-        (Goal(users=100, replicas=None, tpot_s=0.02, objective=COST), 100, 10, True),  # 10 users: 10 ms + 10 * 1 ms
-        (Goal(users=101, replicas=None, tpot_s=0.02, objective=COST), 101, 11, True),
-        (Goal(users=100, replicas=None, objective=COST), 100, 2, True),  # 50 have room
-        (Goal(users=100, replicas=1, objective=COST), 50, 1, False),
-        (Goal(users=100, replicas=3, tpot_s=0.02, objective=COST), 100, 3, False),
-        (Goal(users=100, replicas=None, tpot_s=0.0109, objective=COST), 1, 1, False),
-        (Goal(tpot_s=0.02, objective=COST), 10, 1, True),
-        (Goal(objective=COST), 31, 1, True),  # saturated from 31 on
-        (Goal(objective=LATENCY), 1, 1, True),
-    ],
-)
-def test_replicas_are_the_fewest_that_keep_the_limits(goal: Goal, users: int, replicas: int, meets: bool) -> None:  # noqa: FBT001
-    machine = deployment(0.01, 0.001 * (1 - 1e-9), room=50, saturated_from=31)
-    found = plan(machine, goal)
-    assert (found.point.concurrency, found.point.replicas, found.meets) == (users, replicas, meets)
-    if meets and goal.tpot_s is not None:
-        assert (found.point.tpot_s or 0.0) <= goal.tpot_s
-    cost = found.point.usd_per_million_tokens
-    full, rest = divmod(users, replicas)
-    per_machine = [full + 1] * rest + [full] * (replicas - rest)
-    rate = sum(1 / usd(0.01, 0.001, one) for one in per_machine)  # proportional to tokens/s
-    assert cost.value == pytest.approx(replicas / rate, rel=1e-6)
 
 
 @pytest.mark.parametrize("best", [4, 5, 7, 13, 23, 31, 32])

@@ -9,14 +9,10 @@ import pytest
 import wse
 from wse.errors import UnknownName
 from wse.hardware.load import load_software, load_wafer
-from wse.studies.compare.request import CompareRequest
-from wse.studies.compile.request import CompileRequest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.option import make_request, options_of, replace_options
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.options.settings import with_settings
-from wse.studies.run.request import RunRequest
-from wse.studies.serve.request import ServeRequest
 
 PLAIN = {"mapping": "region", "schedule": "baseline"}
 QUICK = make_request(EstimateRequest, model="story", wafer="wse2", software="academic", prompt_len=4, new_tokens=4)
@@ -39,11 +35,6 @@ def test_a_factor_is_of_the_wafer_that_was_asked_for() -> None:
     clocks = {name: dict(request.machine.wafer_values)["clock_hz"] for name, request in of_wafer.items()}
     assert clocks == {name: 2 * load_wafer(name).clock_hz for name in clocks}
     assert clocks["wse2"] != clocks["wse3"]
-
-
-@pytest.mark.parametrize("request_type", [RunRequest, CompileRequest, EstimateRequest, CompareRequest, ServeRequest])
-def test_every_command_that_takes_a_wafer_takes_settings(request_type: type) -> None:
-    assert options_of(request_type)["settings"].flag == "--set"
 
 
 def test_a_suggestion_is_near_or_absent() -> None:

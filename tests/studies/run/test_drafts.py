@@ -24,7 +24,7 @@ from wse.errors import BadInput, BadModel
 from wse.hardware.load import load_software, load_wafer
 from wse.models.catalogue import BUNDLED
 from wse.studies.compile.choose import compile_program
-from wse.studies.compile.draft_times import DraftTimes, Region, host_memory_rate
+from wse.studies.compile.draft_times import DraftTimes, Region
 from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.drafts.drafts import Draft, DraftModel
 from wse.studies.run.drafts.make_drafter import make_drafter
@@ -33,7 +33,6 @@ from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
 from wse.studies.run.study import run
-from wse.studies.run.verify import AcceptanceCounts
 from wse_traces import open_trace, problems
 
 PROMPT = (5, 9, 1, 7, 12, 4, 2)
@@ -184,24 +183,6 @@ def test_ids_take_the_way_between_two_regions() -> None:
     assert link - beside == pytest.approx(way_s * wafer.clock_hz, abs=1)
     for silent in (replace(times, place="host"), replace(times, host_draws=True)):
         assert silent.exchange_cycles(4, times.region, times.region) == 0.0
-
-
-def test_the_host_takes_round_trips_and_reads_all_weights() -> None:
-    wafer, software = load_wafer("wse2"), load_software("tuned", "wse2")
-    host = DraftTimes(wafer=wafer, software=software, region=Region(rows=4, cols=4), place="host", host_draws=False)
-    assert host.round_trip_cycles() == pytest.approx(wafer.host_round_trip_s * wafer.clock_hz)
-    assert host.look_up_cycles(256, 4) == 0.0
-    assert host.host_token_cycles(10**6) == pytest.approx(10**6 / host_memory_rate().value * wafer.clock_hz)
-    assert host_memory_rate().grade == "I"
-    assert replace(host, place="same").round_trip_cycles() == 0.0
-
-
-def test_positions_count_where_all_before_were_accepted() -> None:
-    counts = AcceptanceCounts(3)
-    for accepted in (0, 2, 3, 1):
-        counts.add(accepted)
-    assert counts.verified == [4, 3, 2]
-    assert counts.accepted == [3, 2, 1]
 
 
 def distance(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> float:
