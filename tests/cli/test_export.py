@@ -8,7 +8,6 @@ import resource
 import shutil
 from pathlib import Path
 
-import h5py
 import pytest
 from tiers import slow_but
 
@@ -22,17 +21,6 @@ GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
 @pytest.fixture
 def story(empty: Path) -> Path:
     return Path(shutil.copy(GOLDEN / "story.h5", empty / "wse-run.h5"))
-
-
-@pytest.mark.parametrize("to", slow_but(["perfetto", "csv", "parquet"], "perfetto", "csv"))
-def test_damaged_column_is_told_as_of_the_trace(wse: Wse, story: Path, empty: Path, to: str) -> None:
-    if to == "parquet":
-        pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")  # whose first import takes a second
-    with h5py.File(story, "r+") as file:
-        del file["steps/cycles"]
-    line = wse("export", story.name, "--to", to, "-o", "out").refusal()
-    assert line.startswith("wse: wse-run.h5: steps/cycles: missing")
-    assert files_below(empty) == {"wse-run.h5"}
 
 
 def test_run_that_was_stopped_before_anything_was_recorded(wse: Wse, empty: Path) -> None:

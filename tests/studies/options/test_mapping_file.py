@@ -185,11 +185,6 @@ def test_a_file_that_was_written_is_the_same_program_but_for_its_name(tmp_path: 
     assert again.decode == result.decode
 
 
-def test_regions_that_no_file_can_list_are_not_written() -> None:
-    system = wse.compile("story", mapping="tensor", wafers=2, mesh="24x24", schedule="baseline", **SHORT).system
-    assert "cannot list regions of --mapping tensor" in refusal(BadInput, system.mapping_file)
-
-
 def test_regions_that_share_a_layer_are_written_and_read(tmp_path: Path) -> None:
     first, second = tmp_path / "first.toml", tmp_path / "second.toml"
     write(tmp_path, {**LEFT, "parts": [0, 2]}, {**RIGHT, "layers": [1, 4], "parts": [3, 8]}, name=first.name)

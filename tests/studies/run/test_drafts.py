@@ -20,7 +20,7 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_tokens.sampling import Sampler, Sampling, draw, probabilities
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.model import Fabric
-from wse.errors import BadInput, BadModel
+from wse.errors import BadInput
 from wse.hardware.load import load_software, load_wafer
 from wse.models.catalogue import BUNDLED
 from wse.studies.compile.choose import compile_program
@@ -282,7 +282,6 @@ def test_a_draft_of_another_vocabulary_context_or_size_is_one_line(models: dict[
     def of(**wanted: Any) -> str:
         return refusal(BadInput, prepare_draft, prepare(request(models, **wanted)))
 
-    assert of(draft="story").startswith("--draft story: has a vocabulary of 1,024 ids, target one of 16; ")
     other = tmp_path / "other"
     shutil.copytree(BUNDLED["story-draft"], other)
     tokenizer = json.loads((other / "tokenizer.json").read_text(encoding="utf-8"))
@@ -295,8 +294,3 @@ def test_a_draft_of_another_vocabulary_context_or_size_is_one_line(models: dict[
     (tmp_path / "short").mkdir()
     short = write_model(tmp_path / "short", max_position_embeddings=16)
     assert "was made for 16 tokens of context, the run has 27" in of(draft=short)
-    whole = load_wafer("wse3")
-    mesh = f"{whole.mesh_rows}x{whole.mesh_cols}"
-    assert f"a draft of {mesh} PEs does not fit next to 3x4 on wse3" in of(draft=models["near"], draft_mesh=mesh)
-    weightless = refusal(BadModel, prepare_draft, prepare(request(models, draft=models["near"] / "config.json")))
-    assert "has no weights to run" in weightless
