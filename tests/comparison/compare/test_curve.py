@@ -109,20 +109,6 @@ def test_cheapest_token_at_a_speed_is_that_of_the_most_users_who_get_it() -> Non
     assert cheapest_token([slow, quick], 500) == math.inf
 
 
-COST = usd(0.001, 0.0, 1, 10.0)  # a wafer with room for one user of 1,000 tokens/s, at 10 USD/h
-
-
-@pytest.mark.parametrize("users", [3, 20, 333])
-def test_wafers_become_cheaper_where_too_few_users_share_a_gpu(users: int) -> None:
-    """A token would cost the same with ``users - 1/2`` users of a GPU; above the speed of ``users`` fewer share it."""
-    per_user_s, base_s = 1e-4, 5e-3
-    price = COST / usd(base_s, per_user_s, users - 0.5)
-    gpus = gpu(base_s, per_user_s, room=5_000, usd_per_hour=price)
-    (interval,) = cheaper_speeds([wafer(0.001, usd_per_hour=10)], [gpus])
-    assert interval.from_speed == pytest.approx(1 / (base_s + users * per_user_s), rel=1e-5)
-    assert interval.to_speed == math.inf
-
-
 def test_wafers_are_cheaper_at_two_ranges_of_speed() -> None:
     """Slow wafers are the cheapest up to 10 tokens/s, GPUs up to 100, and fast wafers give 1,000."""
     machines = [wafer(0.1, room=100), wafer(0.001, usd_per_hour=10)]

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import wse
-from wse.studies.what_if.changes import DEFAULTS, SHORT_NAMES, read_changes
 from wse.studies.what_if.result import WhatIfResult
 
 SMALL = {"mesh": "24x24", "mapping": "region", "schedule": "baseline", "prompt_len": 16, "new_tokens": 16}
@@ -83,11 +82,6 @@ def test_wafer_less_where_pes_have_twice_the_sram() -> None:
     (row,) = result.changes
     assert row.wafers < result.base.wafers
     assert row.factors["wafers"] == row.wafers / result.base.wafers
-
-
-def test_default_has_every_short_name() -> None:
-    assert [change.name for change in read_changes("default")] == list(SHORT_NAMES)
-    assert read_changes(f"default,{'wafer.colours=30'}")[:-1] == read_changes(DEFAULTS)
 
 
 def test_changes_add_to_what_was_set() -> None:
