@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import resource
 import shutil
 from pathlib import Path
 
 import pytest
+from small_files import small_files
 from tiers import slow_but
 
 from tests.cli.conftest import Wse, files_below
@@ -46,11 +46,7 @@ def test_full_disk_leaves_what_was_there(wse: Wse, story: Path, empty: Path, to:
         pytest.skip("pyarrow is not installed")
     assert wse("export", story.name, "--to", to, "-o", "out").code == 0
     before = {p: p.read_bytes() for p in empty.rglob("*") if p.is_file()}
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
-    try:
+    with small_files(2000):
         line = wse("export", story.name, "--to", to, "-o", "out").refusal()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert re.fullmatch(r"wse: -o out: cannot be written \(.*File too large.*\); give another name", line)
     assert {p: p.read_bytes() for p in empty.rglob("*") if p.is_file()} == before
