@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,6 @@ from tests.traces.conftest import HEADER
 from wse_traces import TraceWriter
 
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
-
-
-@pytest.fixture
-def story(empty: Path) -> Path:
-    return Path(shutil.copy(GOLDEN / "story.h5", empty / "wse-run.h5"))
 
 
 def test_run_that_was_stopped_before_anything_was_recorded(wse: Wse, empty: Path) -> None:
@@ -40,13 +34,13 @@ def test_run_that_was_stopped_before_anything_was_recorded(wse: Wse, empty: Path
 
 
 @pytest.mark.parametrize("to", slow_but(["perfetto", "csv", "parquet", "png"], "perfetto", "csv"))
-def test_full_disk_leaves_what_was_there(wse: Wse, story: Path, empty: Path, to: str) -> None:
+def test_full_disk_leaves_what_was_there(wse: Wse, empty: Path, to: str) -> None:
     """A limit on the size of files stands in for a full disk: writes fail part of the way."""
     if to == "parquet" and importlib.util.find_spec("pyarrow") is None:
         pytest.skip("pyarrow is not installed")
-    assert wse("export", story.name, "--to", to, "-o", "out").code == 0
+    assert wse("export", GOLDEN / "story.h5", "--to", to, "-o", "out").code == 0
     before = {p: p.read_bytes() for p in empty.rglob("*") if p.is_file()}
     with small_files(2000):
-        line = wse("export", story.name, "--to", to, "-o", "out").refusal()
+        line = wse("export", GOLDEN / "story.h5", "--to", to, "-o", "out").refusal()
     assert re.fullmatch(r"wse: -o out: cannot be written \(.*File too large.*\); give another name", line)
     assert {p: p.read_bytes() for p in empty.rglob("*") if p.is_file()} == before

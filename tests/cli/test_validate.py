@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -81,21 +79,12 @@ def test_page_its_plot_and_the_csv_file_have_every_row(wse: Wse, data: Path, tmp
     assert rows[2]["reason"].startswith("this kernel is not modelled")
 
 
-@pytest.fixture(scope="module")
-def few() -> Iterator[None]:
-    """Two patterns instead of all; what is compared is compared once."""
-    few_samples = {name: against_wavelet.samples()[name] for name in ("chain", "k_tree all-reduce")}
-    agreement = cache(against_wavelet.agreement)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(against_wavelet, "samples", lambda: few_samples)
-        patch.setattr(against_wavelet, "CONFIGURATIONS_PER_PATTERN", 1)
-        patch.setattr(against_wavelet, "agreement", lambda each, seed, on_progress: agreement(each, seed))
-        yield
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("few")
-def test_against_the_wavelets_as_json(wse: Wse) -> None:
+def test_against_the_wavelets_as_json(wse: Wse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two patterns instead of all."""
+    few = {name: against_wavelet.samples()[name] for name in ("chain", "k_tree all-reduce")}
+    monkeypatch.setattr(against_wavelet, "samples", lambda: few)
+    monkeypatch.setattr(against_wavelet, "CONFIGURATIONS_PER_PATTERN", 1)
     facts = json.loads(wse("validate", "--against", "wavelet", "--json").out)
     assert facts["summary"]["rows"] == facts["summary"]["loads_equal"] == len(facts["rows"]) == 20
     patterns = [group["pattern"] for group in facts["summary"]["by_pattern"]]

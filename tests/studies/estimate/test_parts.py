@@ -19,7 +19,6 @@ from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.grades import SOURCES
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate, estimate_of
 from wse.studies.options.option import make_request, replace_options
 
@@ -43,19 +42,8 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
 
 
 @pytest.fixture(scope="module")
-def result(request_: EstimateRequest) -> EstimateResult:
-    return estimate(request_)
-
-
-@pytest.fixture(scope="module")
-def sensitive(request_: EstimateRequest) -> EstimateResult:
-    """One that tells what moves it, by the baseline schedule, for which nothing is searched on other wafers."""
-    return estimate(replace_options(request_, schedule="baseline", sensitivity=True))
-
-
-@pytest.fixture(scope="module")
-def report(result: EstimateResult) -> dict[str, Any]:
-    return result.to_dict()
+def report(request_: EstimateRequest) -> dict[str, Any]:
+    return estimate(request_).to_dict()
 
 
 def test_what_a_user_waits_for_adds_up(report: dict[str, Any]) -> None:
@@ -171,12 +159,11 @@ def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
     assert [row["chosen"] for row in rows] == [True] + [False] * (len(rows) - 1)
 
 
-def test_another_wafer_has_the_same_request(
-    sensitive: EstimateResult, request_: EstimateRequest, tmp_path: Path
-) -> None:
+def test_another_wafer_has_the_same_request(request_: EstimateRequest, tmp_path: Path) -> None:
+    """By the baseline schedule, for which nothing is searched on other wafers."""
     file = tmp_path / "mine.toml"
     file.write_text('base = "wse3"\nhop_cycles = 3\n')
-    report = sensitive.to_dict()
+    report = estimate(replace_options(request_, schedule="baseline", sensitivity=True)).to_dict()
     slower, roomier, linked, research = report["sensitivity"]
     found = estimate(replace_options(request_, schedule="baseline", wafer=str(file))).to_dict()
     assert slower["tokens_per_s_per_user"] == found["decode"]["tokens_per_s_per_user"]
