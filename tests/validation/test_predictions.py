@@ -168,6 +168,7 @@ def test_the_code_version_decides_the_gap() -> None:
 
 FORMULA = {"platform": "model WSE-2", "value_kind": "derived-from-published-formula"}
 REASONS = [
+    ({"platform": "some machine"}, "generation"),
     ({"grid_w": ""}, "grid"),
     ({"vector_len_bytes": ""}, "bytes"),
     ({"algorithm": "butterfly"}, "no pattern"),

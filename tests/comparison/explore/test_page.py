@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import wse
 from wse.studies.explore.csv_table import read_csv
 from wse.studies.explore.page import A_WAFER, as_html, with_rate_a_wafer
 
@@ -61,6 +62,12 @@ def test_no_text_of_a_table_is_more_than_text(tmp_path: Path) -> None:
     assert policy
     assert policy[1].startswith("default-src 'none'")
     assert not re.findall(r"https?://", page.replace("http://www.w3.org/2000/svg", ""))
+
+
+def test_from_python_the_page_lies_beside_the_table(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text(SWEEP)
+    assert Path(wse.explore(table).page) == tmp_path / "t.html"
 
 
 def test_table_of_a_comparison_has_tokens_of_a_wafer_too(tmp_path: Path) -> None:
