@@ -45,7 +45,7 @@ def test_they_are_those_with_the_most_words(large: tuple[Path, np.ndarray], top:
 
 
 @settings(max_examples=5, deadline=None)
-@example(top=12)
+@example(top=8)  # all of a tie, and none beyond
 @given(top=st.integers(0, 60))
 def test_equal_ones_are_told_once(large: tuple[Path, np.ndarray], top: int) -> None:
     path, planes = large
