@@ -14,9 +14,16 @@ SMALL = ("--prompt-ids", "1,2,3", "--new-tokens", "6", "--schedule", "baseline")
 """A short run for which no rewrites are tried; those of ``optimized`` are where a schedule is given again."""
 
 
-@pytest.mark.smoke
-def test_json_of_a_run_adds_up(wse: Wse, tiny: Path) -> None:
-    outcome = wse("run", tiny, *SMALL, "--schedule", "optimized", "--json", "--logits")
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(["--schedule", "optimized"], marks=pytest.mark.smoke),
+        ["--mapping", "tensor", "--wafers", "3", "--dtype", "int4"],
+    ],
+    ids=str,
+)
+def test_json_of_a_run_adds_up(wse: Wse, tiny: Path, options: list[str]) -> None:
+    outcome = wse("run", tiny, *SMALL, *options, "--json", "--logits")
     assert outcome.code == 0
     report = json.loads(outcome.out)
     assert len(report["tokens"]) == 6 or report["tokens"][-1] == 2
