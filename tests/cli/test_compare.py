@@ -7,8 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.cli.conftest import Wse
 from tests.models.helpers import write_model
 from wse.studies.compare.plan.result import COLUMNS as PLANNED_COLUMNS
@@ -56,6 +54,16 @@ def test_comparison_of_two_traces_has_its_files(wse: Wse, empty: Path) -> None:
     assert [row["wafers"] for row in check_files(empty)] == ["1", "2"]
 
 
+def test_curve_of_wafers_and_gpus_has_its_files(wse: Wse, empty: Path) -> None:
+    outcome = wse(
+        *SMALL_STORY, "--prompt-len", "8", "--new-tokens", "8", "--gpu", "h100", "--gpus", "1", *FILES, "--json"
+    )
+    assert outcome.code == 0, outcome.err
+    rows = json.loads(outcome.out)["rows"]
+    assert {row["kind"] for row in rows} == {"wafer", "gpu"}
+    assert [row["users"] for row in check_files(empty)] == [str(row["users"]) for row in rows]
+
+
 SMALL_STORY = ("compare", "story", "--mesh", "24x24", "--wafers", "1", "--mapping", "region")
 
 
@@ -70,13 +78,3 @@ def test_rows_that_keep_targets_are_written_as_markdown_and_csv(wse: Wse, empty:
     found = {(row["prompt_len"], row["new_tokens"], row["keeps"]) for row in rows}
     assert found == {("8", "8", "True"), ("16", "4", "True")}
     assert tuple(rows[0]) == tuple(one for one in PLANNED_COLUMNS if not one.startswith("link_"))  # none was given
-
-
-@pytest.mark.slow
-def test_detail_of_machines_for_users_has_a_row_for_each_mapping(wse: Wse) -> None:
-    command = ("compare", "story", "--mesh", "16x16", "--wafers", "2", "--schedule", "baseline", "--users", "8")
-    command += ("--prompt-len", "8", "--new-tokens", "8")
-    (best,) = json.loads(wse(*command, "--json").out)["rows"]
-    rows = json.loads(wse(*command, "--detail", "--json").out)["rows"]
-    assert {row["software"] for row in rows} > {best["software"]}
-    assert best in [{**row, "pareto": best["pareto"]} for row in rows]

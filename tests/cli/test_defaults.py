@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from tiers import slow_but
@@ -53,30 +52,6 @@ def test_compilation_shows_the_placement_that_an_estimate_times(wse: Wse, asked:
     assert ("decode" in compiled) == (asked[-2:] != ("--new-tokens", "1"))
     for key in ("bytes_per_pe", "stages", "fits", "kv_capacity_tokens"):
         assert compiled["sram"][key] == estimated["sram"][key]
-
-
-RUNS: list[dict[str, Any]] = [
-    {},
-    {"mesh": "5x5"},
-    {"mesh": "24x24"},
-    {"mesh": "9x9", "dtype": "int8"},
-    {"model": "smollm2-135m", "weights": "random:3", "new_tokens": 3},
-]
-
-
-@pytest.mark.parametrize("asked", slow_but(RUNS, *RUNS[:2]), ids=str)
-def test_run_and_an_estimate_of_its_mesh_and_lengths_have_the_same_cycles(asked: dict[str, Any]) -> None:
-    ran = run(**{"new_tokens": 24, "trace": None} | asked)
-    mesh, new = f"{ran.wafer.rows}x{ran.wafer.cols}", len(ran.tokens or ())
-    same = {key: asked[key] for key in ("dtype",) if key in asked}
-    model = asked.get("model", "story")
-    estimated = estimate(model, mesh=mesh, prompt_len=ran.prompt_tokens, new_tokens=new, **same)
-    assert new == asked.get("new_tokens", 24)
-    for section in ("model", "prefill", "decode", "fabric", "crossing"):
-        want = {key: value for key, value in getattr(ran, section).to_dict().items() if key != "weights"}
-        assert want.items() <= getattr(estimated, section).to_dict().items()
-    assert estimated.system.stages == ran.system.stages
-    assert estimated.sram.bytes_per_pe == ran.sram.bytes_per_pe
 
 
 def test_run_takes_the_smallest_square_that_one_wafer_holds_the_model_on() -> None:

@@ -84,14 +84,6 @@ def smaller(remedy: list[str]) -> list[str]:
     return []
 
 
-def test_nothing_is_written_or_run(wse: Wse, tiny: Path, tmp_path: Path) -> None:
-    wafer = tmp_path / "small.toml"
-    wafer.write_text('base = "wse2"\nsram_bytes_per_pe = 20480\nmesh_rows = 1\nmesh_cols = 1\n')
-    outcome = wse("run", tiny, "--prompt-ids", "1", "--wafer", wafer, "--wafers", "1", "--software", "tuned")
-    assert "does not fit on 1x1 PEs" in outcome.refusal()
-    assert list(Path().iterdir()) == []
-
-
 def test_refusal_of_too_few_wafers_names_the_number_that_fits(wse: Wse, tmp_path: Path) -> None:
     big = write_config(tmp_path, hidden_size=64, intermediate_size=256, num_hidden_layers=16, vocab_size=64)
     options = ("--mesh", "5x5", "--prompt-len", "8", "--new-tokens", "8", "--schedule", "baseline")

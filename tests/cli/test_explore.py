@@ -12,6 +12,8 @@ def test_page_beside_its_table(wse: Wse, empty: Path) -> None:
     (empty / "t.csv").write_text("a,b\n1,2\n3,4\n")
     outcome = wse("explore", "t.csv", "--json")
     assert outcome.code == 0
-    assert json.loads(outcome.out)["page"] == "t.html"
+    size = (empty / "t.html").stat().st_size
+    told = json.loads(outcome.out)
+    assert told == {"table": "t.csv", "page": "t.html", "page_bytes": size, "rows": 2, "columns": 2}
     assert "t.html" in wse("explore", "t.csv", "-o", "t.html").out
     assert files_below(empty) == {"t.csv", "t.html"}

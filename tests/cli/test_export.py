@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import resource
-import shutil
 from pathlib import Path
 
-import h5py
 import pytest
+from small_files import small_files
 from tiers import slow_but
 
 from tests.cli.conftest import Wse, files_below
@@ -17,22 +15,6 @@ from tests.traces.conftest import HEADER
 from wse_traces import TraceWriter
 
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
-
-
-@pytest.fixture
-def story(empty: Path) -> Path:
-    return Path(shutil.copy(GOLDEN / "story.h5", empty / "wse-run.h5"))
-
-
-@pytest.mark.parametrize("to", slow_but(["perfetto", "csv", "parquet"], "perfetto", "csv"))
-def test_damaged_column_is_told_as_of_the_trace(wse: Wse, story: Path, empty: Path, to: str) -> None:
-    if to == "parquet":
-        pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")  # whose first import takes a second
-    with h5py.File(story, "r+") as file:
-        del file["steps/cycles"]
-    line = wse("export", story.name, "--to", to, "-o", "out").refusal()
-    assert line.startswith("wse: wse-run.h5: steps/cycles: missing")
-    assert files_below(empty) == {"wse-run.h5"}
 
 
 def test_run_that_was_stopped_before_anything_was_recorded(wse: Wse, empty: Path) -> None:
@@ -52,23 +34,13 @@ def test_run_that_was_stopped_before_anything_was_recorded(wse: Wse, empty: Path
 
 
 @pytest.mark.parametrize("to", slow_but(["perfetto", "csv", "parquet", "png"], "perfetto", "csv"))
-def test_full_disk_leaves_what_was_there(wse: Wse, story: Path, empty: Path, to: str) -> None:
+def test_full_disk_leaves_what_was_there(wse: Wse, empty: Path, to: str) -> None:
     """A limit on the size of files stands in for a full disk: writes fail part of the way."""
     if to == "parquet" and importlib.util.find_spec("pyarrow") is None:
         pytest.skip("pyarrow is not installed")
-    assert wse("export", story.name, "--to", to, "-o", "out").code == 0
+    assert wse("export", GOLDEN / "story.h5", "--to", to, "-o", "out").code == 0
     before = {p: p.read_bytes() for p in empty.rglob("*") if p.is_file()}
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
-    try:
-        line = wse("export", story.name, "--to", to, "-o", "out").refusal()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with small_files(2000):
+        line = wse("export", GOLDEN / "story.h5", "--to", to, "-o", "out").refusal()
     assert re.fullmatch(r"wse: -o out: cannot be written \(.*File too large.*\); give another name", line)
     assert {p: p.read_bytes() for p in empty.rglob("*") if p.is_file()} == before
-
-
-def test_export_takes_the_place_of_an_older_one(wse: Wse, story: Path, empty: Path) -> None:
-    wse("export", story.name, "--to", "csv", "-o", "out")
-    wse("export", story.name, "--to", "csv", "-o", "out", "--what", "token")
-    assert {p.name for p in (empty / "out").iterdir()} == {"token.csv", "columns.csv", "run.json"}

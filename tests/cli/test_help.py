@@ -33,17 +33,8 @@ def test_h_is_help_and_fits_80_columns(wse: Wse, command: str) -> None:
     [
         ("wse es", "estimate"),
         ("wse run --wafer ws", "wse2\nwse3"),
-        *(
-            pytest.param(line, offered, marks=pytest.mark.slow)
-            for line, offered in (
-                ("wse estimate llama-3-8", "llama-3-8b"),
-                ("wse run --mapping pipe", "pipeline"),
-                ("wse run --software acad", "academic"),
-                ("wse compile --dtype int", "int8\nint4"),
-                ("wse run --trace-policy c", "continue"),
-                ("wse run --temp", "--temperature"),
-            )
-        ),
+        ("wse estimate llama-3-8", "llama-3-8b"),
+        ("wse run --temp", "--temperature"),
     ],
 )
 def test_shell_completes(tmp_path: Path, line: str, offered: str) -> None:

@@ -59,16 +59,6 @@ def test_what_is_printed_fits_the_terminal(
         assert 20 < max(map(len, seen.out.splitlines())) <= columns
 
 
-@pytest.mark.parametrize("view", VIEWS, ids=names_of)
-def test_json_is_one_object_with_the_view(wse: Wse, trace: str, view: list[str]) -> None:
-    seen = wse("inspect", trace, *view, "--json")
-    assert seen.code == 0, seen.err
-    facts = json.loads(seen.out)
-    assert facts["view"] == (view[0].removeprefix("--") if view else "summary")
-    assert facts["complete"]
-    assert facts.get("trace", facts.get("traces", [""])[0]) == trace
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("view", TABLES, ids=names_of)
 def test_csv_is_the_table_of_the_view(wse: Wse, trace: str, empty: Path, view: list[str]) -> None:
@@ -117,6 +107,7 @@ def test_trace_of_an_estimate_has_every_view(wse: Wse, tiny: Path, defects: list
     placed = ["--wafer", "wse2", "--mesh", "8x8", "--prompt-len", "3", "--new-tokens", "4", *defects]
     said = json.loads(wse("estimate", tiny / "config.json", *placed, "--trace", "e.h5", "--json").out)
     facts = json.loads(wse("inspect", "e.h5", "--json").out)
+    assert (said["trace"], facts["report"], facts["options"]["command"]) == ("e.h5", said, "estimate")
     assert facts["decode"]["cycles_per_pass"] == pytest.approx(said["decode"]["cycles_per_token"], rel=1e-3)
     assert facts["generated_tokens"] == 4
     tokens = json.loads(wse("inspect", "e.h5", "--tokens", "--json").out)["tokens"]

@@ -54,17 +54,6 @@ def test_folder_with_weights_gives_its_configuration_alone(wse: Wse, empty: Path
     assert folder["tokens"] == config["tokens"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["random", "random:x", "random:-1", "random:007", "random:7 ", "random:9223372036854775808", "7"],
-)
-def test_other_values_are_refused_before_the_model_is_looked_for(wse: Wse, text: str) -> None:
-    assert wse("run", "no-such-model", "--weights", text).refusal() == (
-        f"wse: --weights {text!r}: give random:SEED with a whole number from 0 to 9,223,372,036,854,775,807, such as "
-        "random:7; weights of a model's own are in its folder or GGUF file"
-    )
-
-
 def test_progress_counts_elements_and_tokens(empty: Path) -> None:
     """A run without text reports them; all of them by the end, unless it ends early."""
     stored: list[tuple[int, int, str]] = []

@@ -111,17 +111,6 @@ def test_dump_prints_numbers_and_bytes(wse: Wse, recorded: Path, monkeypatch: py
     assert by_address["content"]["hex"] == weights.hex
 
 
-def test_buffer_that_is_not_there(wse: Wse, recorded: Path) -> None:
-    refusals = {
-        ("--pe", "0,1", "--dump", "hiden"): "no such buffer was recorded: did you mean 'hidden'? known: embedding",
-        ("--pe", "2,2", "--dump", "x"): "has no bytes of the PE 2,2; record them: wse run --record-pe 2,2 --trace FILE",
-        ("--pe", "0,1", "--dump", "x", "--pass", "99"): "--pass 99: nothing of x was recorded until then",
-        ("--pe", "0,1", "--dump", "x", "--pass", "-1"): "--pass -1: give a number of at least 0",
-    }
-    for options, says in refusals.items():
-        assert says in wse("inspect", recorded, *options).refusal()
-
-
 def test_bytes_beyond_what_a_reader_takes(wse: Wse, tiny: Path, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wse.tracing.record.pes.MAX_BYTES", 10_000)
     line = wse("run", tiny, *ASKED, "--record-pe", "0,0").refusal()

@@ -31,12 +31,10 @@ def rows_of_table() -> Iterator[Any]:
 
 GRIDS: list[tuple[str, ...]] = [
     ("batch = [1, ", "grid.toml: not TOML", "correct that line"),
-    ("batch = []", "grid.toml: batch has no values"),
     ("batch = [[1]]", "batch = [1]", "give a whole number"),
     ("model = [1]", "model = 1", "give a text"),
     (f"model = '{'x' * 5000}'", "model = 'xxx", "give a text of 1 to 4,096 characters"),
     ("[wafer]\nhop_cycles = [{value = 1}]", "wafer.hop_cycles = {'value': 1}", "give a whole number"),
-    ("[wafer]\nhop_cycle = 1", "unknown setting 'wafer.hop_cycle'", "did you mean 'wafer.hop_cycles'?"),
     ("'wafer.hop_cycles' = 1\n[wafer]\nhop_cycles = 2", "wafer.hop_cycles is given twice"),
     ("[grid]\nbatch = 1", "unknown setting 'grid'"),
     ("#" * (TOML_LIMIT_BYTES + 1), "grid.toml: is over 1,048,576 bytes"),
@@ -76,18 +74,19 @@ def test_refusal_of_a_count_names_its_option_and_value(wse: Wse, option: str, va
     assert any(remedy in line for remedy in ("give", "choose", "--help")), line
 
 
-GEOMETRY: dict[str, list[Any]] = {
-    "mesh_rows": [0, -4, "nan", 100_000, 2.5],
-    "sram_bytes_per_pe": [0, -1, "nan", 2**40, 3072],
-    "clock_hz": [0, -8.5e8, "nan", "inf", 1e15],
-    "hop_cycles": [0, -1, "nan", 1e9],
-    "wafer_link_bytes_per_s": [0, -1, "nan", "inf"],
-    "wafer_link_latency_s": [-1e-6, "nan", "inf"],
-}
+GEOMETRY = (
+    "mesh_rows",
+    "sram_bytes_per_pe",
+    "clock_hz",
+    "hop_cycles",
+    "wafer_link_bytes_per_s",
+    "wafer_link_latency_s",
+)
 
 
-@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in GEOMETRY.items() for value in values])
-def test_refusal_of_a_wafer_names_the_file_and_the_key(wse: Wse, tiny: Path, empty: Path, key: str, value: Any) -> None:
+@pytest.mark.parametrize("key", GEOMETRY)
+@pytest.mark.parametrize("value", ["-1", "nan", "inf"])
+def test_refusal_of_a_wafer_names_the_file_and_the_key(wse: Wse, tiny: Path, empty: Path, key: str, value: str) -> None:
     (empty / "mine.toml").write_text(f'base = "wse3"\n{key} = {value}\n')
     line = wse("estimate", tiny, "--wafer", "mine.toml").refusal()
     assert "mine.toml" in line

@@ -18,10 +18,7 @@ SMALL = ("--prompt-ids", "1,2,3", "--new-tokens", "6", "--schedule", "baseline")
     "options",
     [
         pytest.param(["--schedule", "optimized"], marks=pytest.mark.smoke),
-        ["--mapping", "pipeline", "--mesh", "2x2"],
-        ["--wafers", "2"],
-        ["--mapping", "tensor", "--wafers", "3"],
-        ["--dtype", "int4"],
+        ["--mapping", "tensor", "--wafers", "3", "--dtype", "int4"],
     ],
     ids=str,
 )

@@ -43,13 +43,6 @@ source = "nowhere"
 """
 
 
-@pytest.fixture
-def file(empty: Path) -> str:
-    """A scenario of the small model, here."""
-    (empty / "story.toml").write_text(FILE, encoding="utf-8")
-    return "story.toml"
-
-
 def test_bundled_scenarios_are_listed(wse: Wse) -> None:
     shown = json.loads(wse("scenario", "--json").out)
     hold(shown, ScenariosResult)
@@ -58,8 +51,9 @@ def test_bundled_scenarios_are_listed(wse: Wse) -> None:
     assert all(name in text for name in bundled_scenarios())
 
 
-def test_file_of_ones_own_with_its_page_and_plot(wse: Wse, file: str, empty: Path) -> None:
-    answer = wse("scenario", file, "--json", "--html", "s.html", "--png", "s.png")
+def test_file_of_ones_own_with_its_page_and_plot(wse: Wse, empty: Path) -> None:
+    (empty / "story.toml").write_text(FILE, encoding="utf-8")
+    answer = wse("scenario", "story.toml", "--json", "--html", "s.html", "--png", "s.png")
     assert answer.code == 0, answer.err
     result = json.loads(answer.out)
     hold(result, ScenarioResult)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from small_files import small_files
 
 from tests.cli.conftest import Outcome, Wse
 from wse.tracing.record import run
@@ -16,18 +15,6 @@ from wse_traces.writer import flush_timer
 
 KIB = 1 << 10
 ASKED = ("--prompt-ids", "3,5,7", "--mesh", "4x4", "--new-tokens", "20", "--schedule", "baseline")
-
-
-@contextmanager
-def small_files(size_bytes: int) -> Iterator[None]:
-    """No file of this process grows beyond a size: what a full disk does to files that grow, on any file system."""
-    resource = pytest.importorskip("resource", reason="sizes of files cannot be limited on this system")
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, old[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
 
 
 @pytest.fixture(autouse=True)

@@ -17,16 +17,13 @@ GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
 STORY, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
 
 
-def test_page_is_written_and_told_in_one_line(wse: Wse, empty: Path) -> None:
+def test_page_is_written_and_told_in_one_line_or_as_json(wse: Wse, empty: Path) -> None:
     outcome = wse("view", STORY, "-o", "report.html")
     assert outcome.code == 0, outcome.err
     page = (empty / "report.html").read_bytes()
     assert page.startswith(b"<!doctype html>")
     assert outcome.out == f"report.html: {len(page) / 1e6:.2f} MB; open it in a browser\n"
     assert outcome.err == ""
-
-
-def test_json_names_the_page_its_size_and_the_traces(wse: Wse, empty: Path) -> None:
     outcome = wse("view", STORY, TWO, "--json")
     assert outcome.code == 0, outcome.err
     size = (empty / "wse-view.html").stat().st_size

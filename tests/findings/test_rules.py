@@ -11,19 +11,12 @@ from hypothesis import strategies as st
 
 from wse.errors import DoesNotFit
 from wse.studies.claims import laboratory
-from wse.studies.claims.claim import by_rule
 from wse.studies.claims.laboratory import Laboratory
 from wse.studies.claims.serving import Serving
 from wse.studies.claims.topics.gpus import aggregate
 from wse.studies.claims.topics.residency import CONTEXTS, short_context
 from wse.studies.claims.topics.retries import break_even_accuracy
 from wse.studies.estimate.request import EstimateRequest
-
-
-def test_claim_is_true_in_all_cases_false_in_none_else_conditional() -> None:
-    assert by_rule(holds=True, never=False) == "true"
-    assert by_rule(holds=False, never=True) == "false"
-    assert by_rule(holds=False, never=False) == "conditional"
 
 
 @given(accuracy=st.floats(0.05, 1), ratio=st.floats(1, 20), steps=st.integers(1, 30))

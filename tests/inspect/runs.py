@@ -30,8 +30,8 @@ class TracedRun(NamedTuple):
 
 
 def traced_run(folder: Path, *, wavelets: bool = False, **options: Any) -> TracedRun:
-    """Run the tiny model with these options and write its trace."""
-    prepared = prepare(make_request(RunRequest, model=str(write_model(folder)), **options))
+    """Run the tiny model, unless another is among these options, and write the trace."""
+    prepared = prepare(make_request(RunRequest, **{"model": str(write_model(folder))} | options))
     program, path = compile_program(prepared), folder / "run.h5"
     return TracedRun(program, execute(prepared, program, trace=path, wavelets=wavelets).to_dict(), path)
 

@@ -11,7 +11,6 @@ from placements import ONE_REGION
 from tests.models.helpers import write_model
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.errors import BadMesh
 from wse.program.program import Program
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.option import make_request
@@ -53,11 +52,3 @@ def test_log_replays_to_the_words_of_the_last_pass(tmp_path: Path, new_tokens: i
     assert told["moves"] == sum(count for _, count in stepped) == len(steps)
     assert stepped[-1][0] < told["cycles"]
     assert steps.max() < len(cost.traffic.hops)
-
-
-def test_mesh_too_large_for_the_reference_is_refused_before_the_run(tmp_path: Path) -> None:
-    prepared, program = compile_(tmp_path, new_tokens=2, mesh="260x260", wafers=1)
-    path = tmp_path / "run.h5"
-    with pytest.raises(BadMesh, match=r"260x260 PEs .* at most 65,536"):
-        execute(prepared, program, trace=path, wavelets=True)
-    assert not list(tmp_path.glob("run.h5*"))

@@ -31,26 +31,17 @@ from wse.reports.terminal import (
 @pytest.mark.parametrize(
     ("function", "value", "text"),
     [
-        (count, 0, "0"),
-        (count, 1234567, "1,234,567"),
         (count, 12.34, "12.3"),
         (count, 0.0123, "0.012"),
-        (percent, 0.0, "0.0 %"),
         (percent, 0.0001, "<0.1 %"),
-        (percent, 1.0, "100.0 %"),
-        (in_bytes, 512, "512 B"),
         (in_bytes, 1040128, "1.04 MB"),
-        (in_bytes, 36.6e9, "36.6 GB"),
-        (seconds, 1.5, "1.5 s"),
         (seconds, 40.3e-6, "40.3 µs"),
         (seconds, 2941.3, "2,941 s"),
-        (three_figures, 1.94e3, "1,940"),
         (three_figures, 0.01234, "0.0123"),
         (number_ranges, range(27), "0–26"),
         (number_ranges, (), ""),
         (seconds, 2e-9, "2 ns"),
         (hertz, 850e6, "850 MHz"),
-        (hertz, 1.1e9, "1.1 GHz"),
     ],
 )
 def test_numbers(function: object, value: object, text: str) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 import wse
 from tests.hardware.helpers import refusal
-from wse.errors import BadInput, InsufficientMemory, UnknownName, WorkerLost
+from wse.errors import BadInput, InsufficientMemory, WorkerLost
 from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.ray.ray_engine import RayEngine
 from wse.studies.run.request import RunRequest
@@ -251,22 +251,6 @@ def test_what_the_cluster_has_not_is_refused_in_one_line(tmp_path: Path) -> None
     assert "--mapping tensor has regions that span wafers; use --mapping region" in refusal(BadInput, run, spanning)
     with pytest.raises(BadInput, match=r"^--jobs 3: the cluster has 2 CPUs; give fewer, or a larger one$"):
         wse.sweep(GRID, output=tmp_path / "t.csv", engine="ray", jobs=3)
-
-
-@pytest.mark.parametrize(
-    ("choice", "message"),
-    [
-        ({"engine": "rax"}, "--engine: unknown engine 'rax': did you mean 'ray'? known: local, ray"),
-        ({"ray_address": "auto"}, "--ray-address auto: only a Ray cluster has an address; give --engine ray too"),
-        (
-            {"engine": "ray", "ray_address": "ray://host"},
-            "--ray-address 'ray://host': give HOST:PORT, such as 10.0.0.1:6379, or auto",
-        ),
-    ],
-)
-def test_what_is_no_engine_is_refused_in_one_line(choice: dict[str, Any], message: str) -> None:
-    kind = UnknownName if "unknown" in message else BadInput
-    assert refusal(kind, run, named_request("a batch", **choice)) == message
 
 
 def test_without_ray_one_line_says_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:

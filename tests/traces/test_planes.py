@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import h5py
-import numpy as np
 import pytest
 
-from wse_traces import TraceError, open_trace, problems
+from wse_traces import TraceError, open_trace
 from wse_traces.reader.planes import layer_link_words
-
-
-def test_layers_need_not_add_up_in_an_unfinished_trace(copy):
-    with h5py.File(copy, "r+") as file:
-        file["links/words"][0, 1, 3, :2] += np.array([7, -7])
-    assert problems(copy) == ["links/words[0]: not the sum of the layers' words on 2 links"]
-    with h5py.File(copy, "r+") as file:
-        file.attrs.modify("complete", np.bool_(0))
-    assert problems(copy) == []
 
 
 @pytest.mark.parametrize(

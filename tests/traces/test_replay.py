@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import h5py
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -68,20 +67,6 @@ def test_range_holds_its_first_and_its_last_cycle(sample, first, last, cycles):
     with open_trace(sample) as trace:
         stepped = wavelet_cycles(trace, pass_index=1, first=first, last=last)
         assert [cycle for cycle, _ in stepped] == cycles
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "needed"),
-    [("row", 6, "0 to 5"), ("col", -1, "0 to 4"), ("wafer", 2, "0 to 1"), ("direction", 5, "0 to 4")],
-)
-def test_place_outside_of_the_mesh_is_refused(sample, tmp_path, name, value, needed):
-    copy = tmp_path / "copy.h5"
-    copy.write_bytes(sample.read_bytes())
-    with h5py.File(copy, "r+") as file:
-        file[f"wavelets/{name}"][0] = value
-    says = f"wavelets/{name}: {value}, needed: {needed}; make the trace again"
-    with open_trace(copy) as trace, pytest.raises(TraceError, match=says):
-        wavelet_words(trace, pass_index=1)
 
 
 def test_no_more_is_read_than_the_limit_allows(sample):

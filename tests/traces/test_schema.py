@@ -14,17 +14,6 @@ from wse_traces import open_trace, problems, schema
 from wse_traces.format_page import PARSER, page
 
 TRACES = Path(__file__).parents[2] / "traces"
-FIXED = {"wafer", "row", "col", *schema.FIXED_AXES}
-
-
-def test_every_dataset_is_described_once():
-    assert len(schema.BY_PATH) == len(schema.FIELDS)
-    for field in schema.FIELDS:
-        assert field.doc, field.path
-        assert field.unit, field.path
-        assert (field.dtype[0] == "<") == (np.dtype(field.dtype).kind in "if"), field.path
-        assert set(field.axes[1:]) <= FIXED, field.path
-        assert not field.refers or field.refers in {*schema.TABLES, "wafer"}, field.path
 
 
 def test_format_page_is_the_generated_one():

@@ -90,14 +90,7 @@ def test_gpus_and_layouts_by_their_names() -> None:
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
-        ({"model": "GPT-J-6B"}, "no configuration"),
         ({"system": "TPU v5"}, "does not state a known GPU"),
-        ({"framework": "gpt-fast"}, "no constants"),
-        ({"precision": ""}, "element type"),
-        ({"context": "short prompts"}, "tokens of prompts"),
-        ({"batch_or_concurrency": "320 prompts"}, "number of users"),
-        ({"spec_decode": "MTP3"}, "drafts"),
-        ({"metric": "hbm_bandwidth_TBps"}, "a property of a GPU"),
         ({"precision": "bf16", "chips": "1"}, "wse estimate refuses it"),
     ],
 )

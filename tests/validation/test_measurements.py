@@ -91,10 +91,8 @@ def test_a_range_is_no_number_and_no_error(value: str) -> None:
 CELLS = [
     ("value", "nan", ["line 2", "column value", "'nan'", "finite"]),
     ("value", "-3", ["line 2", "column value", "'-3'", "not negative"]),
-    ("value", "1e999", ["line 2", "column value", "'1e999'", "finite"]),
     ("value", "", ["line 2", "column value", "''", "12.5"]),
     ("grid_w", "1e9", ["line 2", "column grid_w", "'1e9'", "4,096"]),
-    ("grid_w", "0", ["line 2", "column grid_w", "'0'", "1 to 4,096"]),
     ("grid_h", "-4", ["line 2", "column grid_h", "'-4'", "leave the cell empty"]),
     ("vector_len_bytes", "9" * 400, ["line 2", "column vector_len_bytes", "...", "leave the cell empty"]),
     ("M,N,K", "1,2,x", ["line 2", "column M,N,K", "'x'", "whole number"]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,12 +9,11 @@ import pytest
 
 import wse.studies.validate.study as module
 from tests.validation.test_measurements import GOOD, file_of
-from wse.reports.as_json import as_json
 from wse.studies.validate.measured.measurements import Measurement, parse, read
 from wse.studies.validate.predictors.predict import PREDICTORS, predict
 from wse.studies.validate.predictors.prediction import decline
 from wse.studies.validate.predictors.services import ServiceRequest, service_request
-from wse.studies.validate.study import BUNDLED, compare, default_files, validation_of
+from wse.studies.validate.study import BUNDLED, compare, default_files
 from wse.studies.validate.summary import ComparedRow, summarise
 
 Rows = list[ComparedRow]
@@ -108,21 +106,6 @@ def test_only_the_last_predictor_answers_everything() -> None:
     assert predict(unknown).reason == "this kernel is not modelled: something new"
 
 
-def test_the_json_of_a_row_that_is_predicted_and_of_one_that_is_not() -> None:
-    rows = [ComparedRow(m, predict(m)) for m in parse(file_of(GOOD, {**GOOD, "kernel": "sort"}), "m.csv")]
-    facts = json.loads(as_json(validation_of(rows).to_dict()))
-    assert facts.keys() == {"rows", "summary"}
-    first, second = facts["rows"]
-    assert first["file"] == "m.csv"
-    assert first["line"] == 2
-    assert first["input"] == {**dict.fromkeys(rows[0].measurement.input, ""), **GOOD}
-    assert (first["measured"], first["predicted"], first["error_pct"], first["reason"]) == (3128, 3128, 0, None)
-    assert (first["method"], first["software"]) == ("fast model", "tuned")
-    assert (second["predicted"], second["error_pct"]) == (None, None)
-    assert second["reason"]
-    assert facts["summary"]["predicted"] == 1
-
-
 def test_an_error_is_signed_and_relative_to_what_was_measured() -> None:
     (m,) = parse(file_of({**GOOD, "value": "3000"}), "m.csv")
     assert ComparedRow(m, predict(m)).error_pct == pytest.approx(100 * 128 / 3000)
@@ -186,33 +169,23 @@ def test_the_code_version_decides_the_gap() -> None:
 FORMULA = {"platform": "model WSE-2", "value_kind": "derived-from-published-formula"}
 REASONS = [
     ({"platform": "some machine"}, "generation"),
-    ({"platform": "WSE-2 and WSE-3"}, "generation"),
     ({"grid_w": ""}, "grid"),
     ({"vector_len_bytes": ""}, "bytes"),
     ({"algorithm": "butterfly"}, "no pattern"),
     ({"kernel": "broadcast", "algorithm": "chain"}, "no pattern"),
-    ({"metric": "cycles of the root alone"}, "whole collective"),
-    ({"note": "contains launch skew"}, "launch"),
     ({"algorithm": "snake", "grid_w": "750", "grid_h": "994"}, "timed one by one"),
     ({"algorithm": "auto-gen", "grid_w": "4096"}, "larger than the mesh"),
     ({"algorithm": "two-phase S=0"}, "groups"),
     ({"algorithm": "ring"}, "all-reduce along one line"),
     ({"kernel": "allreduce", "algorithm": "ring", "grid_w": "601"}, "timed one by one"),
-    ({"algorithm": "K-tree, group_num=600"}, "groups"),
     ({"algorithm": "K-tree, group_num=9", "grid_h": "3"}, "groups"),
-    ({"algorithm": "K-tree, K=0"}, "groups"),
     ({"kernel": "point-to-point", "grid_w": "", "grid_h": ""}, "grid"),
     ({"kernel": "point-to-point", "metric": "cycles per word task-based relay"}, "relay"),
-    ({"kernel": "stencil 5-pt", "metric": "us for 4 iterations"}, "whole program"),
     ({"kernel": "stencil 5-pt", "metric": "cycles per iteration"}, "cells"),
     ({"kernel": "stencil", "metric": "cycles per iteration", "algorithm": "tile 0x3, radius 1"}, "empty"),
     ({"kernel": "GEMM local multiply"}, "M, N and K"),
     ({"kernel": "GEMM local multiply", "M,N,K": "8,8,8", "dtype": "f7"}, "element type"),
     ({"kernel": "GEMM local multiply", "M,N,K": "8,8,8", "metric": "cycles per element"}, "not the cycles"),
-    ({"kernel": "PE core", "metric": "cycles branch taken"}, "pipeline"),
-    ({"kernel": "SpMM (COO) local multiply"}, "sparse"),
-    ({"metric": "speedup"}, "fraction"),
-    ({"metric": "TFLOP/s"}, "rate"),
     ({**FORMULA, "platform": "model"}, "formula"),
     ({**FORMULA, "algorithm": "butterfly"}, "closed"),
     (

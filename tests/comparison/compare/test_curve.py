@@ -9,13 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.comparison.compare.synthetic import POWER_W, gpu, usd, wafer
+from wse.errors import DoesNotFit
 from wse.models.load import load_model
 from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, cheapest_token
 from wse.studies.compare.curve.frontier import frontier, with_best
 from wse.studies.compare.curve.points import curve_rows
 from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
+from wse.studies.compare.curve.study import curve
 from wse.studies.compare.curve.verdict import curve_verdict
-from wse.studies.compare.machine import GPU, WAFER, Kind, Machine
+from wse.studies.compare.machine import GPU, WAFER, Kind, Machine, prepared_gpus
+from wse.studies.compare.request import CompareRequest
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.results.published import public_points
 
 MACHINES = st.builds(
@@ -104,20 +109,6 @@ def test_cheapest_token_at_a_speed_is_that_of_the_most_users_who_get_it() -> Non
     assert cheapest_token([slow, quick], 500) == math.inf
 
 
-COST = usd(0.001, 0.0, 1, 10.0)  # a wafer with room for one user of 1,000 tokens/s, at 10 USD/h
-
-
-@pytest.mark.parametrize("users", [3, 20, 333])
-def test_wafers_become_cheaper_where_too_few_users_share_a_gpu(users: int) -> None:
-    """A token would cost the same with ``users - 1/2`` users of a GPU; above the speed of ``users`` fewer share it."""
-    per_user_s, base_s = 1e-4, 5e-3
-    price = COST / usd(base_s, per_user_s, users - 0.5)
-    gpus = gpu(base_s, per_user_s, room=5_000, usd_per_hour=price)
-    (interval,) = cheaper_speeds([wafer(0.001, usd_per_hour=10)], [gpus])
-    assert interval.from_speed == pytest.approx(1 / (base_s + users * per_user_s), rel=1e-5)
-    assert interval.to_speed == math.inf
-
-
 def test_wafers_are_cheaper_at_two_ranges_of_speed() -> None:
     """Slow wafers are the cheapest up to 10 tokens/s, GPUs up to 100, and fast wafers give 1,000."""
     machines = [wafer(0.1, room=100), wafer(0.001, usd_per_hour=10)]
@@ -179,6 +170,16 @@ def _first_cheaper(usd_per_hour: float) -> float:
     cost = usd(0.001, 0.0, 1, usd_per_hour)
     users = next(users for users in range(1, 32) if usd(0.009, 0.001, users, 3.6) <= cost)
     return 1 / (0.009 + users * 0.001)
+
+
+def test_number_of_gpus_without_room_for_a_user_is_passed_over() -> None:
+    """Two H100 hold the weights of 70B, and not the cache of 101,000 tokens beside them: four have room."""
+    base = make_request(EstimateRequest, model="llama-3.1-70b", prompt_len=100_000, new_tokens=1_000)
+    serving, impossible = prepared_gpus(CompareRequest(base=base, gpu=("h100",)))
+    assert [one.server.parallelism.gpus for one in serving] == [4, 8]
+    assert impossible.keys() == {"2 h100, vllm"}
+    with pytest.raises(DoesNotFit, match=r"^2 h100, vllm: the KV cache of one sequence of 101,000 tokens does not fit"):
+        curve(CompareRequest(base=replace_options(base, gpus=2), gpu=("h100",)), jobs=1)
 
 
 def test_published_speeds_are_those_of_models_of_the_same_layers() -> None:

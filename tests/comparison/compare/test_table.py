@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from wse.reports.rows_csv import as_csv
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.summary import print_comparison
 from wse.studies.compare.tables import reasons
 from wse.studies.results.placement import ModelResult
-from wse.tracing.query.two_traces.comparison_row import COLUMNS, ComparisonRow
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 ROW = ComparisonRow(
     mapping="auto",
@@ -67,30 +66,12 @@ def printed(
     return [line.strip() for line in lines]
 
 
-@pytest.mark.parametrize(
-    ("width", "cells"),
-    [
-        (80, "128  150 GB/s 500 ns  auto: pipeline  12,346*  12,345  ≤ 148,451    12,346"),
-        (90, "128  150 GB/s 500 ns  auto: pipeline  12,346*  12,345  ≤ 148,451    12,346    76.5 %"),
-    ],
-)
-def test_wide_numbers_are_whole_and_columns_go_instead(monkeypatch: pytest.MonkeyPatch, width: int, cells: str) -> None:
-    lines = printed(monkeypatch, width)
-    assert next(line for line in lines if line.startswith("128")) == cells
-    assert len([line for line in lines if line.startswith("128")]) == 2, "the best alone"
-
-
 def test_verdict_comes_first_and_what_cannot_be_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = printed(monkeypatch, 80)
     assert lines[1:3] == ["big as bfloat16 on wse3, 1170x755 PEs; 1,024 + 1,024 tokens", "Streaming <loses>."]
     assert "tensor on 7  --wafers 7: too many \\x1b[31m" in lines
     assert "108 more rows with --detail." in lines
     assert len(lines) <= 20
-
-
-def test_table_of_text_has_a_line_a_row() -> None:
-    row = {"mapping": 'a,"b"\nc', "wafers": 2, "tpot_s": 0.1, "unknown": 1}
-    assert as_csv([row, {"wafers": 3}], COLUMNS) == 'mapping,wafers,tpot_s\n"a,""b""\\nc",2,0.1\n,3,\n'
 
 
 def test_equal_reasons_are_told_once() -> None:

@@ -4,39 +4,28 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.models.helpers import write_model
+from tests.inspect.runs import traced_run
 from wse.backends.fabric.causes import CAUSES
 from wse.errors import BadTrace
 from wse.reports.as_json import Report
 from wse.studies.compare.grid.verdict import change_of_runs
-from wse.studies.compile.choose import compile_program
-from wse.studies.options.option import make_request
-from wse.studies.run.execute import execute
-from wse.studies.run.prepare import prepare
-from wse.studies.run.request import RunRequest
 from wse.tracing.query.two_traces.compare import compare_traces
 from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
 Runs = tuple[list[Report], list[Path], Report]
+ASKED: dict[str, Any] = {"prompt_ids": (1, 2, 3), "mesh": "3x3", "new_tokens": 9, "schedule": "baseline"}
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """The same prompt on one wafer and on two: both reports, both traces, their comparison."""
-    folder = tmp_path_factory.mktemp("runs")
-    model = str(write_model(folder))
-    reports, paths = [], []
-    for wafers in (1, 2):
-        request = make_request(
-            RunRequest, model=model, prompt_ids=(1, 2, 3), wafers=wafers, mesh="3x3", new_tokens=9, schedule="baseline"
-        )
-        prepared = prepare(request)
-        paths.append(folder / f"on{wafers}.h5")
-        reports.append(execute(prepared, compile_program(prepared), trace=paths[-1]).to_dict())
-    return reports, paths, compare_traces(*paths).to_dict()
+    made = [traced_run(tmp_path_factory.mktemp("run"), **ASKED, wafers=wafers) for wafers in (1, 2)]
+    paths = [one.path for one in made]
+    return [one.report for one in made], paths, compare_traces(*paths).to_dict()
 
 
 def test_row_has_the_numbers_of_the_run(runs: Runs) -> None:
@@ -101,29 +90,17 @@ def test_run_does_not_differ_from_itself(runs: Runs) -> None:
 
 def test_run_without_a_decoded_token(runs: Runs, tmp_path: Path) -> None:
     _, (path, _), _ = runs
-    request = make_request(
-        RunRequest, model=str(path.parent), prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=1, schedule="baseline"
-    )
-    prepared = prepare(request)
-    execute(prepared, compile_program(prepared), trace=tmp_path / "one.h5")
-    with pytest.raises(BadTrace, match=r"one\.h5: has no pass that decoded a token"):
-        compare_traces(path, tmp_path / "one.h5")
+    one = traced_run(tmp_path, **ASKED | {"new_tokens": 1}).path
+    with pytest.raises(BadTrace, match=r"run\.h5: has no pass that decoded a token"):
+        compare_traces(path, one)
 
 
 @pytest.mark.slow
-def test_another_clock_is_the_cause(tmp_path: Path) -> None:
+def test_another_clock_is_the_cause(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Of the same cycles at twice the clock no cause has a part; where cycles change too, that is said of them."""
-    model = str(write_model(tmp_path))
-    sentences = []
-    for settings in ((), ("wafer.clock_hz=x2",), ("wafer.clock_hz=x2", "wafer.hop_cycles=x4")):
-        request = make_request(
-            RunRequest, model=model, prompt_ids=(1, 2, 3), mesh="3x3", new_tokens=4, settings=settings
-        )
-        prepared = prepare(request)
-        path = tmp_path / f"{len(settings)}.h5"
-        execute(prepared, compile_program(prepared), trace=path)
-        sentences.append(change_of_runs(*compare_traces(tmp_path / "0.h5", path).rows))
-    same, faster, longer = sentences
+    settings = ((), ("wafer.clock_hz=x2",), ("wafer.clock_hz=x2", "wafer.hop_cycles=x4"))
+    paths = [traced_run(tmp_path_factory.mktemp("run"), **ASKED, settings=each).path for each in settings]
+    same, faster, longer = (change_of_runs(*compare_traces(paths[0], path).rows) for path in paths)
     assert same.startswith("One user gets ")
     assert faster.endswith("tokens/s, at 1.75 GHz in place of 875 MHz.")
     assert "because" not in faster
@@ -133,10 +110,8 @@ def test_another_clock_is_the_cause(tmp_path: Path) -> None:
 def test_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) -> None:
     _, (path, _), _ = runs
     (tmp_path / "mine.toml").write_text('base = "wse3"\n')
-    placed = {"mesh": "3x3", "new_tokens": 9, "schedule": "baseline", "wafer": str(tmp_path / "mine.toml")}
-    prepared = prepare(make_request(RunRequest, model=str(path.parent), prompt_ids=(1, 2, 3), **placed))
-    execute(prepared, compile_program(prepared), trace=tmp_path / "other.h5")
-    known, unknown = compare_traces(path, tmp_path / "other.h5").to_dict()["rows"]
+    other = traced_run(tmp_path, **ASKED, wafer=str(tmp_path / "mine.toml")).path
+    known, unknown = compare_traces(path, other).to_dict()["rows"]
     costs = {"power_w", "joules_per_token", "usd_per_million_tokens"}
     assert costs <= known.keys()
     assert costs.isdisjoint(unknown)

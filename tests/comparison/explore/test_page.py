@@ -7,10 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import wse
-from wse.errors import BadInput
 from wse.studies.explore.csv_table import read_csv
 from wse.studies.explore.page import A_WAFER, as_html, with_rate_a_wafer
 
@@ -70,12 +67,7 @@ def test_no_text_of_a_table_is_more_than_text(tmp_path: Path) -> None:
 def test_from_python_the_page_lies_beside_the_table(tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text(SWEEP)
-    result = wse.explore(table)
-    assert (result.rows, result.columns) == (3, 7)
-    assert Path(result.page) == tmp_path / "t.html"
-    assert Path(result.page).stat().st_size == result.page_bytes
-    with pytest.raises(BadInput, match=r"-o .*p.txt: give the name of a page"):
-        wse.explore(table, output=tmp_path / "p.txt")
+    assert Path(wse.explore(table).page) == tmp_path / "t.html"
 
 
 def test_table_of_a_comparison_has_tokens_of_a_wafer_too(tmp_path: Path) -> None:

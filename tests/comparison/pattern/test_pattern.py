@@ -12,7 +12,7 @@ from placements import WSE2
 
 import wse
 from wse.backends.fabric.line.closed_forms import closed_form
-from wse.errors import BadInput, UnknownName
+from wse.errors import BadInput
 from wse.hardware.load import load_wafer
 from wse_mappings.patterns.chain import chain
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
@@ -46,8 +46,6 @@ def test_numbers_of_the_machine_are_set() -> None:
     assert (case.bound_cycles or 0) > (as_it_is.bound_cycles or 0)
     assert (slow.settings, usual.settings) == ({"wafer.hop_cycles": 3 * WAFER.hop_cycles}, {})
     assert "--set wafer.hop_cycles=3" in str(slow.tables()[0].note)
-    with pytest.raises(UnknownName, match=r"unknown setting 'wafer.foo'"):
-        wse.pattern("chain", set="wafer.foo=1")
 
 
 def test_pattern_of_a_file_and_a_function_are_timed_like_bundled_ones() -> None:
@@ -119,26 +117,6 @@ def test_errors_in_a_file_are_one_line_with_file_and_line(
         wse.pattern("mine.py:mine", pes=[4])
     assert str(error.value).startswith(told)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"patterns": "chian"}, "unknown pattern 'chian': did you mean 'chain'?"),
-        ({"patterns": "chain@3"}, "pattern 'chain@3': has no number to choose"),
-        ({"patterns": "two_phase@0"}, "pattern 'two_phase@0': after @ give a whole number of at least 1"),
-        ({"patterns": "k_tree@99"}, "k_tree@99 on 64 PEs: k_tree: 99 groups in level 1"),
-        ({"pes": [1]}, "--pes 1: give numbers from 2 to 2,000"),
-        ({"words": [0]}, "--words 0: give numbers from 1 to 1,000,000"),
-        ({"patterns": "no.py:x"}, "no.py: does not exist"),
-        ({"patterns": f"{PAIRS}:pears"}, f"{PAIRS}: unknown object 'pears': did you mean 'pairs'?"),
-    ],
-)
-def test_name_or_size_that_is_none_is_told(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(BadInput) as error:
-        wse.pattern(**options)
-    assert str(error.value).startswith(told)
-    assert isinstance(error.value, UnknownName) == ("unknown" in told)
 
 
 def test_page_has_tables_faults_and_the_wavelets_of_small_cases(tmp_path: Path) -> None:

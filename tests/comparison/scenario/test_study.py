@@ -9,44 +9,17 @@ from tests.comparison.scenario.scenarios import FIGURE, GPU, LENGTHS, WAFER, sce
 from tests.hardware.helpers import refusal
 from wse.errors import DoesNotFit
 from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT
-from wse.studies.scenario.result import CombinationResult, ScenarioResult
+from wse.studies.scenario.result import CombinationResult
 from wse.studies.scenario.study import answer
 
 DRAFTS = [{"name": "none"}, {"name": "best", "draft": "0.9,0.8"}]
-ON_WAFERS = {key: WAFER[key] for key in ("wafer", "mesh", "mapping", "schedule")} | LENGTHS
 
 
 pytestmark = pytest.mark.xdist_group("scenarios")  # which share the scenario with drafts
 
 
-@pytest.fixture(scope="module")
-def drafted() -> ScenarioResult:
-    """The story model on wafers and a GPU, with drafts and without."""
-    machines = [WAFER | {"wafers": [1, "auto"]}, GPU]
-    return answer(scenario(machines=machines, drafts=DRAFTS), jobs=1)
-
-
-def one(result: ScenarioResult, machine: str, drafts: str) -> CombinationResult:
-    (found,) = [row for row in result.combinations if (row.machine, row.drafts) == (machine, drafts)]
-    return found
-
-
 def speed(combination: CombinationResult) -> float:
     return combination.prediction.tokens_per_s_per_user
-
-
-@pytest.mark.slow
-def test_combination_on_wafers_is_what_the_estimate_says(drafted: ScenarioResult) -> None:
-    estimate = wse.estimate("story", draft="0.9,0.8", **ON_WAFERS)
-    found = one(drafted, "small", "none")
-    assert speed(found) == pytest.approx(estimate.decode.tokens_per_s_per_user)
-    assert found.prediction.ttft_s == pytest.approx(estimate.latency.user.ttft_s)
-    assert found.prediction.grade == estimate.grades["decode.tokens_per_s_per_user"].grade
-    assert (found.model, found.dtype, found.chips) == ("story", "float16", 1)
-    best = one(drafted, "small", "best")
-    assert best.prediction.speculation.draft_tokens == estimate.drafts.draft_tokens
-    assert best.prediction.speculation.gain == pytest.approx(estimate.drafts.speed_up)
-    assert speed(best) == pytest.approx(speed(found) * estimate.drafts.speed_up)
 
 
 def test_figures_that_decide_rule_out_and_others_are_shown() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import multiprocessing
 import os
 import signal
@@ -18,45 +17,20 @@ from wse.studies.estimate.study import estimate
 from wse.studies.sweep import row as rows
 from wse.studies.sweep import study as module
 from wse.studies.sweep.grid import Grid
-from wse.studies.sweep.journal import journal_path
 from wse.studies.sweep.row import JournalEntry, flat
 from wse.studies.sweep.study import sweep
 from wse.studies.sweep.table import write_table
 from wse.studies.workers import pool
 
-HEARD = tuple[int, int]
-
 
 def alone(grid: Grid, table: Path) -> bytes:
     """The table as it should be, of estimates one by one in this process."""
-    entries = []
-    for setting in range(len(grid)):
-        try:
-            entries.append(JournalEntry(setting=setting, row=flat(estimate(grid.request(setting)).to_dict())))
-        except BadInput as error:
-            entries.append(JournalEntry(setting=setting, error=str(error)))
+    entries = [
+        JournalEntry(setting=setting, row=flat(estimate(grid.request(setting)).to_dict()))
+        for setting in range(len(grid))
+    ]
     write_table(grid, lambda: entries, table)
     return table.read_bytes()
-
-
-@pytest.mark.slow
-def test_rows_are_those_of_each_estimate_alone_and_failures_are_rows(tmp_path: Path, grid_of: MakeGrid) -> None:
-    grid = grid_of("mesh=3x3", "wafers=2,3", "wafer.hop_cycles=1,4")
-    table, heard = tmp_path / "t.csv", list[HEARD]()
-    report = sweep(grid, table, jobs=2, on_row=lambda *counts: heard.append(counts))
-    assert table.read_bytes() == alone(grid, tmp_path / "alone.csv")
-    assert not journal_path(table).exists()
-    with table.open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    errors = [row["error"] for row in rows]
-    assert [bool(error) for error in errors] == [False, False, True, True]
-    assert all("--wafers 3" in error for error in errors[2:])
-    assert (report.settings, report.settings_failed) == (4, 2)
-    assert [done for done, _ in heard] == list(range(5))
-    assert heard[-1] == (4, 2)
-    cycles = [float(row["decode_cycles_per_token"]) for row in rows[:2]]
-    assert cycles[1] > cycles[0]
-    assert [row["wafer_hop_cycles"] for row in rows] == ["1", "4", "1", "4"]
 
 
 @pytest.mark.slow

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 import wse
-from wse.errors import BadInput, UnknownName
-from wse.studies.what_if.changes import DEFAULTS, SHORT_NAMES, read_changes
 from wse.studies.what_if.result import WhatIfResult
 
 SMALL = {"mesh": "24x24", "mapping": "region", "schedule": "baseline", "prompt_len": 16, "new_tokens": 16}
@@ -84,28 +82,6 @@ def test_wafer_less_where_pes_have_twice_the_sram() -> None:
     (row,) = result.changes
     assert row.wafers < result.base.wafers
     assert row.factors["wafers"] == row.wafers / result.base.wafers
-
-
-def test_default_has_every_short_name() -> None:
-    assert [change.name for change in read_changes("default")] == list(SHORT_NAMES)
-    assert read_changes(f"default,{'wafer.colours=30'}")[:-1] == read_changes(DEFAULTS)
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "message"),
-    [
-        ("", BadInput, "give 1 to 200 changes"),
-        ("clock", BadInput, "'clock': give a change, such as clock=x2"),
-        ("clok=x2", UnknownName, "unknown change 'clok': did you mean 'clock'"),
-        ("wafer.clock=x2", UnknownName, "did you mean 'wafer.clock_hz'"),
-        ("clock=x2,clock=x2", BadInput, "clock=x2 is given twice"),
-        ("clock=fast", BadInput, "--what-if wafer.clock_hz=fast: give a number"),
-    ],
-)
-def test_bad_changes_are_one_line(text: str, kind: type, message: str) -> None:
-    with pytest.raises(kind, match=message) as error:
-        read_changes(text)
-    assert "\n" not in str(error.value)
 
 
 def test_changes_add_to_what_was_set() -> None:

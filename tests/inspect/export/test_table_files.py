@@ -109,7 +109,7 @@ def test_texts_that_would_be_formulas_stay_texts(tmp_path: Path) -> None:
             Token(token_id=1, text=b"@SUM(A1)\x1b[2J\xff", is_prompt=True, pass_index=-1, position=0, sequence=0)
         )
         trace.write_summary({"wall_s": float("inf")})
-    export(path, "csv", tmp_path / "out")
+    export(path, "csv", tmp_path / "out", what="op,token")
     ops, tokens = (read_csv(tmp_path / "out" / f"{name}.csv") for name in ("op", "token"))
     assert [(row["name"], row["kind"]) for row in ops] == [(f"'{FORMULA}", "'-1+2"), ("<script>", "a\\nb")]
     assert tokens[0]["text"] == "'@SUM(A1)\\x1b[2J�"

@@ -12,7 +12,6 @@ import pytest
 
 from tests.inspect.runs import GOLDEN, TWO_WAFERS
 from tests.traces.conftest import moves, write
-from wse.errors import BadTrace
 from wse.tracing.page import moves as page_moves
 from wse.tracing.page.answer import answer_data
 from wse.tracing.page.gather import view_trace
@@ -100,14 +99,6 @@ def test_moves_of_the_last_logged_pass_are_those_of_the_trace(tmp_path: Path, mo
     assert facts["moves"]["columns"]["cycle"].tolist() == [0, 1, 1, 4]
     assert "Of 6 moves of wavelets the page plays the first 4." in facts["notes"]
     assert view_trace(TWO_WAFERS, lambda values: values)["moves"] is None
-
-
-def test_moves_that_leave_the_mesh_are_one_line(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.h5")
-    with h5py.File(path, "r+") as file:
-        file["wavelets/row"][1] = 6
-    with pytest.raises(BadTrace, match=r"a\.h5: wavelets/row: 6, which is out of range; make the trace again"):
-        view_trace(path, lambda values: values)
 
 
 def test_run_has_its_rates_alone() -> None:

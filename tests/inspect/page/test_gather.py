@@ -16,6 +16,7 @@ from wse.errors import BadTrace
 from wse.tracing.page import memory, timeline, work
 from wse.tracing.page.gather import view_trace
 from wse_traces import open_trace
+from wse_traces.schema import PHASES
 
 TRACES = [STORY, TWO_WAFERS]
 
@@ -36,12 +37,17 @@ def test_areas_table_and_phases_add_up_to_the_trace(path: Path) -> None:
     facts = view_trace(path, kept)
     with open_trace(path) as trace:
         steps = trace.steps()
+        places = trace.top_steps(n=1 << 40)
         kinds, names, ops = trace.texts("graph/ops/kind"), trace.texts("graph/ops/name"), steps["op"]
     total = steps["cycles_by"].sum(axis=0)
     np.testing.assert_array_equal(sum(np.array(row["cycles"]) for row in facts["work"]), total)
     np.testing.assert_array_equal(facts["places"]["cycles_by"].sum(axis=0), total)
     np.testing.assert_array_equal(sum(np.array(phase["cycles_by"]) for phase in facts["phases"].values()), total)
     assert sum(phase["hops"] for phase in facts["phases"].values()) == steps["hops"].sum()
+    for name, phase in facts["phases"].items():
+        assert phase["cycles"] == steps["cycles"][steps["phase"] == PHASES.index(name)].sum()
+    np.testing.assert_array_equal(facts["places"]["cycles"], places["cycles"])
+    np.testing.assert_array_equal(facts["places"]["phase"], places["phase"])
     layers = steps["layer"]
     for row in facts["work"]:
         kind = facts["kinds"][row["kind"]]
@@ -133,6 +139,7 @@ def test_what_is_cut_is_said_and_the_rest_is_the_costliest(monkeypatch: pytest.M
         ("experts/tokens", -1, "experts/tokens"),
         ("links/patterns/rows", -3, "links/patterns"),
         ("links/patterns/cols", 0, "links/patterns"),
+        ("wavelets/row", 6, "wavelets/row: 6, which is out of range; make the trace again"),
     ],
 )
 def test_index_that_points_nowhere_is_one_line(

@@ -13,34 +13,13 @@ from wse.reports.terminal import percent
 from wse.tracing.page.gather import view_trace
 from wse.tracing.print.tree import print_tree
 from wse.tracing.query.costs.groups import read_groups
-from wse.tracing.query.costs.step_sums import StepSums, cycle_fraction
-from wse.tracing.query.costs.steps import read_steps
+from wse.tracing.query.costs.step_sums import StepSums
 from wse.tracing.query.costs.tree import TreeView, read_tree
 from wse.tracing.query.two_traces.compare import compare_traces
 from wse.tracing.query.view import source_of
 from wse_traces import open_trace
 
 TRACES = [STORY, TWO_WAFERS]
-
-
-@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_data_of_the_page_have_the_shares_of_inspect(path: Any) -> None:
-    facts = view_trace(path, lambda values: values)
-    with open_trace(path) as trace:
-        sums = StepSums(trace)
-        steps = read_steps(sums, "cycles", None, each_layer=True)
-        kinds = read_groups(sums, "kind", None)
-    places, phases = facts["places"], facts["phases"]
-    of_page = [
-        cycle_fraction(cycles, phases[("prefill", "decode", "verify")[phase]]["cycles"])
-        for cycles, phase in zip(places["cycles"].tolist(), places["phase"].tolist(), strict=True)
-    ]
-    assert of_page == [step.fraction for step in steps]
-    for kind in kinds:
-        code = ("prefill", "decode", "verify").index(kind.phase)
-        mine = [row for row in facts["work"] if row["phase"] == code and facts["kinds"][row["kind"]] == kind.kind]
-        cycles = sum(sum(row["cycles"]) for row in mine)
-        assert cycle_fraction(cycles, phases[kind.phase]["cycles"]) == kind.fraction
 
 
 def test_tree_counts_cycles_of_no_op_too() -> None:

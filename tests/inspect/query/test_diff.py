@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from full_wafer_trace import write_full_wafer
 
 from tests.inspect.query.plain import executed_steps, totals
 from tests.inspect.runs import STORY as ONE
@@ -41,6 +40,9 @@ def test_changes_are_those_of_a_plain_count() -> None:
             changes = [row["change"] for row in rows if row["kind"] == kind]
             assert sum(changes) == pytest.approx(whole["change"])
             assert [abs(change) for change in changes] == sorted(map(abs, changes), reverse=True)
+        folded = [row for row in diff(ONE, TWO)["changes"][phase] if row["kind"] == "op"]
+        assert sum(row["change"] for row in folded) == pytest.approx(whole["change"])
+        assert sum(row.get("count", 1) for row in folded) == len(ops) > len(folded)
 
 
 def test_settings_and_sram() -> None:
@@ -70,16 +72,3 @@ def test_what_only_one_has(tmp_path: Path) -> None:
     assert (rows["mlp"]["only_in"], rows["mlp"]["second"]) == ("first", 0)
     assert (rows["head"]["only_in"], rows["head"]["first"]) == ("second", 0)
     assert "fraction" not in rows["head"]
-
-
-def test_op_that_was_made_slower_comes_first(tmp_path: Path) -> None:
-    small: dict[str, Any] = {"rows": 12, "cols": 8, "wafers": 2, "layers": 6, "regions": 2, "schedules": 6, "tokens": 9}
-    paths = [write_full_wafer(tmp_path / f"{op}.h5", slower=op, **small) for op in ("", "gate_up")]
-    rows = diff(*paths)["changes"]["decode"]
-    kinds = [row for row in rows if row["kind"] == "kind of op"]
-    assert [(row["name"], row["fraction"]) for row in kinds] == [("gate_up", pytest.approx(2))]
-    ops = [row for row in rows if row["kind"] == "op"]
-    assert ({row["name"] for row in ops}, sum(row["count"] for row in ops)) == ({"gate_up"}, 6)
-    unfolded = [row for row in diff(*paths, each_layer=True)["changes"]["decode"] if row["kind"] == "op"]
-    assert {row["name"] for row in unfolded} == {f"layers.{layer}.gate_up" for layer in range(6)}
-    assert sorted(row["layer"] for row in unfolded) == list(range(6))

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from interrupted_run import interrupted_run
 
 from tests.inspect.runs import TracedRun, inspect, traced_run
-from wse.cli import main
-from wse.errors import BadTrace
-from wse.studies.options.option import make_request
-from wse.studies.run.prepare import prepare
-from wse.studies.run.request import RunRequest
 
 
 @pytest.fixture(scope="module")
@@ -43,18 +36,3 @@ def test_tree_holds_every_cycle_once(traced: TracedRun) -> None:
     assert [node["layer"] for node in facts["tree"]] == [-1, 0, 1, -1]
     for node in facts["tree"]:
         assert node["decode"] == pytest.approx(sum(op["decode"] for op in node["ops"]))
-
-
-def test_run_that_was_stopped_is_read_up_to_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prepared = prepare(make_request(RunRequest, model="story", prompt="Once", new_tokens=40, schedule="baseline"))
-    partial = interrupted_run(prepared, tmp_path / "run.h5", heard=9)
-    with pytest.raises(BadTrace, match=r"run\.h5\.partial is the trace of a run that is in progress or was stopped"):
-        inspect(tmp_path / "run.h5")
-    facts = inspect(partial)
-    assert not facts["complete"]
-    assert 0 < facts["generated_tokens"] < 40
-    assert facts["text"].startswith("Once")
-    for options in ([], ["--tree"], ["--steps"], ["--json"]):
-        assert main(["inspect", str(partial), *options]) == 0
-        out = capsys.readouterr().out
-        assert "incomplete" in out or '"complete": false' in out

@@ -9,9 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.inspect.runs import STORY, inspect
+from tests.inspect.runs import inspect
 from tests.traces.conftest import GENERATED, HEADER, PROMPT, TEXTS, write
-from wse.errors import BadTrace
 from wse_traces import Token, TraceWriter
 
 
@@ -59,11 +58,6 @@ def test_what_is_not_finite_is_counted(tmp_path: Path) -> None:
     assert (first["min"], first["max"], first["mean"], first["nonfinite"]) == (-2.0, 4.0, 1.0, 2)
     assert (second.get("min"), second["nonfinite"]) == (None, 1)
     assert (empty.get("mean"), empty["nonfinite"]) == (None, 0)
-
-
-def test_trace_without_tensors_says_how_to_get_some() -> None:
-    with pytest.raises(BadTrace, match=r"story\.h5: has no tensors for --tensors; make some: wse run --record activ"):
-        inspect(STORY, tensors=True)
 
 
 def test_slowest_tokens(tmp_path: Path) -> None:

@@ -86,17 +86,6 @@ def test_a_run_costs_what_was_estimated(placed: tuple[Any, Program, dict[str, An
     assert measured_run["crossing"]["bytes_per_token"] == report["crossing"]["bytes_per_token"]
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-def test_report_fits_the_terminal(
-    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    assert main(["compile", "story", "--mapping", "pipeline", "--mesh", "12x12"]) == 0
-    out = capsys.readouterr().out
-    assert max(map(len, out.split("\n"))) <= min(columns, 100)
-    assert "…" not in out  # nothing was cut off
-
-
 def test_a_config_alone_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_model(tmp_path)
     assert main(["compile", str(tmp_path / "config.json"), "--json"]) == 0

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from tests.models.helpers import write_config
-from wse.errors import DoesNotFit
 from wse.studies.estimate import study as cut_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
@@ -34,22 +33,6 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
     )
 
 
-@pytest.mark.slow
-def test_cut_layers_are_counted_and_their_wafers_named(
-    request_: EstimateRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(DoesNotFit):
-        estimate(request_)
-    whole = estimate(replace(request_, wafers=3))
-    assert all(not stage.cuts_layers for stage in whole.system.stages)
-    monkeypatch.setattr(bundled_strategies()["bands"], "block_parts", (2, 4))
-    cut = estimate(request_)
-    first, second = cut.system.stages
-    assert (first.layers[1], second.layers[0]) == (1, 1)
-    assert (first.wafer, second.wafer) == (0, 1)
-    assert cut.to_dict()["cuts"] == {"layers": 1, "between_wafers": 1, "wafers_for_whole_layers": 3}
-
-
 def test_sensitivity_has_the_wafers_of_whole_layers(request_: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundled_strategies()["bands"], "block_parts", (2, 4))
     monkeypatch.setattr(cut_estimate, "changed_requests", lambda prepared: {})
@@ -60,6 +43,7 @@ def test_sensitivity_has_the_wafers_of_whole_layers(request_: EstimateRequest, m
     assert (row.change, row.wafers) == ("no layer cut", 3)
     assert row.tokens_per_s == whole.decode.tokens_per_s
     assert whole.cuts is None
+    assert cut.to_dict()["cuts"] == {"layers": 1, "between_wafers": 1, "wafers_for_whole_layers": 3}
     assert "no layer cut" in names
 
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from wse.errors import BadInput, DoesNotFit
+from wse.errors import DoesNotFit
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.compile.draft_times import host_memory_rate
-from wse.studies.estimate.drafts.placement import free_regions, place_draft
+from wse.studies.estimate.drafts.placement import place_draft
 from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
@@ -76,31 +75,6 @@ def test_a_small_draft_is_placed_on_pes_that_the_model_leaves_free() -> None:
             or rect.col >= col + cols
             or col >= rect.col + rect.cols
         )
-
-
-@pytest.mark.slow
-def test_pes_outside_of_a_mesh_are_free_and_a_draft_gets_as_many_as_the_model() -> None:
-    _, drafts = answer(STORY)
-    assert (drafts.region.rows, drafts.region.cols) == (24, 24)
-    assert max(drafts.region.row, drafts.region.col) == 24
-    prepared = prepare_estimate(STORY)
-    regions = free_regions(prepared, compile_fastest(prepared).program)
-    whole = prepared.whole
-    assert {(24, whole.mesh_cols - 24), (whole.mesh_rows - 24, 24)}.isdisjoint(one.rect[2:] for one in regions)
-    assert (whole.mesh_rows, whole.mesh_cols - 24) in [one.rect[2:] for one in regions]
-
-
-@pytest.mark.slow
-def test_on_the_host_a_draft_takes_no_wafer_and_the_host_is_described() -> None:
-    _, drafts = answer(STORY, draft_place="host")
-    assert (drafts.wafers, drafts.region) == (0, None)
-    assert drafts.host.endswith(host_memory_rate().source)
-    assert drafts.lengths[0].draft_s == pytest.approx(254_336 / host_memory_rate().value, rel=0.01)
-
-
-def test_free_pes_are_not_known_among_defects() -> None:
-    with pytest.raises(BadInput, match="the free PEs are not known with --defects; give --draft-place"):
-        estimate(replace_options(STORY, defects="0.001"))
 
 
 @pytest.mark.slow

@@ -8,10 +8,9 @@ import pytest
 
 from wse.backends.fabric.model import Fabric
 from wse.errors import DoesNotFit
-from wse.studies.compile.choose import compile_fastest, pass_fabric
-from wse.studies.estimate.drafts.draft_machine import head_machine, head_token_parts
+from wse.studies.estimate.drafts.draft_machine import head_token_parts
 from wse.studies.estimate.drafts.placement import place_head
-from wse.studies.estimate.drafts.verify_passes import OUTSIDE, layer_cycles, verify_passes
+from wse.studies.estimate.drafts.verify_passes import OUTSIDE, layer_cycles
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
@@ -33,23 +32,6 @@ def test_a_head_takes_the_steps_of_its_layer_and_those_outside_of_layers(wafers:
     clock_hz, (model_s, head_s) = prepared.wafer.clock_hz, head_token_parts(head)
     assert head_s == pytest.approx((by_layer[5] + by_layer[6]) / clock_hz)
     assert model_s == pytest.approx((cost.cycles - by_layer[5]) / clock_hz)
-
-
-@pytest.mark.slow
-def test_the_pass_that_verifies_drafts_is_compiled_with_the_head() -> None:
-    """Its time is that of all layers except for the head's, and about the one that an estimate of a pass reports."""
-    request = replace(REQUEST, wafers=2)
-    prepared = prepare_estimate(request)
-    chosen, head = compile_fastest(prepared), place_head(prepared)
-    assert head.compilation is not None
-    machine = head_machine(prepared, chosen, head, verify_passes(prepared, chosen, head))
-    tokens = 3
-    cost = pass_fabric(head.prepared, head.compilation, tokens).verify_cost(prepared.middle_context[0])
-    assert machine.verify_s(tokens) < cost.cycles / prepared.wafer.clock_hz
-    asked = estimate(replace_options(request, verify_tokens=tokens)).verify
-    ratio = machine.check_s(tokens - 1) / machine.verify_s(1)
-    assert ratio == pytest.approx(asked.ratio_to_decode, rel=0.1)  # another layout, with a layer more
-    assert 1 < ratio < tokens
 
 
 @pytest.mark.slow

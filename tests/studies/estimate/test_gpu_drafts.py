@@ -140,11 +140,6 @@ def test_gpus_whose_memory_the_draft_fills_are_refused_or_are_more() -> None:
         estimate(batch=most, **drafts)
 
 
-def test_place_of_a_draft_on_gpus_is_refused() -> None:
-    with pytest.raises(BadInput, match="--draft-place host: drafts of GPUs are made on the same GPUs; leave it out"):
-        estimate(draft="0.8", draft_model="llama-3-8b", draft_place="host")
-
-
 def test_each_replica_has_a_price() -> None:
     """Eight users on eight GPUs of their own are as fast as one user on one, for the same price of a token."""
     options: dict[str, Any] = {"model": "llama-3-8b", "gpu": "h100", "gpus": 1, "stack": "vllm", "draft": "0.9,0.8"}

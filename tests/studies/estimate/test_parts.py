@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,12 @@ from wse.backends.fabric.model import Fabric
 from wse.errors import DoesNotFit
 from wse.hardware.load import load_wafer, provenance
 from wse.hardware.number import GRADES
-from wse.reports.terminal_table import print_result
 from wse.serving.economics import load_economics
 from wse.serving.network import load_network
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.grades import SOURCES
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate, estimate_of
 from wse.studies.options.option import make_request, replace_options
 
@@ -45,39 +42,8 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
 
 
 @pytest.fixture(scope="module")
-def result(request_: EstimateRequest) -> EstimateResult:
-    return estimate(request_)
-
-
-@pytest.fixture(scope="module")
-def sensitive(request_: EstimateRequest) -> EstimateResult:
-    """One that tells what moves it, by the baseline schedule, for which nothing is searched on other wafers."""
-    return estimate(replace_options(request_, schedule="baseline", sensitivity=True))
-
-
-@pytest.fixture(scope="module")
-def report(result: EstimateResult) -> dict[str, Any]:
-    return result.to_dict()
-
-
-@pytest.mark.slow
-def test_a_users_cache_takes_whole_slots_of_what_is_free(request_: EstimateRequest, report: dict[str, Any]) -> None:
-    """As many users as are said to fit do when they are compiled with next to nothing else; see the module."""
-    rows = report["sram"]["users"]
-    assert [row["context"] for row in rows] == [80, 512]
-    assert rows[0]["users"] > rows[1]["users"] > 0
-    for row in rows:
-        for stage, uses in enumerate(report["sram"]["stages"]):
-            layers = report["system"]["stages"][stage]["layers"]
-            held = layers[1] - layers[0] + 1 if layers else 0
-            slots = -(-row["context"] // 8)
-            entry = uses["kv"] / (2 * 10)  # bytes of a slot: two users of ten slots each
-            assert entry > 0 or not held
-            assert row["users"] * slots * entry <= uses["kv"] + uses["free"]
-    tight = min(
-        (uses["kv"] + uses["free"]) // (uses["kv"] / 20 * 10) for uses in report["sram"]["stages"] if uses["kv"]
-    )
-    assert rows[0]["users"] == tight
+def report(request_: EstimateRequest) -> dict[str, Any]:
+    return estimate(request_).to_dict()
 
 
 def test_what_a_user_waits_for_adds_up(report: dict[str, Any]) -> None:
@@ -193,21 +159,11 @@ def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
     assert [row["chosen"] for row in rows] == [True] + [False] * (len(rows) - 1)
 
 
-def test_a_number_of_the_users_own_is_the_weakest(request_: EstimateRequest, tmp_path: Path) -> None:
+def test_another_wafer_has_the_same_request(request_: EstimateRequest, tmp_path: Path) -> None:
+    """By the baseline schedule, for which nothing is searched on other wafers."""
     file = tmp_path / "mine.toml"
     file.write_text('base = "wse3"\nhop_cycles = 3\n')
-    found = estimate(
-        replace_options(request_, wafer=str(file), batch=1, new_tokens=2, wafers=1, schedule="baseline")
-    ).to_dict()
-    assert found["grades"]["decode.cycles_per_token"] == {"grade": "U", "source": "assumed", "weakest": "hop_cycles"}
-
-
-def test_another_wafer_has_the_same_request(
-    sensitive: EstimateResult, request_: EstimateRequest, tmp_path: Path
-) -> None:
-    file = tmp_path / "mine.toml"
-    file.write_text('base = "wse3"\nhop_cycles = 3\n')
-    report = sensitive.to_dict()
+    report = estimate(replace_options(request_, schedule="baseline", sensitivity=True)).to_dict()
     slower, roomier, linked, research = report["sensitivity"]
     found = estimate(replace_options(request_, schedule="baseline", wafer=str(file))).to_dict()
     assert slower["tokens_per_s_per_user"] == found["decode"]["tokens_per_s_per_user"]
@@ -229,15 +185,3 @@ def test_a_model_that_does_not_fit_is_timed_when_asked_to(request_: EstimateRequ
     assert found["sram"]["bytes_per_pe"]["free"] < 0
     assert found["sram"]["users"][-1]["users"] == 0 or found["sram"]["kv_capacity_tokens"] < 512
     assert found["decode"]["tokens_per_s"] > 0
-
-
-def test_estimate_fits_a_terminal(
-    result: EstimateResult, sensitive: EstimateResult, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    out = io.StringIO()
-    for found in (result, sensitive):
-        print_result(found, out, detail=True)
-    text = out.getvalue()
-    assert max(map(len, text.split("\n"))) <= 80
-    assert "…" not in text

@@ -39,14 +39,6 @@ def test_a_pass_is_that_of_the_program_after_half_of_the_answer() -> None:
     assert result.grades["verify.s"].grade == result.grades["decode.tokens_per_s"].grade
 
 
-@pytest.mark.slow
-def test_more_tokens_take_longer_and_less_than_one_by_one() -> None:
-    passes = [estimate(replace_options(REQUEST, verify_tokens=tokens)).verify for tokens in (2, 6)]
-    ratios = [verify.ratio_to_decode for verify in passes if verify is not None]
-    assert 1 < ratios[0] < ratios[1]
-    assert all(ratio < tokens for ratio, tokens in zip(ratios, (2, 6), strict=True))
-
-
 def test_a_pass_in_the_last_tokens_of_the_context_ends_with_it() -> None:
     verify = estimate(replace_options(REQUEST, verify_tokens=16)).verify
     assert verify.after_tokens == 16

@@ -64,19 +64,12 @@ def bake(
     [
         ({"kind": Path("a/b")}, {"kind": "a/b"}),
         ({"eggs": "auto"}, {"eggs": None}),
-        ({"eggs": "4"}, {"eggs": 4}),
-        ({"eggs": "4k"}, {"eggs": 4_000}),
         ({"flour": "4k"}, {"flour": 4_096}),
-        ({"flour": "0.5k"}, {"flour": 512}),
         ({"wait": "200ms"}, {"wait": 0.2}),
-        ({"wait": 200}, {"wait": 200.0}),
         ({"proof": "5us"}, {"proof": 5.0}),
-        ({"proof": "2ms"}, {"proof": 2_000.0}),
         ({"eggs": np.int64(4)}, {"eggs": 4}),
         ({"oven_time": "2,3"}, {"hours": (1.0, 1.5)}),
         ({"oven_time": [2, 3.5]}, {"hours": (2.0, 3.5)}),
-        ({"oven_time": None}, {"hours": None}),
-        ({"sugar": 1}, {"sugar": 1.0}),
         ({"sugar": "1.5k"}, {"sugar": 1_500.0}),
         ({"layers": np.arange(3)}, {"layers": (0, 1, 2)}),
         ({"layers": [[1], (2, 3)]}, {"layers": ((1,), (2, 3))}),
@@ -124,13 +117,9 @@ def test_options_that_count_tokens_say_so_in_their_form(request_class: type) -> 
         (CompareRequest, "link_latency_us", "5us,500ns,0.02ms", (5.0, 0.5, 20.0)),
         (CompareRequest, "link_gb_per_s", "150GB/s,8,2.4TB/s", (150.0, 8.0, 2_400.0)),
         (CompareRequest, "wafers", "1,1k", (1, 1_000)),
-        (CompareRequest, "context", "128k", 131_072),
-        (CompareRequest, "batch", "2k", 2_000),
         (CompareRequest, "mappings", "Auto,bands,Mine", ("auto", "bands", "Mine")),
-        (ServeRequest, "requests", "10k", 10_000),
         (ServeRequest, "prompt_len", "4k", 4_096),
         (ServeRequest, "ttft", "200ms", 0.2),
-        (ServeRequest, "rate", "1k", 1_000.0),
         (ServeRequest, "kv_latency", "5us", 5.0),
         (ServeRequest, "kv_bandwidth", "2.4TB/s", 2_400.0),
     ],
@@ -163,8 +152,6 @@ def test_every_time_needs_a_unit_and_every_other_number_may_have_a_prefix(field:
 
 def test_lengths_count_tokens() -> None:
     assert read_lengths("8k/1k") == (8_192, 1_024)
-    with pytest.raises(BadInput, match=r"--lengths '8k/0\.3k': give tokens of a prompt"):
-        read_lengths("8k/0.3k")
 
 
 def test_an_iterator_loses_nothing() -> None:
@@ -181,7 +168,6 @@ def test_an_iterator_loses_nothing() -> None:
         ({"eggs": "many"}, "--eggs 'many': give a whole number, such as 8 or 10k, or auto"),
         ({"flour": "4.1k"}, "--flour '4.1k': give a whole number of tokens, such as 4096 or 128k"),
         ({"wait": "200"}, "--wait '200': give a unit, such as 200ms or 0.2s"),
-        ({"wait": "0"}, "--wait '0': give a unit, such as 200ms or 0.2s"),
         ({"wait": "soon"}, "--wait 'soon': give a number with its unit, such as 200ms or 0.2s"),
         ({"proof": "5kg"}, "--proof '5kg': give a number with its unit, such as 5us or 500ns"),
         ({"fast_oven": 1}, "fast_oven=1: give True or False"),

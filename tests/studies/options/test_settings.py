@@ -7,17 +7,12 @@ from dataclasses import replace
 import pytest
 
 import wse
-from wse.cli import main
-from wse.errors import BadInput, UnknownName
+from wse.errors import UnknownName
 from wse.hardware.load import load_software, load_wafer
-from wse.studies.compare.request import CompareRequest
-from wse.studies.compile.request import CompileRequest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.option import make_request, options_of, replace_options
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.options.settings import with_settings
-from wse.studies.run.request import RunRequest
-from wse.studies.serve.request import ServeRequest
 
 PLAIN = {"mapping": "region", "schedule": "baseline"}
 QUICK = make_request(EstimateRequest, model="story", wafer="wse2", software="academic", prompt_len=4, new_tokens=4)
@@ -42,33 +37,6 @@ def test_a_factor_is_of_the_wafer_that_was_asked_for() -> None:
     assert clocks["wse2"] != clocks["wse3"]
 
 
-@pytest.mark.parametrize("request_type", [RunRequest, CompileRequest, EstimateRequest, CompareRequest, ServeRequest])
-def test_every_command_that_takes_a_wafer_takes_settings(request_type: type) -> None:
-    assert options_of(request_type)["settings"].flag == "--set"
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (("wafer.clock=x2",), r"--set: unknown setting 'wafer.clock': did you mean 'wafer.clock_hz'"),
-        (("clock_hz=x2",), r"unknown setting 'clock_hz'"),
-        (("wafer.clock_hz",), r"'wafer.clock_hz': give a number of the machine and its value, such as"),
-        (("wafer.clock_hz=",), r"give a number of the machine and its value"),
-        (("wafer.clock_hz=fast",), r"wafer.clock_hz=fast: give a number, in Hz or with one of Hz, kHz, MHz, GHz, or"),
-        (("wafer.clock_hz=1GB",), r"wafer.clock_hz=1GB: give a number, in Hz"),
-        (("wafer.hop_cycles=1.5",), r"wafer: hop_cycles = 1.5: give a whole number from 1"),
-        (("wafer.hop_cycles=x1.3",), r"wafer.hop_cycles = 1 x 1.3 is 1.3, which is not a whole number; give a"),
-        (("wafer.clock_hz=x1e9",), r"clock_hz = .*: give a number from 1,000 to"),
-        (("wafer.clock_hz=x2", "wafer.clock_hz=x3"), r"--set wafer.clock_hz: is given twice; keep one"),
-        (("wafer.sram_bytes_per_pe=x0.01",), r"runtime and task table take"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_set_is_one_line(settings: tuple[str, ...], message: str) -> None:
-    with pytest.raises(BadInput, match=message) as error:
-        prepare_estimate(replace_options(QUICK, settings=settings))
-    assert "\n" not in str(error.value)
-
-
 def test_a_suggestion_is_near_or_absent() -> None:
     for name in ("wafer.foo", "software.foo"):
         with pytest.raises(UnknownName) as error:
@@ -87,16 +55,3 @@ def test_the_estimate_follows_and_says_what_was_set() -> None:
     assert fast.inputs["wafer.clock_hz"] == fast.wafer.clock_hz
     assert fast.grades["decode.tokens_per_s_per_user"].grade == "U"
     assert plain.wafer.replaced is None
-
-
-def test_too_few_colours_are_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compile", "story", "--mesh", "16x16", "--mapping", "region", "--set", "wafer.colours=8"]) == 2
-    assert capsys.readouterr().err == (
-        "wse: stage 0: patterns that run at the same time need 10 colours, but the wafer has only 5 for them: "
-        "use a wafer with more colours\n"
-    )
-
-
-def test_a_factor_of_nothing_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"software.relay_cycles is 0, and any multiple of it is 0; give a value"):
-        prepare_estimate(replace_options(QUICK, software="tuned", settings=("software.relay_cycles=x2",)))

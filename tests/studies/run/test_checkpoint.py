@@ -111,9 +111,7 @@ def kept_request(tmp_path_factory: pytest.TempPathFactory) -> RunRequest:
     [
         ({"mesh": "8x25"}, r"belongs to a Program with another digest \([0-9a-f]{12}, needed: [0-9a-f]{12}\); give"),
         ({"seed": 5}, "belongs to prompts, draws or weights with another digest"),
-        ({"record": "activations", "trace": "t.h5"}, "have no tensors; leave out --record"),
         ({"checkpoint_every": float("nan")}, "--checkpoint-every nan: is not a valid time; give a time of at least 0"),
-        ({"checkpoint": ""}, "the path is empty; give a file name"),
     ],
 )
 def test_what_cannot_go_on_is_refused(

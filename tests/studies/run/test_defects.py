@@ -11,7 +11,7 @@ from placements import ONE_REGION
 from tiers import slow_but
 
 from tests.models.helpers import write_config, write_model
-from wse.errors import BadDefects, BadInput, DoesNotFit
+from wse.errors import DoesNotFit
 from wse.hardware.defects import read_defects
 from wse.hardware.live_mesh import corner_meshes, fewest_wafers_with_defects, largest_live_meshes
 from wse.hardware.load import load_wafer
@@ -161,13 +161,8 @@ def test_the_fewest_wafers_are_enough_of_live_pes(listed: str) -> None:
     assert fewest_wafers_with_defects(wafer, defects, fewest) == 3  # 64 instead of 81 on each
 
 
-def test_what_cannot_be_is_refused(listed: str, tmp_path: Path) -> None:
-    with pytest.raises(BadDefects, match="leaves no mesh of live PEs on 1 x 1x1 PEs of wse2"):
-        prepare(make_request(RunRequest, mesh="1x1", defects="0.999999", **ONE_REGION))
+def test_what_does_not_fit_among_dead_pes_is_refused_without_a_mesh(listed: str) -> None:
     prepared = prepare(make_request(RunRequest, mesh="7x7", defects=listed, new_tokens=4, **ONE_REGION))
     with pytest.raises(DoesNotFit) as caught:
         compile_program(prepared)
     assert "--mesh" not in str(caught.value)
-    prepared = prepare(make_request(RunRequest, mesh="12x12", defects=listed, new_tokens=4, schedule="baseline"))
-    with pytest.raises(BadInput, match="the wavelet simulation does not support dead PEs"):
-        execute(prepared, compile_program(prepared), trace=tmp_path / "run.h5", wavelets=True)

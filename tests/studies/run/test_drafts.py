@@ -20,11 +20,11 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_tokens.sampling import Sampler, Sampling, draw, probabilities
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.model import Fabric
-from wse.errors import BadInput, BadModel, UnknownName, WseError
+from wse.errors import BadInput
 from wse.hardware.load import load_software, load_wafer
 from wse.models.catalogue import BUNDLED
 from wse.studies.compile.choose import compile_program
-from wse.studies.compile.draft_times import DraftTimes, Region, host_memory_rate
+from wse.studies.compile.draft_times import DraftTimes, Region
 from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.drafts.drafts import Draft, DraftModel
 from wse.studies.run.drafts.make_drafter import make_drafter
@@ -33,7 +33,6 @@ from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
 from wse.studies.run.study import run
-from wse.studies.run.verify import AcceptanceCounts
 from wse_traces import open_trace, problems
 
 PROMPT = (5, 9, 1, 7, 12, 4, 2)
@@ -186,24 +185,6 @@ def test_ids_take_the_way_between_two_regions() -> None:
         assert silent.exchange_cycles(4, times.region, times.region) == 0.0
 
 
-def test_the_host_takes_round_trips_and_reads_all_weights() -> None:
-    wafer, software = load_wafer("wse2"), load_software("tuned", "wse2")
-    host = DraftTimes(wafer=wafer, software=software, region=Region(rows=4, cols=4), place="host", host_draws=False)
-    assert host.round_trip_cycles() == pytest.approx(wafer.host_round_trip_s * wafer.clock_hz)
-    assert host.look_up_cycles(256, 4) == 0.0
-    assert host.host_token_cycles(10**6) == pytest.approx(10**6 / host_memory_rate().value * wafer.clock_hz)
-    assert host_memory_rate().grade == "I"
-    assert replace(host, place="same").round_trip_cycles() == 0.0
-
-
-def test_positions_count_where_all_before_were_accepted() -> None:
-    counts = AcceptanceCounts(3)
-    for accepted in (0, 2, 3, 1):
-        counts.add(accepted)
-    assert counts.verified == [4, 3, 2]
-    assert counts.accepted == [3, 2, 1]
-
-
 def distance(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> float:
     """Standard deviations of chi-square above its mean, of counts in cells of 5 expected ones, and of the others."""
     total = sum(counts.values())
@@ -295,39 +276,12 @@ def test_runs_draw_what_plain_runs_draw(models: dict[str, Path], draft: str) -> 
     assert abs(distance(counts, expected)) < 4
 
 
-@pytest.mark.parametrize(
-    ("wanted", "kind", "says"),
-    [
-        ({"draft_tokens": 3}, BadInput, "--draft-tokens 3: there is no draft; give --draft ngram, or a smaller model"),
-        (
-            {"draft": "ngram", "verify_tokens": 4},
-            BadInput,
-            "--verify-tokens 4: a pass verifies the tokens of --draft ngram; give --draft-tokens 3 in place of it",
-        ),
-        ({"draft": "ngram", "draft_tokens": 0}, BadInput, "--draft-tokens 0: give a number of at least 1"),
-        ({"draft": "ngram", "draft_tokens": 20}, BadInput, "--draft-tokens 20: the prompt leaves 20 of 27 tokens"),
-        ({"draft": "ngram", "new_tokens": 1}, BadInput, "--draft ngram: the prompt leaves 1 of 8 tokens"),
-        ({"draft": "ngram", "draft_place": "moon"}, UnknownName, "unknown place of drafts 'moon': known: host"),
-        ({"draft": "ngram", "draft_mesh": "2x2"}, BadInput, "--draft-mesh 2x2: the draft has no PEs of its own"),
-        ({"draft": "ngram", "prompt_ids": ((1, 2), (3,))}, BadInput, "--draft ngram: drafts are of one user"),
-        (
-            {"draft": "story", "checkpoint": "run.ck"},
-            BadInput,
-            "--draft story: --checkpoint cannot store a draft model",
-        ),
-    ],
-)
-def test_no_draft_is_one_line(models: dict[str, Path], wanted: dict[str, Any], kind: type[WseError], says: str) -> None:
-    assert refusal(kind, prepare, request(models, **wanted)).startswith(says)
-
-
 def test_a_draft_of_another_vocabulary_context_or_size_is_one_line(models: dict[str, Path], tmp_path: Path) -> None:
     """Of as many ids with other texts too."""
 
     def of(**wanted: Any) -> str:
         return refusal(BadInput, prepare_draft, prepare(request(models, **wanted)))
 
-    assert of(draft="story").startswith("--draft story: has a vocabulary of 1,024 ids, target one of 16; ")
     other = tmp_path / "other"
     shutil.copytree(BUNDLED["story-draft"], other)
     tokenizer = json.loads((other / "tokenizer.json").read_text(encoding="utf-8"))
@@ -340,8 +294,3 @@ def test_a_draft_of_another_vocabulary_context_or_size_is_one_line(models: dict[
     (tmp_path / "short").mkdir()
     short = write_model(tmp_path / "short", max_position_embeddings=16)
     assert "was made for 16 tokens of context, the run has 27" in of(draft=short)
-    whole = load_wafer("wse3")
-    mesh = f"{whole.mesh_rows}x{whole.mesh_cols}"
-    assert f"a draft of {mesh} PEs does not fit next to 3x4 on wse3" in of(draft=models["near"], draft_mesh=mesh)
-    weightless = refusal(BadModel, prepare_draft, prepare(request(models, draft=models["near"] / "config.json")))
-    assert "has no weights to run" in weightless

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from wse.errors import BadInput
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.prepare import prepare
@@ -73,16 +72,6 @@ def test_the_flame_graph_has_phases_over_ops_over_kernels(profile: ProfileResult
 
 def test_tokens_are_those_of_a_run_that_is_not_timed(result: RunResult) -> None:
     assert run(REQUEST).tokens == result.tokens
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [("flame.txt", "which ends in .json"), ("missing/flame.json", "is not a folder; make it")],
-)
-def test_a_path_that_cannot_be_is_refused_before_the_run(tmp_path: Path, path: str, message: str) -> None:
-    asked = make_request(RunRequest, model="no such model", profile=True, profile_output=tmp_path / path)
-    with pytest.raises(BadInput, match=message):
-        run(asked)
 
 
 def test_of_a_table_of_vectors_the_rows_that_are_looked_up_count(profile: ProfileResult) -> None:

@@ -55,27 +55,6 @@ def test_requests_in_flight_take_no_more_of_caches_than_windows_keep() -> None:
     assert served.served.use.kv == pytest.approx(in_flight * (4304 + 128) / 2 / room, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"batch": 2000}, "--batch 2000: vllm serves at most 1,024 users at a time on 1 h100; give --batch 1024"),
-        (
-            {"users": 4000, "replicas": 2},
-            "--users 4000: vllm serves at most 2,048 users at a time on 1 h100 on each of 2 replicas; "
-            "give --users 2048, or more --replicas",
-        ),
-        (
-            {"users": 4000, "replicas": 2, "prompt_len": 30_000},
-            "tokens; give --users 326, or more --gpus or --replicas",
-        ),
-    ],
-)
-def test_too_many_users_are_refused_with_the_limit_and_what_raises_it(changes: dict[str, Any], says: str) -> None:
-    with pytest.raises(BadInput) as refusal:
-        wse.estimate(**WINDOWED | changes)
-    assert str(refusal.value).endswith(says)
-
-
 def test_users_may_be_as_many_as_replicas_take() -> None:
     assert wse.estimate(**WINDOWED, users=2500, replicas="auto").serving.replicas == 3
 

@@ -84,10 +84,10 @@ def compare(
             None is auto.
         mapping: Mappings to compare: names of `wse mappings`, TOML files that list regions, or your
             own strategies as FILE.py:NAME. Default: auto; with detail, all.
-        link_bandwidth (GB/s,...): Bandwidths of links between wafers. Default: the wafer's own, 8
-            and 150 GB/s. A number is in GB/s; a text has a unit.
-        link_latency: Latencies of links between wafers, such as 5us. Default: the wafer's own, 20
-            and 0.5 µs. A number is in µs; a text has a unit.
+        link_bandwidth (GB/s,...): Bandwidths of links between wafers. Default: the wafer's own
+            bandwidth, 8 GB/s and 150 GB/s. A number is in GB/s; a text has a unit.
+        link_latency: Latencies of links between wafers, such as 5us. Default: the wafer's own
+            latency, 20us and 500ns. A number is in µs; a text has a unit.
         gpu: GPU to compare with the wafers in speed and cost: a name of `wse gpus`, or a TOML file;
             repeats.
         plain_speed: Speed of the plain service tier with gpu, in tokens/s per user; the fast tier
