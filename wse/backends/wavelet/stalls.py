@@ -39,7 +39,8 @@ def find_stall(plan: Plan) -> str:
 def _mixed_colour(plan: Plan) -> str:
     """Describe a PE that adds some words of a colour and stores others; "" if there is none.
 
-    Two threads would read the same queue of such a PE.
+    On such a PE, the thread that adds words and the thread that stores words would read from the same
+    queue. The words would then reach the wrong thread.
     """
     combines: dict[tuple[int, int], bool] = {}
     for flow in plan.flows:

@@ -146,10 +146,10 @@ class BetweenWafers(Transfer):
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """(sending, receiving) wafer pairs that exchange messages.
+        """Pairs of wafers between which messages travel, as (sending wafer, receiving wafer).
 
-        If only wafers that store selected experts take part, this condition applies to one wafer of
-        each pair: the one at index `chosen_end`.
+        A transfer to or from experts may involve only wafers that store the experts selected for the
+        current tokens. In that case, pairs without such a wafer at index `chosen_end` are left out.
         """
         pairs = tuple(dict.fromkeys((sender, receiver) for sender, receiver in self._ends if sender != receiver))
         if not self.by_choice or self.site.chosen_wafers is None:
