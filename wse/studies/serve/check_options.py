@@ -39,6 +39,10 @@ def check_options(request: ServeRequest) -> None:
     if traffic.requests is not None and traffic.requests > MAX_REQUESTS:
         message = f"--requests {traffic.requests}: give at most {MAX_REQUESTS:,}"
         raise BadInput(message)
+    users = request.base.serving.users
+    if traffic.requests is not None and users is not None and traffic.requests < users:
+        message = f"--requests {traffic.requests}: give at least one request for each of the {users:,} --users"
+        raise BadInput(message)
     _check_numbers(request)
     if batches.batching not in BATCHING:
         raise UnknownName("batching", batches.batching, BATCHING)

@@ -21,6 +21,8 @@ from wse.studies.serve.prefill_machine import Placement, prefill_machine, prepar
 from wse.studies.serve.request import ServeRequest
 
 REQUESTS: Final = 10_000
+REQUESTS_PER_USER: Final = 10
+"""Minimum number of requests per user by default, so that start and end of a closed loop matter little."""
 LONGEST: Final = 4
 """Maximum request length relative to the mean, if lengths vary and no context is specified."""
 
@@ -149,7 +151,7 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
     times = LONGEST if traffic.length_cv else 1
     context = base.context or min(times * (prompt + answer), limit)
     options = WorkloadOptions(
-        requests=traffic.requests or REQUESTS,
+        requests=traffic.requests or max(REQUESTS, REQUESTS_PER_USER * (base.serving.users or 0)),
         arrivals=next(name for name in ARRIVALS if name == request.arrivals),
         burst=traffic.burst,
         prompt_tokens=prompt,

@@ -54,7 +54,9 @@ class ServeRequest:
     @property
     def arrivals(self) -> str | Path:
         """Type of arrivals or file of requests, as given or by default."""
-        return self.traffic.arrivals or (POISSON if self.base.serving.users is None else CONSTANT)
+        if self.traffic.arrivals is not None:
+            return self.traffic.arrivals
+        return POISSON if self.base.serving.users is None else CONSTANT
 
     def estimate_request(
         self, *, prompt_len: int | None, new_tokens: int | None, context: int | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -205,15 +206,17 @@ class ServeResult(Result):
             rate: Arrival rate per second, which exceeds the service's capacity.
         """
         is_drawn, is_continuous = self.requests.arrivals in ARRIVALS, self.inputs["batching"] == CONTINUOUS
-        remedies = [f"`--rate {_plain(self.load.stable_requests_per_s)}` or less"] if is_drawn else []
+        stable_rate = math.floor(100 * self.load.stable_requests_per_s) / 100  # the text is rounded down
+        remedies = [f"`--rate {stable_rate:g}` or less"] if is_drawn else []
         if is_continuous:
             replicas = self.load.replicas_needed or 1
             machines = [m.systems_of(replicas) for m in (self.machine, self.prefill_machine) if m is not None]
-            rate_text = f"--rate {_plain(rate)} " if is_drawn else ""
+            rate_text = f"--rate {rate:g} " if is_drawn else ""
             remedies.append(f"`{rate_text}--replicas {replicas}` ({' and '.join(machines)} in all)")
         if not remedies:
-            return "Give more wafers or GPUs, or fewer requests."
-        return f"Give {', or '.join(remedies)}, for a load of at most {STABLE_LOAD:g}."
+            return "Give more wafers or GPUs, or fewer requests per second."
+        other_option = next((f" instead of --{name}" for name in ("load", "users") if name in self.inputs), "")
+        return f"Give {', or '.join(remedies)}{other_option}, for a load of at most {STABLE_LOAD:g}."
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Build tables of the verdict, the latencies, the machine utilisation and the assumptions.
@@ -226,8 +229,3 @@ class ServeResult(Result):
         if self.served is not None:
             tables += [waits_table(self.served), served_table(self, self.served)]
         return (*tables, machine_table(self))
-
-
-def _plain(rate_per_s: float) -> str:
-    """Format a rate as text that an option accepts."""
-    return count(rate_per_s).replace(",", "")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.errors import BadInput, UnknownName
-from wse.hardware.quantity import has_unit, read_factor
+from wse.hardware.quantity import has_unit, read_quantity
 from wse.studies.options.settings import SOFTWARE, WAFER, machine_numbers, read_setting
 
 DEFAULT: Final = "default"
@@ -85,7 +85,7 @@ def _read(piece: str, option: str) -> Change:
         raise BadInput(message)
     if name not in SHORT_NAMES and not name.startswith((WAFER, SOFTWARE)):
         raise UnknownName("change", name, [*SHORT_NAMES, *machine_numbers()], place=option)
-    if name in TIMES and read_factor(value) is None and not has_unit(value):
+    if name in TIMES and read_quantity(value, "s") is not None and not has_unit(value):
         message = f"{option} {piece}: a duration needs a unit; give {name}={value}us, {name}={value}ns or a factor"
         raise BadInput(message)
     settings = tuple(f"{number}={value}" for number in SHORT_NAMES.get(name, (name,)))

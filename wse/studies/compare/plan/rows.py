@@ -62,7 +62,8 @@ def plan_combination(request: CompareRequest, combination: Combination) -> Combi
 def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None, goal: Goal) -> list[PlannedRow]:
     """Return the row of the layout on wafers that best meets a goal, and of the cheapest per hour.
 
-    The second row is left out if both are the same layout, or if prices per hour are not compared.
+    The second row is left out unless its layout needs fewer replicas, and if prices per hour are not
+    compared.
 
     Args:
         prepared_estimate: The request.
