@@ -32,7 +32,7 @@ from wse.backends.wavelet.flatten import tables
 from wse.backends.wavelet.machine import Operation, Port, SwitchPosition, WaveletMachine
 from wse.backends.wavelet.run import execute
 from wse.hardware.load import load_wafer
-from wse_kernels import wavelet as columns
+from wse_kernels.operands import wavelet_tables as columns
 
 SIDES: Final = (8, 16, 32, 64, 128)
 TRAFFIC: Final = ("neighbour", "uniform")
