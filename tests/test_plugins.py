@@ -24,9 +24,11 @@ from wse.serving.economics import load_economics
 from wse.serving.gpus import load as gpus
 from wse_mappings.patterns import chain
 from wse_mappings.patterns.catalogue import BUNDLED_PATTERNS
+from wse_mappings.regions.demand import Demand
+from wse_mappings.regions.layout import Layout
 from wse_mappings.strategies.catalogue import bundled_strategies
 from wse_mappings.strategies.region import Region
-from wse_mappings.strategies.strategy import Demand, Layout, Strategy
+from wse_mappings.strategies.strategy import Strategy
 
 
 class Halves(Region):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from wse_mappings.regions.demand import Demand
 from wse_mappings.strategies.catalogue import bundled_strategies
-from wse_mappings.strategies.strategy import Demand
 
 DEMAND = Demand(
     layer_bytes=(1.0e6,) * 12,

@@ -21,7 +21,7 @@ from wse.compiler.search.trials import layers_on
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse_mappings.strategies.strategy import Layout
+from wse_mappings.regions.layout import Layout
 
 MACHINE, SOFTWARE = machine_of(mesh=(12, 120))
 PASS = 16

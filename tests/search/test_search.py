@@ -28,8 +28,8 @@ from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse_mappings.cuts.expert_groups import AUTO, DISTRIBUTED, GROUPED
+from wse_mappings.regions.layout import Layout
 from wse_mappings.strategies.catalogue import bundled_strategies
-from wse_mappings.strategies.strategy import Layout
 
 SPEC = tiny_spec(layers=3, hidden=96, ffn=256, vocab=500)
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=200, prompt_tokens=(40,))

@@ -21,8 +21,8 @@ from wse.compiler.search.trial_setup import TrialSetup
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS, group_count, k_tree
+from wse_mappings.regions.layout import Layout
 from wse_mappings.schedule import Arrival
-from wse_mappings.strategies.strategy import Layout
 
 ROUNDED = 0.04
 """Programs take whole cycles, and some of the all-reduces run beside what takes longer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wse_mappings.strategies.strategy import Layout
+from wse_mappings.regions.layout import Layout
 
 Rewrites = tuple[tuple[str, int], ...]
 """Names of rewrites, each with its setting. The setting of a rewrite without settings is 1."""

@@ -17,7 +17,7 @@ from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES
-from wse_mappings.strategies.strategy import Demand
+from wse_mappings.regions.demand import Demand
 
 
 def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:

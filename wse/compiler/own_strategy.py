@@ -13,7 +13,9 @@ from typing import Any
 
 from wse.errors import BadInput, WseError
 from wse.plugins import fault_in_file
-from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strategy
+from wse_mappings.regions.demand import Demand
+from wse_mappings.regions.layout import Layout, RegionLayers
+from wse_mappings.strategies.strategy import Strategy
 
 REMEDY = "see docs/adding/strategy.md, and mend the file"
 

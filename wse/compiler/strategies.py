@@ -10,8 +10,10 @@ from wse.compiler.own_strategy import own_strategy
 from wse.errors import UnknownName
 from wse.known_names import known_name
 from wse.plugins import STRATEGIES, names_file_object, object_of_file, refuse_file_alone, with_plugins, wrong_type
+from wse_mappings.regions.demand import Demand
+from wse_mappings.regions.layout import Layout, RegionLayers
 from wse_mappings.strategies.catalogue import bundled_strategies
-from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strategy
+from wse_mappings.strategies.strategy import Strategy
 
 
 @cache

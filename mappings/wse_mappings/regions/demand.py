@@ -1,4 +1,4 @@
-"""What must be placed on wafers, and regions that a request lists."""
+"""Demand: the layers, bytes and features to place on wafers, and regions that a request lists."""
 
 from __future__ import annotations
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from wse_mappings.cuts.expert_groups import GROUPED
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
-from wse_mappings.strategies.strategy import Demand, Layout, Strategy
+from wse_mappings.regions.demand import Demand
+from wse_mappings.regions.layout import Layout
+from wse_mappings.strategies.strategy import Strategy
 
 
 class Auto(Strategy):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wse_mappings.regions.consecutive import consecutive
-from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strategy
+from wse_mappings.regions.demand import Demand
+from wse_mappings.regions.layout import Layout, RegionLayers
+from wse_mappings.strategies.strategy import Strategy
 
 
 class Expert(Strategy):

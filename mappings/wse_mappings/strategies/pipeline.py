@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.mesh.placement import even_bands
-from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers, Strategy
+from wse_mappings.regions.demand import Demand
+from wse_mappings.regions.layout import Layout, RegionLayers
+from wse_mappings.strategies.strategy import Strategy
 
 MAX_STAGES = 16
 """Maximum number of regions per wafer to try if their shape is not specified."""

@@ -14,8 +14,6 @@ from wse_mappings.regions.consecutive import consecutive
 from wse_mappings.regions.demand import Demand
 from wse_mappings.regions.layout import Layout, RegionLayers
 
-__all__ = ["Demand", "Layout", "RegionLayers", "Strategy"]
-
 
 class Strategy(Protocol):
     """A mapping strategy: which layouts are possible, and how each divides the layers.

@@ -18,7 +18,7 @@ from wse.compiler.state import StagePlan
 from wse.compiler.strategies import strategy
 from wse.errors import BadMesh
 from wse_mappings.mesh.placement import Rect
-from wse_mappings.strategies.strategy import Layout
+from wse_mappings.regions.layout import Layout
 
 pytestmark = pytest.mark.smoke
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from wse_mappings.regions.demand import Demand
+from wse_mappings.regions.layout import Layout
 from wse_mappings.strategies.catalogue import bundled_strategies
-from wse_mappings.strategies.strategy import Demand, Layout
 
 BUNDLED = bundled_strategies()
 NAMES = sorted(BUNDLED)

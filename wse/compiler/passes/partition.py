@@ -22,8 +22,9 @@ from wse.compiler.state import StagePlan, State
 from wse.compiler.strategies import layers_of_regions
 from wse.errors import BadInput, BadMesh
 from wse.models.graph import PartsOfLayers, op_graph
+from wse_mappings.regions.demand import Demand
+from wse_mappings.regions.layout import Layout, RegionLayers
 from wse_mappings.regions.region_shapes import region_shapes
-from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers
 
 
 def partition(state: State) -> State:

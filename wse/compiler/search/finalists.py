@@ -20,7 +20,7 @@ from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import dominant_cycles, fastest_product_first, request_cycles
 from wse.errors import DoesNotFit
 from wse.program.program import Program
-from wse_mappings.strategies.strategy import Layout
+from wse_mappings.regions.layout import Layout
 
 Cost = Callable[[Program], float]
 

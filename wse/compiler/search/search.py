@@ -47,7 +47,7 @@ less than this, the layout is also compiled with attention on all columns.
 
 
 class Breadth(NamedTuple):
-    """How many layouts a search compiles fully, and how it compares them.
+    """Number of layouts that a search compiles fully, and the way it compares them.
 
     Attributes:
         finalists: Maximum number of layouts.

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from wse.arrays import F64
 from wse.compiler.options import REPORT, Options
 from wse.program.program import Program
+from wse_mappings.regions.layout import Layout
 from wse_mappings.schedule import LineSchedule
-from wse_mappings.strategies.strategy import Layout
 
 
 class Timer(NamedTuple):

@@ -37,7 +37,8 @@ from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import cache_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse_mappings.cuts.expert_groups import AUTO
-from wse_mappings.strategies.strategy import Demand, Layout
+from wse_mappings.regions.demand import Demand
+from wse_mappings.regions.layout import Layout
 
 SMALLEST_HEAD_CHUNK = 16
 """Minimum vocabulary entries per column and chunk. Smaller chunks only add launches."""

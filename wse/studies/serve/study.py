@@ -162,7 +162,7 @@ def _with_arrival_times(
     The first applicable rule determines the rate:
 
     1. With ``--rate``, the specified rate is used.
-    2. With ``--users`` and without ``--load``, it is the rate of a closed loop, in which each user
+    2. With ``--users``, it is the rate of a closed loop, in which each user
        sends the next request as soon as the previous answer ends. Requests with constant arrivals
        are simulated as such a loop, except in static batches.
     3. Otherwise, it is a fraction of the capacity, specified by ``--load`` or by default.

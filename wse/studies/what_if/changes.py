@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.errors import BadInput, UnknownName
-from wse.hardware.quantity import has_unit, read_quantity
+from wse.hardware.number import unit_of
+from wse.hardware.quantity import has_unit, is_time, read_quantity
 from wse.studies.options.settings import SOFTWARE, WAFER, machine_numbers, read_setting
 
 DEFAULT: Final = "default"
@@ -29,8 +30,6 @@ SHORT_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "host": ("wafer.host_round_trip_s",),
 }
 """Short names of machine constants. "arithmetic" denotes all elements-per-cycle constants."""
-TIMES: Final = ("latency", "host")
-"""Short names of durations. They need a unit, because a wrong guess would be off by a factor of 1,000."""
 DEFAULTS: Final = "clock=x2,sram=x2,hop=x0.5,arithmetic=x2,dispatch=x0.5,latency=x0.5,bandwidth=x2,host=x0.5"
 """The changes denoted by ``default``."""
 
@@ -85,7 +84,9 @@ def _read(piece: str, option: str) -> Change:
         raise BadInput(message)
     if name not in SHORT_NAMES and not name.startswith((WAFER, SOFTWARE)):
         raise UnknownName("change", name, [*SHORT_NAMES, *machine_numbers()], place=option)
-    if name in TIMES and read_quantity(value, "s") is not None and not has_unit(value):
+    # The full name of a constant ends with its unit. A short name does not, so a duration needs one.
+    units = {unit_of(number.partition(".")[2]) for number in SHORT_NAMES.get(name, ())}
+    if any(is_time(unit) and read_quantity(value, unit) is not None for unit in units) and not has_unit(value):
         message = f"{option} {piece}: a duration needs a unit; give {name}={value}us, {name}={value}ns or a factor"
         raise BadInput(message)
     settings = tuple(f"{number}={value}" for number in SHORT_NAMES.get(name, (name,)))

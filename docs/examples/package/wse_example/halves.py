@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wse_mappings.strategies.strategy import Demand, Layout, Strategy
+from wse_mappings.regions.demand import Demand
+from wse_mappings.regions.layout import Layout
+from wse_mappings.strategies.strategy import Strategy
 
 
 class Halves(Strategy):

@@ -92,7 +92,7 @@ class Context:
 
     @property
     def cut(self) -> RegionCut:
-        """How the model's dimensions are divided over the PEs of the current region.
+        """Division of the model's dimensions over the PEs of the current region.
 
         If a layer is split between regions, this is the division for the parts being lowered.
         """

@@ -14,8 +14,9 @@ from wse.arrays import F64
 from wse.compiler.search.exploring.forecast import TERMS, forecast_terms
 from wse.compiler.strategies import layers_of_regions
 from wse_mappings.cuts.layer_parts import LayerRange
+from wse_mappings.regions.demand import Demand
+from wse_mappings.regions.layout import Layout, RegionLayers
 from wse_mappings.regions.region_shapes import fullest_bytes
-from wse_mappings.strategies.strategy import Demand, Layout, RegionLayers
 
 
 class _BandSizes(NamedTuple):

@@ -20,7 +20,7 @@ from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import deciding_trials, try_layout
 from wse.compiler.strategies import strategy
 from wse.errors import BadMesh, DoesNotFit
-from wse_mappings.strategies.strategy import Layout
+from wse_mappings.regions.layout import Layout
 
 MAX_TIMED, MAX_MISFITS, MAX_CUT = 24, 8, 48
 """Maximum numbers of layouts that are timed, that do not fit, and whose weights do not fit."""

@@ -9,7 +9,7 @@ from wse.compiler.search.exploring.exploration import Exploration
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.strategies import strategy
-from wse_mappings.strategies.strategy import Layout
+from wse_mappings.regions.layout import Layout
 
 COARSE, FINE = 1, 4
 """Number of region side lengths to try per doubling: for all layouts, and near the fastest."""

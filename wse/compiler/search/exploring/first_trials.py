@@ -17,7 +17,7 @@ from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import dominant_cycles, try_layout
 from wse.errors import BadInput, BadMesh, DoesNotFit
-from wse_mappings.strategies.strategy import Layout
+from wse_mappings.regions.layout import Layout
 
 FEW_LAYOUTS: Final = 2
 """Maximum number of layouts for which all are tried, without forecasts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -36,6 +37,11 @@ def rank(row: PlannedRow, goal: Goal) -> tuple[bool, float]:
     if goal.objective == THROUGHPUT:
         return False, -row.tokens_per_s
     return False, row.usd_per_million_tokens or 0.0
+
+
+def usd_per_hour(row: PlannedRow) -> float:
+    """Return the price of a machine per hour; infinity if no price is known."""
+    return math.inf if row.usd_per_hour is None else row.usd_per_hour
 
 
 def compares_hours(goal: Goal) -> bool:

@@ -24,7 +24,7 @@ from wse.studies.compare.grid.axes import combinations_of, compared_counts, prep
 from wse.studies.compare.grid.combination import Combination
 from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.grid.study import all_outputs
-from wse.studies.compare.plan.ranking import compares_hours, rank, with_pareto
+from wse.studies.compare.plan.ranking import compares_hours, rank, usd_per_hour, with_pareto
 from wse.studies.compare.plan.result import PlannedRow, PlanResult
 from wse.studies.compare.plan.rows import CombinationPlan, plan_combination, rows_of_gpus
 from wse.studies.compare.plan.verdict import plan_verdict
@@ -171,7 +171,7 @@ def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collectio
     best_counts = {min(rows, key=lambda row: rank(row, goal)).chips} if rows else set()
     kept_rows = [row for row in rows if row.keeps]
     if kept_rows and compares_hours(goal):
-        best_counts.add(min(kept_rows, key=lambda row: (row.usd_per_hour or 0.0, row.chips)).chips)
+        best_counts.add(min(kept_rows, key=lambda row: (usd_per_hour(row), row.chips)).chips)
     return sorted({count for best in best_counts for count in counts_near(best, tried_counts)})
 
 

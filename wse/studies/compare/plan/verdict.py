@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -10,6 +9,7 @@ from wse.reports.terminal import count, plural, ranged, seconds
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.studies.compare.curve.tables import price
 from wse.studies.compare.machine import GPU, WAFER
+from wse.studies.compare.plan.ranking import compares_hours, usd_per_hour
 from wse.studies.compare.plan.result import PlannedRow
 
 BEST: Final = {LATENCY: "fastest", THROUGHPUT: "one with the most throughput", COST: "cheapest per token"}
@@ -55,15 +55,15 @@ def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal)
     wafers, gpus = ([row for row in rows if row.kind == kind] for kind in (WAFER, GPU))
     if wafers and gpus:
         yield from _wafers_or_gpus(wafers[0], gpus[0], goal)
-    if keeping and goal.users is not None and goal.objective == COST:
+    if keeping and compares_hours(goal):
         cheapest = _cheapest_per_hour(keeping)
         if cheapest is not None:
-            usd_per_hour = price(_usd_per_hour(cheapest))
-            yield f"Of the machines tried, {cheapest.machine} has the lowest price per hour: {usd_per_hour} USD/h."
+            price_text = price(usd_per_hour(cheapest))
+            yield f"Of the machines tried, {cheapest.machine} has the lowest price per hour: {price_text} USD/h."
         cheapest_wafers = _cheapest_per_hour([row for row in wafers if row.keeps])
         if cheapest_wafers is not None and cheapest_wafers is not cheapest:
-            usd_per_hour = price(_usd_per_hour(cheapest_wafers))
-            yield f"Of the wafers, {cheapest_wafers.machine} has the lowest price per hour: {usd_per_hour} USD/h."
+            price_text = price(usd_per_hour(cheapest_wafers))
+            yield f"Of the wafers, {cheapest_wafers.machine} has the lowest price per hour: {price_text} USD/h."
     if not keeping and not (wafers and gpus):
         yield f"The nearest is {_near(rows[0], goal)}."
 
@@ -105,8 +105,8 @@ def _cheapest_per_hour(rows: Sequence[PlannedRow]) -> PlannedRow | None:
     Returns:
         The row, or None if no row costs less per hour than the first one.
     """
-    lowest = min(rows, key=_usd_per_hour, default=None)
-    return lowest if lowest is not None and _usd_per_hour(lowest) < _usd_per_hour(rows[0]) else None
+    lowest = min(rows, key=usd_per_hour, default=None)
+    return lowest if lowest is not None and usd_per_hour(lowest) < usd_per_hour(rows[0]) else None
 
 
 def _near(row: PlannedRow, goal: Goal) -> str:
@@ -154,11 +154,6 @@ def _text(row: PlannedRow) -> str:
     low, high = row.usd_per_million_tokens_low or 0.0, row.usd_per_million_tokens_high or 0.0
     cost = f"{ranged(_usd(row), low, high, price, ' USD')} per million tokens, {price(row.usd_per_hour or 0.0)} USD/h"
     return f"{row.machine} ({speed}TTFT {seconds(row.ttft_s)}, {cost})"
-
-
-def _usd_per_hour(row: PlannedRow) -> float:
-    """Return the hourly price of all replicas in USD; infinity if no price is known."""
-    return math.inf if row.usd_per_hour is None else row.usd_per_hour
 
 
 def _usd(row: PlannedRow) -> float:

@@ -18,7 +18,7 @@ from wse.errors import BadInput, DoesNotFit
 from wse.serving.goal import LATENCY, Goal
 from wse.studies.compile.choose import compile_fastest, request_cycles
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse_mappings.strategies.strategy import Layout
+from wse_mappings.regions.layout import Layout
 
 FASTEST: Final = Breadth(finalists=2, margin=1.0, whole_wafer_finalists=2)
 """Search for the two fastest layouts for one user, and the next two fastest on whole wafers."""
