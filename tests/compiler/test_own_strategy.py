@@ -72,7 +72,7 @@ def test_compare_takes_one_beside_others(mine: Path) -> None:
         ("Lost", "mine.py:Lost: partition: region 0 begins with layer 2, where layer 0 is next"),
         ("Short", "mine.py:Short: partition: its regions end before layer 2, of 5"),
         ("Foreign", "mine.py:Foreign: layouts: Layout(mapping='halves'"),
-        ("Broken", "mine.py:Broken: mine.py: line 39: ZeroDivisionError: integer division or modulo by zero"),
+        ("Broken", "mine.py:Broken: mine.py: line 41: ZeroDivisionError: integer division or modulo by zero"),
         ("Bare", "mine.py:Bare: not a mapping strategy: 'Bare' object has no attribute 'summary'"),
         ("number", "mine.py:number: not a mapping strategy: 'int' object has no attribute 'name'"),
         ("Halvs", "mine.py: unknown object 'Halvs': did you mean 'Halves'?"),
