@@ -101,3 +101,17 @@ def test_stages_with_parts_of_layers_need_as_many_bytes(name: str, dtype: str, *
     """The bytes also agree if nothing fits, where buffers are placed in other orders."""
     options = replace(OPTIONS, wafers=3, dtype=dtype, activations="float16" if dtype == "int4" else None)
     check_bytes(name, options, replace(CHOICE, block_parts=4), 21_000 if tight else 49_152)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_planned_caches_need_the_bytes_of_a_program_that_stores_them(name: str) -> None:
+    """Caches of 7 users, planned for passes of one user, need as many bytes as in passes of 7 users, but no buffers."""
+    spec, machine = SPECS[name], wafer(12, 13)
+    planned = replace(OPTIONS, cache_tokens=7 * OPTIONS.context)
+    small = reduced_model(spec, machine, SOFTWARE, planned, CHOICE).allocate()
+    whole = compile_choice(spec, machine, SOFTWARE, planned, CHOICE)
+    caches = [cache for cache, _ in whole.cache_bytes()]
+    needed = {stage.sram_top_byte + 6 * cache for stage, cache in zip(whole.stages, caches, strict=True)}
+    assert set(small.needed_bytes()) == needed
+    room = min((room // cache for cache, room in whole.cache_bytes() if cache))
+    assert small.users_that_fit() == room

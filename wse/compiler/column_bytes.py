@@ -70,7 +70,7 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
         fullest column. Regions with the same contents share the same object.
     """
     types = WeightTypes.from_options(options)
-    storage = _Storage(types, options.experts, options.context * options.batch)
+    storage = _Storage(types, options.experts, options.planned_cache_tokens)
     return options.cache.of(_column_bytes, 4)(spec, storage)
 
 

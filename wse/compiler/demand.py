@@ -87,7 +87,7 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
             for name, shape in layer_shapes(spec, layer).items()
         }
         experts = sum(size for name, size in weights.items() if name.startswith("experts."))
-        cache_bytes = spec.cache_features * float_bytes * options.context * options.batch
+        cache_bytes = spec.cache_features * float_bytes * options.planned_cache_tokens
         block = sum(size for name, size in weights.items() if in_block(name))
         total = sum(weights.values()) + cache_bytes
         return total - experts, experts, total - block

@@ -114,6 +114,9 @@ class Options:
             where a draft head would leave them. ``host`` receives them from the host, which can
             react to data that it has received, such as the logits of the previous pass. They also
             come from the host if ``sampling`` is ``host``.
+        cache_tokens: Total number of tokens in KV caches for which wafers are divided into regions,
+            if it exceeds the tokens of one pass. A search accepts only layouts with room for them.
+            The Program itself stores the caches of one pass.
         listed: All regions, if a mapping file lists them.
         listed_transposed: Whether the listed regions are on the transposed mesh.
         mapping_file: The mapping file that lists the regions; empty if there is none.
@@ -142,6 +145,7 @@ class Options:
     all_reduce: str = ""
     verify_tokens: int = 0
     verify_ids: str = "wafer"
+    cache_tokens: int = 0
     listed: tuple[ListedRegion, ...] = ()
     listed_transposed: bool = False
     mapping_file: str = ""
@@ -166,6 +170,11 @@ class Options:
             view: One of `wse.program.isa.operands.VIEWS`.
         """
         return {"acc": self.accumulate, "f32": "float32", "raw": "uint8"}.get(view, self.activation_type)
+
+    @property
+    def planned_cache_tokens(self) -> int:
+        """Total number of tokens in the KV caches for which the wafers are divided into regions."""
+        return max(self.context * self.batch, self.cache_tokens)
 
     @property
     def takes_drafts(self) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 import wse
+from wse.errors import BadInput
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
@@ -75,3 +77,18 @@ def test_replicas_chosen_freely_cost_no_more_than_one_replica() -> None:
     one, auto = (wse.estimate("llama-2-13b", replicas=replicas, **options).serving for replicas in (1, "auto"))
     assert auto.replicas == 1
     assert auto.usd_per_million_tokens == one.usd_per_million_tokens
+
+
+@pytest.mark.slow
+def test_the_roomiest_layout_holds_as_many_users_as_the_refusal_says() -> None:
+    """The layouts with the fastest tokens hold 12 users; with wafers divided for all caches, more fit."""
+    options: dict[str, Any] = {"mesh": "96x80", "wafers": 1, "prompt_len": 64, "new_tokens": 64}
+    with pytest.raises(BadInput) as error:
+        wse.estimate("smollm2-135m", users=22, **options)
+    room = re.search(r"give --users (\d+)", str(error.value))
+    assert room is not None
+    users = int(room[1])
+    assert wse.estimate("smollm2-135m", objective="throughput", **options).serving.max_users < users < 22
+    assert wse.estimate("smollm2-135m", users=users, **options).serving.max_users >= users
+    with pytest.raises(BadInput):
+        wse.estimate("smollm2-135m", users=users + 1, **options)

@@ -64,6 +64,7 @@ class LayoutFamily:
         self._further_bytes = {is_part: Forecast((0.0,) * TERMS) for is_part in (True, False)}
         self._many_users = setup.many_users
         self._cache_bytes = setup.options.batch * setup.cache_bytes_per_pe
+        self._planned_passes = setup.options.planned_cache_tokens / (setup.options.context * setup.options.batch)
         self.byte_misses: list[float] = []
 
     def best_candidate(self, free_bytes: float) -> Pick | None:
@@ -93,9 +94,9 @@ class LayoutFamily:
 
         Args:
             free_bytes: float64 ``[candidates]``: forecast of the free bytes per PE after placing
-                the caches of one pass.
+                the caches that the request plans for.
         """
-        passes = 1 + np.floor(free_bytes / self._cache_bytes)
+        passes = self._planned_passes + np.floor(free_bytes / self._cache_bytes)
         return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, self.candidates.terms[:, -1])), np.float64)
 
     def emptiest(self, free_bytes: float) -> Pick | None:

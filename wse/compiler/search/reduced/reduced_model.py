@@ -7,6 +7,7 @@ slow before they are compiled fully.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
@@ -90,18 +91,38 @@ class ReducedModel:
     def needed_bytes(self) -> list[int]:
         """Return how many bytes per PE each stage needs with all layers of the whole model.
 
-        The reduced model must have been allocated (`allocate`).
+        If the request plans for more KV caches than those of one pass (``Options.cache_tokens``),
+        they are included. The reduced model must have been allocated (`allocate`).
         """
+        options = self.state.options
+        return self._bytes_with_caches(options.planned_cache_tokens / (options.context * options.batch))
+
+    def _bytes_with_caches(self, passes: float) -> list[int]:
+        """For each stage, return the bytes per PE with the KV caches of a number of passes."""
         state = self.state
         assert state.addresses is not None
         tops = [stage.sram_top_byte for stage in state.stages]
-        bytes_by_stage = [top + further_bytes for top, further_bytes in zip(tops, state.further_bytes, strict=True)]
+        bytes_by_stage = [
+            top + further_bytes + math.ceil((passes - 1) * cache)
+            for top, further_bytes, cache in zip(tops, state.further_bytes, self._cache_bytes(), strict=True)
+        ]
         for number, plan in enumerate(state.plans):
             if plan.experts:  # after the fullest of the other stages, whose end is known by now
                 bytes_by_stage[number] += max(bytes_by_stage[:number]) - max(
                     s.sram_top_byte for s in state.stages[:number]
                 )
         return bytes_by_stage
+
+    def _cache_bytes(self) -> list[int]:
+        """For each stage, return the bytes per PE of the KV caches of one pass in all its layers."""
+        state = self.state
+        caches = [0] * len(state.plans)
+        for buffer in state.sym_buffers:
+            if buffer.use == "kv":
+                layer = _OF_LAYER.search(buffer.name)
+                layers = 1 if layer is None else 1 + self._other_layers(buffer.stage, int(layer[1]))
+                caches[buffer.stage] += layers * aligned_bytes(buffer.elements * element_bytes(state, buffer.view))
+        return caches
 
     def _further_bytes(self, state: State) -> tuple[int, ...]:
         """For each stage, return the bytes per PE of the layers that the reduced model omits."""
@@ -128,19 +149,14 @@ class ReducedModel:
         The reduced model must have been allocated (`allocate`). The result is at least the
         requested number of users if the model fits.
         """
-        state = self.state
-        caches = [0] * len(state.plans)
-        for buffer in state.sym_buffers:
-            if buffer.use == "kv":
-                layer = _OF_LAYER.search(buffer.name)
-                layers = 1 if layer is None else 1 + self._other_layers(buffer.stage, int(layer[1]))
-                caches[buffer.stage] += layers * aligned_bytes(buffer.elements * element_bytes(state, buffer.view))
-        needed_bytes = self.needed_bytes()
+        state, pass_bytes = self.state, self._bytes_with_caches(1)
         if state.has_expert_stage:  # it uses the PEs of the other stages
-            needed_bytes = [max(needed_bytes)] * len(needed_bytes)
-        free = [state.wafer.sram_bytes_per_pe - stage_bytes for stage_bytes in needed_bytes]
+            pass_bytes = [max(pass_bytes)] * len(pass_bytes)
+        free = [state.wafer.sram_bytes_per_pe - stage_bytes for stage_bytes in pass_bytes]
         batch = state.options.batch
-        return min(batch + batch * room // cache for room, cache in zip(free, caches, strict=True) if cache)
+        return min(
+            batch + batch * room // cache for room, cache in zip(free, self._cache_bytes(), strict=True) if cache
+        )
 
     def least_bytes(self) -> int:
         """Return a lower bound on the bytes needed on the fullest PE of the whole model."""

@@ -161,7 +161,11 @@ def _wafer_rows(
 
 
 def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collection[int]) -> list[int]:
-    """Return the numbers of wafers to try next, around the best row and the cheapest one per hour.
+    """Return the numbers of wafers to try next.
+
+    They are numbers around the best row and, if users are given and cost decides, around the row
+    with the lowest price per hour. In this case, the wafers of all its replicas are also tried as
+    one machine, which has the same price, if no more wafers than in the largest machine are needed.
 
     Args:
         rows: Rows of all numbers of wafers that were tried.
@@ -169,10 +173,14 @@ def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collectio
         tried_counts: All numbers of wafers that were tried.
     """
     best_counts = {min(rows, key=lambda row: rank(row, goal)).chips} if rows else set()
+    one_machine = set[int]()
     kept_rows = [row for row in rows if row.keeps]
     if kept_rows and compares_hours(goal):
-        best_counts.add(min(kept_rows, key=lambda row: (usd_per_hour(row), row.chips)).chips)
-    return sorted({count for best in best_counts for count in counts_near(best, tried_counts)})
+        cheapest = min(kept_rows, key=lambda row: (usd_per_hour(row), row.chips))
+        best_counts.add(cheapest.chips)
+        one_machine.add(min(cheapest.replicas * cheapest.chips, max(tried_counts)))
+    counts_between = {count for best in best_counts for count in counts_near(best, tried_counts)}
+    return sorted((counts_between | one_machine) - {*tried_counts})
 
 
 def counts_near(best: int, tried_counts: Collection[int]) -> list[int]:

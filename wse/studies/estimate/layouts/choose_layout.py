@@ -11,23 +11,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.pipeline import with_tiles
 from wse.compiler.search.search import MARGIN, Candidate, Compilation
 from wse.errors import BadInput
-from wse.models.tensors.model_tensors import kv_bytes_per_token
-from wse.number_formats import ELEMENT_BYTES
 from wse.reports.terminal import in_bytes, plural
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import saturating_users
 from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cycles
+from wse.studies.estimate.layouts.cache_bytes import free_cache_bytes, user_cache_bytes
 from wse.studies.estimate.layouts.ranked_layouts import (
     CompiledLayout,
     LayoutRanking,
     Variant,
     variants_of,
 )
-from wse.studies.estimate.layouts.searches import Search, searches_for, with_trials
+from wse.studies.estimate.layouts.searches import Search, max_users_with_room, searches_for, with_trials
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.operating_points import user_counts
 from wse.studies.results.users import users_at
@@ -161,10 +159,9 @@ def _check_room(layout: CompiledLayout) -> None:
     users, room = layout.prepared.request.serving.users, layout.deployment.max_concurrency
     replicas = layout.prepared.goal.replicas_for(room)
     if users is not None and users > replicas * room:
+        room = max_users_with_room(layout.prepared, room, math.ceil(users / replicas))
         tokens = layout.prepared.prompt_len + layout.prepared.new_tokens
-        fault = (
-            f"of the layouts found, the roomiest holds the KV caches of {plural(room, 'sequence')} of {tokens:,} tokens"
-        )
+        fault = f"the roomiest layout found holds the KV caches of {plural(room, 'sequence')} of {tokens:,} tokens"
         raise _no_room(layout.prepared, users, replicas, fault, f"--users {replicas * room}" if room else "")
 
 
@@ -177,10 +174,8 @@ def _check_bytes(prepared_estimate: PreparedEstimate) -> None:
     p, users, replicas = prepared_estimate, prepared_estimate.request.serving.users, prepared_estimate.goal.replicas
     if users is None or replicas is None:
         return
-    pes = p.options.wafers * p.wafer.mesh_rows * p.wafer.mesh_cols
-    free_bytes = pes * free_bytes_per_pe(p.wafer, p.software) - p.weight_bytes
-    tokens, users_of_one = p.prompt_len + p.new_tokens, users // replicas
-    needed_bytes = users_of_one * tokens * kv_bytes_per_token(p.spec, ELEMENT_BYTES[p.options.activation_type])
+    tokens, users_of_one, free_bytes = p.prompt_len + p.new_tokens, users // replicas, free_cache_bytes(p)
+    needed_bytes = users_of_one * user_cache_bytes(p)
     if 0 < free_bytes < needed_bytes:
         caches = f"KV caches of {plural(users_of_one, 'sequence')} of {tokens:,} tokens"
         fault = f"{caches} need {in_bytes(needed_bytes)}, but weights and code leave {in_bytes(free_bytes)}"

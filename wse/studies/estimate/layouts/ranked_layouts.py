@@ -28,6 +28,7 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import Goal
 from wse.serving.plan import plan
 from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.layouts.searches import search_for_room
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.option import replace_options
 from wse_mappings.cuts.split import ceil_div
@@ -89,28 +90,46 @@ class LayoutRanking:
     def __init__(self, prepared_estimate: PreparedEstimate, searches: Sequence[Compilation]) -> None:
         """Create a ranking of the layouts found by the given searches."""
         self._prepared = prepared_estimate
-        self._searches = searches
+        self._searches = [*searches]
+        self._tried_room: set[int] = set()  # numbers of users for which room was searched
         self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
 
     def layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts and their improved versions, ranked by a goal, best first.
 
-        If the number of replicas (identical machines that share the users) is not fixed, layouts
-        with one replica fewer are also tried as long as this gives a better layout. Without this
-        step, changes that make room for more users per replica would never be accepted, because
-        each such change alone makes requests slower.
+        If the goal states the number of replicas (identical machines that share the users), and no
+        layout has room for the users of a replica, layouts with that room are searched. If the
+        number is not stated, layouts with one replica fewer are also tried as long as this gives a
+        better layout. Without this step, changes that make room for more users per replica would
+        never be accepted, because each such change alone makes requests slower.
         """
         layouts = self._layouts_for(goal)
-        while goal.users is not None and goal.replicas is None:
+        if goal.users is not None and goal.replicas is not None:
+            users = math.ceil(goal.users / goal.replicas)
+            return self._layouts_for(goal) if self._found_more_room(layouts[0], users) else layouts
+        while goal.users is not None:
             best = plan(layouts[0].deployment, goal)
             if best is None or best.point.replicas == 1:
                 break
-            with_fewer = self._layouts_for(replace(goal, replicas=best.point.replicas - 1))
+            with_fewer = self.layouts_for(replace(goal, replicas=best.point.replicas - 1))
             merged = sorted(dict.fromkeys([*layouts, *with_fewer]), key=lambda layout: layout.rank(goal))
             if merged[0] is layouts[0]:
                 break
             layouts = merged
         return layouts
+
+    def _found_more_room(self, layout: CompiledLayout, users: int) -> bool:
+        """Search for layouts with room for a number of users, if a given layout has less.
+
+        Returns:
+            Whether a search with new results was added.
+        """
+        if layout.deployment.max_concurrency >= users or users in self._tried_room:
+            return False
+        self._tried_room.add(users)
+        new = search_for_room(self._prepared, users)
+        self._searches += new
+        return bool(new)
 
     def _layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts found by the searches, and improved versions, best first.

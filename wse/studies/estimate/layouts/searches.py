@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
+from wse.compiler.search.remedies import largest_passing
 from wse.compiler.search.search import Breadth, Compilation
 from wse.compiler.search.trial import Trial
 from wse.errors import BadInput, DoesNotFit
 from wse.serving.goal import LATENCY, Goal
 from wse.studies.compile.choose import compile_fastest, request_cycles
+from wse.studies.estimate.layouts.cache_bytes import users_by_bytes
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse_mappings.regions.layout import Layout
 
@@ -51,6 +53,51 @@ def searches_for(prepared_estimate: PreparedEstimate, search: Search, goal: Goal
         return [fastest_layouts, compile_fastest(prepared_estimate, MANY_USERS)]
     except (BadInput, DoesNotFit):  # no layout on whole wafers fits
         return [fastest_layouts]
+
+
+def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Compilation]:
+    """Search for the fastest layouts that have room for the KV caches of a number of users.
+
+    The search divides the wafers into regions for these caches, and rejects layouts without room
+    for them.
+
+    Args:
+        prepared_estimate: The request.
+        users: Number of users of one replica.
+
+    Returns:
+        A list with the result; an empty list if no layout on whole wafers has the room.
+    """
+    if users > users_by_bytes(prepared_estimate):
+        return []
+    try:
+        return [compile_fastest(_with_room(prepared_estimate, users), MANY_USERS)]
+    except (BadInput, DoesNotFit):
+        return []
+
+
+def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: int) -> int:
+    """Return the largest number of users for whom a layout has room, between two numbers.
+
+    Args:
+        prepared_estimate: The request.
+        room: Number of users of one replica for whom a layout is known.
+        users: Number of users for whom no layout has room.
+    """
+    return (
+        largest_passing(
+            room,
+            min(users, users_by_bytes(prepared_estimate) + 1),
+            lambda n: n == room or bool(search_for_room(prepared_estimate, n)),
+        )
+        or room
+    )
+
+
+def _with_room(prepared_estimate: PreparedEstimate, users: int) -> PreparedEstimate:
+    """Return a request whose layouts must have room for the KV caches of a number of users."""
+    tokens = users * (prepared_estimate.prompt_len + prepared_estimate.new_tokens)
+    return replace(prepared_estimate, options=replace(prepared_estimate.options, cache_tokens=tokens))
 
 
 def with_trials(
