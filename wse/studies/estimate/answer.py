@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from wse.reports.shared_tables import CAUSES
 from wse.reports.table import Table
 from wse.reports.terminal import count, in_bytes, percent, plural, printable, seconds, short_number
+from wse.studies.estimate.drafts.result import draft_sentence
 from wse.studies.results.answer import (
     AnswerRow,
     answer_tables,
@@ -52,6 +53,7 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
         yield f"Note: {printable(result.note)}."
     if result.serving is not None:
         yield speed_sentence(result.serving)
+    yield draft_sentence(result.drafts)
     if result.decode is not None:
         meanings = {cause: f"{meaning} ({cause})" for cause, meaning in CAUSES.items()}
         yield limit_sentence(result.decode.cycles_by, meanings, "a token's cycles")

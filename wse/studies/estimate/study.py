@@ -219,7 +219,7 @@ def _published(prepared_estimate: PreparedEstimate, result: EstimateResult) -> t
         machine=prepared_estimate.wafer.name,
         chips=result.system.wafers,
         same_chips_only=False,
-        users=result.batch,
+        users=1,  # a pass takes as long for one user as for a whole batch
         dtype=result.model.dtype,
         tokens_per_s_per_user=result.decode.tokens_per_s_per_user,
         drafted_tokens_per_s_per_user=None if result.drafts is None else result.drafts.tokens_per_s_per_user,

@@ -158,8 +158,9 @@ def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
         Column(key="date", title="date", formatter=printable),
     )
     note = (
-        "tokens/s per user, the fastest without and with drafts; ratio: the estimate of this layout, without drafts "
-        "and for the users of the measurement, divided by the published speed; chips: of the published machine"
+        "tokens/s per user, the fastest without and with drafts; ratio: the estimate of this layout for the users of "
+        "the measurement, divided by the published speed; with drafts if --draft is given and the service may use "
+        "them; chips: of the published machine"
     )
     sources = [("source", address) for address in dict.fromkeys(_short_address(speed.source) for speed in speeds)]
     return Table(columns=columns, rows=speeds, title="Published speeds beside the estimate", note=note, footer=sources)

@@ -169,6 +169,16 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
     return Table(columns=tuple(columns), rows=rows, title="Drafts", note=note, footer=footer)
 
 
+def draft_sentence(plan: DraftPlanResult | None) -> str:
+    """Return a sentence with the speed per user with drafts; empty if no drafts were requested."""
+    if plan is None:
+        return ""
+    if not plan.draft_tokens:
+        return "Drafts are not faster."
+    speed = f"{count(plan.tokens_per_s_per_user)} tokens/s, {plan.speed_up:.2f} times as many"
+    return f"With drafts, each user gets {speed}; the numbers under Answer are without drafts."
+
+
 def _cost_text(plan: DraftPlanResult) -> str:
     """Return a phrase with the cost per token with drafts, its range, and the number of users."""
     assert plan.usd_per_million_tokens is not None

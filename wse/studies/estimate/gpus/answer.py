@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wse.reports.table import Table
 from wse.reports.terminal import count, in_bytes, plural, printable, seconds
+from wse.studies.estimate.drafts.result import draft_sentence
 from wse.studies.results.answer import (
     AnswerRow,
     answer_tables,
@@ -52,6 +53,7 @@ def _sentences(result: GpuEstimateResult) -> Iterator[str]:
     if result.note:
         yield f"Note: {printable(result.note)}."
     yield speed_sentence(result.serving)
+    yield draft_sentence(result.drafts)
     parts = {term: value for term, value in result.latency.tpot_by.to_dict().items() if value}
     all_reduce_s = sum(parts.pop(term, 0.0) for term in ("all_reduce_s", "crossing_s"))
     meanings = {**TERMS, "all_reduces_s": "all-reduces"}
