@@ -7,6 +7,7 @@ Bailey, On queueing processes with bulk service (J. R. Stat. Soc. B 16(1), 1954)
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -119,6 +120,15 @@ def test_bus_that_does_not_wait_is_a_bulk_queue() -> None:
     constant = _ConstantBus()
     outcome = simulate_static(work, constant, StaticPolicy(batch_slots=seats, longest_wait_s=0.0))
     assert queueing_s(outcome).mean() == pytest.approx(expected, rel=0.03)
+
+
+@pytest.mark.parametrize(("users", "seats", "wait_s"), [(3, 8, 0.0), (8, 8, 0.0), (12, 8, 1.0)])
+def test_users_of_a_closed_loop_ride_together_again(users: int, seats: int, wait_s: float) -> None:
+    """A bus leaves when all users wait, even with empty seats; users who find no seat wait for one ride."""
+    work = replace(plain_workload(np.arange(1200) * 1e-6, ones(1200), ones(1200)), in_flight=users)
+    outcome = simulate_static(work, _ConstantBus(), StaticPolicy(batch_slots=seats))
+    assert outcome.makespan_s == pytest.approx(1200 / min(users, seats), rel=0.03)
+    assert np.median(queueing_s(outcome)) <= wait_s + 1e-4
 
 
 class _ConstantBus(PlainCosts):

@@ -99,19 +99,23 @@ class Recorder:
         start_s, first_s, end_s, left_s: Times of each request, as in `SimulationOutcome`.
     """
 
-    def __init__(self, workload: Workload, requests: Iterable[int] | None = None) -> None:
+    def __init__(
+        self, workload: Workload, requests: Iterable[int] | None = None, *, keeps_distance: bool = True
+    ) -> None:
         """Start the clock at the first arrival.
 
         Args:
             workload: The requests of all machines.
             requests: Indices of the requests of this machine, in arrival order; None for all
                 requests.
+            keeps_distance: Whether requests of a closed loop keep a minimum distance, so that
+                requests that end together do not start together.
         """
         self.workload = workload
         self.order = list(range(len(workload)) if requests is None else requests)
         self.arrivals: list[float] = workload.arrival_s.tolist()
         first_s = [self.arrivals[request] for request in self.order[:2]]
-        self._spacing_s = 0.0 if len(first_s) < 2 else EVENNESS * (first_s[1] - first_s[0])
+        self._spacing_s = 0.0 if len(first_s) < 2 or not keeps_distance else EVENNESS * (first_s[1] - first_s[0])
         self._phase = 0.0  # fraction of a pass after which the next request of a closed loop arrives
         self._scheduled = len(self.order)
         if workload.in_flight is not None:
@@ -128,6 +132,11 @@ class Recorder:
     def next_request(self) -> int | None:
         """The request that arrives next; None if no more requests are known."""
         return self.order[self.arrived] if self.arrived < len(self.order) else None
+
+    @property
+    def known(self) -> int:
+        """Number of requests whose arrival time is known: all, or the started ones of a closed loop."""
+        return self._scheduled
 
     @property
     def is_done(self) -> bool:

@@ -1,7 +1,8 @@
 """Simulation of static batching: a batch of requests is read, decoded and finished as a whole.
 
 A batch starts when all of its slots are filled, when the first waiting request has waited for the
-longest allowed time, or when no more requests will arrive. All prompts are read first. Then all
+longest allowed time, or when no more requests will arrive. In a closed loop, in which each user
+sends the next request when an answer ends, no more arrive once all users wait. All prompts are read first. Then all
 slots are decoded until the longest answer is complete. A request that ends earlier keeps its slot
 until then.
 """
@@ -63,14 +64,14 @@ def simulate_static(
     Returns:
         The times of all requests.
     """
-    record, report = Recorder(workload), reporter(on_done, len(workload))
+    record, report = Recorder(workload, keeps_distance=False), reporter(on_done, len(workload))
     answers = answer_passes(workload, drafts)
     prompts: list[int] = workload.prompt_tokens.tolist()
     needs = list(map(cache(costs.room_tokens), (workload.prompt_tokens + workload.new_tokens).tolist()))
     times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}
     first = 0
     while first < len(prompts):
-        batch_end = _seated(first, needs, costs.kv_capacity_tokens, policy.batch_slots)  # 1
+        batch_end = _seated(first, record.known, needs, costs.kv_capacity_tokens, policy.batch_slots)  # 1
         start = max(record.now, min(record.arrivals[batch_end - 1], record.arrivals[first] + policy.longest_wait_s))
         record.advance(start)
         batch = range(first, min(batch_end, record.arrived))
@@ -98,17 +99,18 @@ def simulate_static(
     return record.outcome()
 
 
-def _seated(first: int, needs: list[int], capacity: int, batch_slots: int) -> int:
+def _seated(first: int, known: int, needs: list[int], capacity: int, batch_slots: int) -> int:
     """Return the index after the last request that fits in a batch.
 
     Args:
         first: Index of the first request of the batch, which is always included.
+        known: Number of requests whose arrival time is known.
         needs: KV capacity that each request needs, in tokens.
         capacity: KV capacity of the machine in tokens.
         batch_slots: Maximum number of requests in a batch.
     """
     end, room = first, capacity
-    while end < len(needs) and end - first < batch_slots and (end == first or needs[end] <= room):
+    while end < known and end - first < batch_slots and (end == first or needs[end] <= room):
         room -= needs[end]
         end += 1
     return end

@@ -98,8 +98,8 @@ def serve_sim(
         arrivals (poisson|constant|bursts|FILE): When requests arrive: at random, at a constant
             rate, in bursts, or as in a CSV file with columns arrival_s, prompt_tokens, new_tokens,
             and optionally tier, prefix and prefix_tokens. With users, constant means that each user
-            sends the next request when an answer ends (at a constant rate in static batches).
-            Default: constant if users sets the rate, else poisson.
+            sends the next request when an answer ends. Default: constant if users sets the rate,
+            else poisson.
         rate: Requests per second. Default: the rate that users generate, or by load.
         load: Arrival rate as a fraction of the rate that can be served at most. Default: 0.7.
         requests: Number of requests. Default: 10,000, or those of the file.

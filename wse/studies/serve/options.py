@@ -31,8 +31,7 @@ class TrafficOptions:
         Option(
             doc="When requests arrive: at random, at a constant rate, in bursts, or as in a CSV file with "
             "columns arrival_s, prompt_tokens, new_tokens, and optionally tier, prefix and prefix_tokens. With "
-            "--users, constant means that each user sends the next request when an answer ends (at a constant "
-            "rate in static batches). Default: "
+            "--users, constant means that each user sends the next request when an answer ends. Default: "
             "constant if --users sets the rate, else poisson.",
             panel="Serving",
             metavar="poisson|constant|bursts|FILE",

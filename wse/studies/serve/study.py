@@ -27,7 +27,6 @@ from wse.studies.serve.machines.kv_transfer import kv_transfer
 from wse.studies.serve.machines.machine import ServingMachine
 from wse.studies.serve.machines.room import check_room, max_users_of
 from wse.studies.serve.machines.wafers import wafer_machine
-from wse.studies.serve.options import STATIC
 from wse.studies.serve.prefill_machine import Placement, prefill_errors
 from wse.studies.serve.prepare import PreparedServe, prepare_serve
 from wse.studies.serve.request import ServeRequest
@@ -164,7 +163,7 @@ def _with_arrival_times(
     1. With ``--rate``, the specified rate is used.
     2. With ``--users``, it is the rate of a closed loop, in which each user
        sends the next request as soon as the previous answer ends. Requests with constant arrivals
-       are simulated as such a loop, except in static batches.
+       are simulated as such a loop.
     3. Otherwise, it is a fraction of the capacity, specified by ``--load`` or by default.
 
     Args:
@@ -180,8 +179,6 @@ def _with_arrival_times(
     if users is None:
         return prepared_serve.workload.at_rate(prepared_serve.load * capacity)
     rate = operating_point(decode.deployment, users, replicas).requests_per_s
-    if request.batches.batching == STATIC:
-        return prepared_serve.workload.at_rate(rate)
     replica_users = math.ceil(users / replicas)
     replica_rate = closed_loop_requests_per_s(
         prepared_serve.workload, replica_users, rate * replica_users / users, partial(simulate_one, on_done=_silent)
