@@ -130,8 +130,7 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     yield from ("", *(f"- {line}" for line in machine(read_bytes_per_s)), "")
     yield from ("## One number at a time", "")
     yield f"The model is a small Llama ({hidden} hidden features, {inner} features in the feed-forward block, random"
-    yield "weights in float16). Each group of rows in the table varies one of five numbers. The other four numbers have"
-    yield "these values:"
+    yield "weights in float16). Each group of rows varies one of five numbers; the others keep these values:"
     yield from ("", base + ".", "")
     yield f"Each row shows the time for one generated token: the median of {len(series[0].s)} repetitions, the range"
     yield "of the middle half of the repetitions, and the median relative to the first row of the group."
