@@ -140,12 +140,11 @@ def pairs(program: Path, sides: Sequence[int], repeats: int) -> Iterator[Pair]:
 
 def section(found: Sequence[Pair]) -> Iterator[str]:
     """The lines of a section for docs/performance.md."""
-    yield from ("## Wavelets beside BookSim2", "")
+    yield from ("## Wavelet reference compared with BookSim2", "")
     yield "`python tests/benchmarks/booksim.py` simulates the same traffic with the cycle-by-cycle wavelet reference"
     yield "and with BookSim2, a simulator of networks on chips. Rates are hops of words over links per second on one"
-    yield "core. BookSim2 allocates virtual channels during the simulation, while the colours of the wavelet reference"
-    yield "are fixed beforehand. The reference therefore solves an easier problem, and the ratio compares tools rather"
-    yield "than algorithms."
+    yield "core. The ratio compares tools rather than algorithms: BookSim2 allocates virtual channels during the"
+    yield "simulation, while the reference has the easier problem of fixed colours."
     yield from ("", "| traffic | mesh | wavelet reference | BookSim2 | ratio |", "|---|---|---:|---:|---:|")
     for one in found:
         ours, theirs = f"{one.wavelets / 1e6:.1f} M", f"{one.booksim / 1e6:.2f} M"

@@ -130,7 +130,7 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     yield from ("", *(f"- {line}" for line in machine(read_bytes_per_s)), "")
     yield from ("## One number at a time", "")
     yield f"The model is a small Llama ({hidden} hidden features, {inner} features in the feed-forward block, random"
-    yield "weights in float16). Each group of rows in the table varies one number. The others have these values:"
+    yield "weights in float16). Each group of rows varies one of five numbers; the others keep these values:"
     yield from ("", base + ".", "")
     yield f"Each row shows the time for one generated token: the median of {len(series[0].s)} repetitions, the range"
     yield "of the middle half of the repetitions, and the median relative to the first row of the group."
@@ -141,9 +141,9 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
             few, median, many = 1e3 * np.percentile(growth.s[:, column], (25, 50, 75))
             ratio = f"{median / first / 1e3:.2f}"
             yield f"| {MEANINGS[growth.name][0]} | {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {ratio} |"
-    yield from ("", "The following exponents say how the time grows with each number. With an exponent of 1, twice the")
-    yield "number takes twice the time; with 0, it takes the same time. The range of the middle half of the repetitions"
-    yield from ("is in parentheses:", "")
+    yield from ("", "The following exponents say how the time per token grows with each number. With an exponent of")
+    yield "1, twice the number takes twice the time; with 0, the time stays the same. The range of the middle half of"
+    yield from ("the repetitions is in parentheses:", "")
     for growth in series:
         title, meaning = MEANINGS[growth.name]
         low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))

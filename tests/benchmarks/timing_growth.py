@@ -70,8 +70,9 @@ def section(found: Sequence[Rates]) -> Iterator[str]:
     yield "table shows the median of several repetitions and the range of their middle half:"
     yield from ("", "- wavelet reference: hops of words over links per second")
     yield "- fast model (the fabric model): links and ramps whose words are counted, per second"
-    yield from ("", "The exponent in the last column says how the rate changes with the number of PEs. An exponent of")
-    yield "0 means that a link costs the same time on every mesh, and a negative one that it costs more on large ones."
+    yield from ("", "The exponent in the last column says how the rate changes with the number of PEs. With an")
+    yield "exponent of 0, a link costs the same time on every mesh; with a negative one, it costs more on larger"
+    yield "meshes."
     yield from ("", "| model | mesh | rate | middle half | exponent |", "|---|---|---:|---:|---:|")
     for rates in found:
         slopes = np.quantile(rates.exponents(), (0.25, 0.5, 0.75))

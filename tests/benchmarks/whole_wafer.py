@@ -190,8 +190,8 @@ def section(found: WholeWafer) -> Iterator[str]:
     """The lines of a section for docs/performance.md."""
     yield from ("## A whole wafer", "")
     yield "The following command emulates a model with random weights on every PE of a whole wafer. To check the"
-    yield "result, plain numpy computes the same values in float64. The errors in the table are root mean squares."
-    yield "They are relative to the logits, or for a layer, to the values that it adds to its input."
+    yield "result, plain numpy computes the same values in float64. The errors in the table are root mean squares,"
+    yield "relative to the logits, or, for a layer, to the values that the layer adds to its input."
     yield from ("", f"`{found.command}`", "")
     yield from ("| | |", "|---|---:|")
     yield f"| number of PEs, each with its own SRAM | {found.pes:,} |"
