@@ -37,8 +37,9 @@ def attention_online(
     4. Add these entries to the running values (`fold_entries`).
 
     Args:
-        place, act, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], values v[T, Hk, F], and the running maxima[M, H],
             sums[M, H] and out[M, H, F].
         shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.

@@ -63,7 +63,8 @@ def products_of_tokens(multiply, place, views, at, shape, product, tile, coding)
 
     Args:
         multiply: Function that multiplies one vector by the weights of one expert.
-        place, views: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        views: Views of the SRAM as several element types.
         at, shape, product: Operands of the kernel: addresses, sizes and settings.
         tile: Weights of the column's first expert.
         coding: Number that identifies the quantised weight format.
@@ -84,7 +85,8 @@ def sums_of_tokens(multiply, place, views, at, shape, product, tile, coding):
 
     Args:
         multiply: Function that multiplies one vector by the weights of one expert.
-        place, views: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        views: Views of the SRAM as several element types.
         at, shape, product: Operands of the kernel: addresses, sizes and settings.
         tile: Weights of the column's first expert.
         coding: Number that identifies the quantised weight format.
