@@ -91,7 +91,13 @@ def _guarded(
     """
 
     def guarded(length: int, words: int, level_cycles: int) -> LineSchedule:
-        """Call ``make`` and check the type and length of its result."""
+        """Make the user's pattern; raise BadInput if its type or length is wrong, or on an error.
+
+        Args:
+            length: Number of PEs on the line.
+            words: Number of words per PE.
+            level_cycles: Cycles per level of depth.
+        """
         try:
             schedule = make(length, words, level_cycles)
         except WseError:

@@ -153,9 +153,10 @@ class _Run:
 
 
 def passes(route: PassRoute, streams: int, count: int) -> list[Job]:
-    """Return ``count`` passes of each stream as jobs for a simulation.
+    """Return the passes of several batches of users as simulation jobs, ``count`` for each batch.
 
-    Job ``n * streams + m`` is the n-th pass of stream m.
+    Each batch (stream) starts its next pass when its last one has ended. Job ``n * streams + m`` is
+    the n-th pass of stream m.
     """
     return [Job(route, predecessor=index - streams if index >= streams else -1) for index in range(streams * count)]
 

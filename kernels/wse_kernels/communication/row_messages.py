@@ -110,10 +110,10 @@ class _Run(NamedTuple):
 
 
 class _MeshRows(NamedTuple):
-    """Consecutive mesh rows that execute the same messages.
+    """Range of neighbouring mesh rows that all execute the same list of messages.
 
     Attributes:
-        base: First block (group of neighbouring PEs) of the first row.
+        base: Index of the first row's first block (a group of neighbouring PEs).
         per_row: Number of blocks per row.
         rows: Number of rows.
     """

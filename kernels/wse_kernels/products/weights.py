@@ -43,9 +43,9 @@ class Term(NamedTuple):
     Attributes:
         number: Index of the term among the terms computed at once.
         k: Input row of the weight.
-        half: The row modulo 2 as a constant, if known. It selects half of a byte that contains two
-            weights.
-        even: The row minus ``half``, if known.
+        half: ``k`` modulo 2, if the generator knows it as a constant; otherwise None. It selects
+            half of a byte that contains two weights.
+        even: ``k`` minus ``half``; None if ``half`` is None.
     """
 
     number: Any

@@ -111,15 +111,15 @@ def _by_place(field: Field, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 
 def _codes(values: NDArray[Any], names: Sequence[str]) -> tuple[NDArray[Any], list[str]]:
-    """Replace indices into possibly repeated names with indices into distinct names.
+    """Replace indices into a list of names, which may be repeated, with indices of distinct names.
 
     Args:
-        values: Index in ``names`` of each value, int ``[n]``.
+        values: For each row, the index of its name in ``names``, int ``[n]``.
         names: Names, which may be repeated.
 
     Returns:
-        For each value, the index of its name among the distinct names, or -1 if it has no name; and
-        the distinct names.
+        For each row, the index of its name among the distinct names, or -1 if its index is outside
+        the list; and the distinct names.
     """
     unique = {name: at for at, name in enumerate(dict.fromkeys(names))}
     places = np.array([unique[name] for name in names] + [-1], "<i8")

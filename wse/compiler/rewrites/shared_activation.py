@@ -71,7 +71,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
-    """Return the last transfer along a line that used a buffer (such as an all-reduce), or None."""
+    """Return the last step along rows or columns (such as an all-reduce) that used a buffer.
+
+    The result is None if there is no such step.
+    """
     return next((step for step in reversed(earlier_steps) if is_line(step) and touches(step, buffer)), None)
 
 

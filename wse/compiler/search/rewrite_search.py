@@ -40,7 +40,7 @@ class RewriteTrial:
 
 
 def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
-    """Return (name, setting) of each rewrite, as `Choice` stores them."""
+    """Return rewrites as (name, setting) pairs, the form in which a `Choice` lists its rewrites."""
     return tuple((trial.name, trial.setting) for trial in rewrites)
 
 
@@ -239,10 +239,7 @@ def _rewrites_that_save(
         return known_cycles[rewrites]
 
     def rank(settings: Mapping[str, int]) -> tuple[float, int]:
-        """Return a key for comparing sets of rewrites: cycles, then the number of rewrites.
-
-        If two sets have equal cycles, the smaller one is better.
-        """
+        """Return a sort key for sets of rewrites: fewest cycles first, then fewest rewrites."""
         return cycles(settings), len(settings)
 
     known_cycles: dict[Rewrites, float] = {}
@@ -267,7 +264,7 @@ def _rewrites_that_save(
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
-    """Return the rewrites in use after removing a given one, or adding it if it is not in use.
+    """Add a rewrite to the rewrites in use, or remove it if it is already in use.
 
     Args:
         settings: Names of the rewrites in use, mapped to their settings.

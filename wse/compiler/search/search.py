@@ -68,8 +68,10 @@ class Candidate(NamedTuple):
     """A layout on which a search has compiled the whole model.
 
     Attributes:
-        program: The Program, without weight tiles.
-        options, choice: Arguments with which `compile_choice` creates the Program.
+        program: The compiled Program, without weight tiles.
+        options: The request, with the settings of the layout filled in.
+        choice: Decisions of the search. `compile_choice` creates the same Program again from them
+            and ``options``.
     """
 
     program: Program

@@ -82,7 +82,7 @@ class Grid:
         return list(by_places.values())
 
     def request(self, index: int) -> EstimateRequest:
-        """Return the estimate request for one setting, given its index."""
+        """Return the estimate request for the setting with index ``index`` in the sweep."""
         setting = self.setting(index)
         options: dict[str, Any] = {
             name: option_value(name, value) for name, value in setting.items() if not is_number_of_machine(name)

@@ -22,13 +22,14 @@ NO_PAIR = np.float32(-1.0)  # in place of the number of a pair
 
 
 class Views(NamedTuple):
-    """Views of SRAM, in several element types, that a product with expert weights uses.
+    """The SRAM of PEs as arrays of several element types, for products with expert weights.
 
     Attributes:
-        acc, act, f32: Views of accumulators, activations and float32.
-        raw: Byte view that contains the quantised weights. If the weights are not quantised, it may
-            be any view.
-        scales: View of the scales, or of the weights themselves if they are not quantised.
+        acc, act, f32: The SRAM as accumulators, as activations, and as float32 numbers.
+        raw: The SRAM as bytes, from which quantised weights are read. Any array if the weights are
+            not quantised.
+        scales: The SRAM as elements of the type of the scales. If the weights are not quantised, as
+            elements of the weight type.
     """
 
     acc: Any

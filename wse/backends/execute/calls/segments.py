@@ -124,7 +124,12 @@ def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) ->
 
 
 def _is_cut(found: Sequence[StepSegment], wafer: int) -> bool:
-    """Return True if a step must begin a new segment, because the last one is on another wafer."""
+    """Return True if a step on ``wafer`` must begin a new segment (consecutive steps on one wafer).
+
+    Args:
+        found: Segments so far.
+        wafer: Index of the wafer.
+    """
     return not found or found[-1].wafer != wafer
 
 

@@ -73,10 +73,10 @@ class Streams:
         return list(ids.tolist())
 
     def take_most_likely(self, places: range) -> None:
-        """Set the given host ids to the arg max of their logits, or -1 if a logit is not finite.
+        """Set token ids on the host to the most likely token, or to -1 if a logit is not finite.
 
         Args:
-            places: Indices into ``host_tokens`` and ``host_logits``.
+            places: Range of indices into ``host_tokens`` (the ids) and ``host_logits``.
         """
         logits = self.host_logits[places]
         self.host_tokens[places] = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), -1)

@@ -207,7 +207,7 @@ class TransferCalls:
         )
 
     def _move_between_chosen(self, phase: Phase, step: int, slots: Slots, iteration: int) -> None:
-        """Execute only the messages of wafers whose experts the router has just chosen."""
+        """Run a transfer between wafers, but only for wafers with experts chosen in this pass."""
         stage = int(phase.steps.stage[step])
         mixture = self._program.mixtures[stage]
         assert mixture is not None

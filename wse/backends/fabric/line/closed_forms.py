@@ -32,7 +32,7 @@ from wse_mappings.patterns.pattern import LineReduce, Terms
 
 
 class Grouping(StrEnum):
-    """Variant of the published formula for cycles from contention, load, distance and depth."""
+    """How a variant of the published formula combines contention, load, distance and depth."""
 
     ADDITIVE = "additive"
     OVERLAPPED = "overlapped"

@@ -136,7 +136,7 @@ def _rounds(messages: I32) -> list[tuple[int, int]]:
 
 
 class _PartState:
-    """State of the PEs of a line while a pattern is timed.
+    """Times at which the last operations of each PE on a line ended, while a pattern is timed.
 
     The messages of the pattern carry parts of a PE's words. Times are float64 ``[4, ...]``, with
     rows total, hops, relays and launch.

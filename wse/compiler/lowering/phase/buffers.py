@@ -98,7 +98,7 @@ class Buffers:
         return buffer
 
     def take_requests(self) -> dict[SymBuffer, int]:
-        """Return the buffers requested since the last call to this method, and start a new record.
+        """Return the buffers that were requested since the last call of this method.
 
         Returns:
             The buffers in the order of their first request, each with the maximum number of

@@ -57,7 +57,7 @@ class WeightTypes:
         return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
 
     def dimension(self, spec: ModelSpec, kind: str) -> Dimension:
-        """Return the properties of a dimension of the model that determine how it is best divided.
+        """Return the matrices and formats that determine how a model dimension is best divided.
 
         Args:
             spec: Model.

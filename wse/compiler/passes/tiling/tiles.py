@@ -109,7 +109,12 @@ def matrix_tile(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: 
 
 
 def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
-    """Return a tile that stores several trained vectors side by side."""
+    """Return a tile that stores several trained vectors one after another.
+
+    Args:
+        tensors: Names of the vectors.
+        cuts: For each vector, the elements that PEs store, and the axis along which they vary.
+    """
     return tile_of([part_of(tensor, None, cut) for tensor, cut in zip(tensors, cuts, strict=True)])
 
 

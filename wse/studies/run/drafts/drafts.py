@@ -89,7 +89,7 @@ class LookUp:
         self._times, self._context = times, context
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Return 0, because the look-up receives the prompt together with the model."""
+        """Return 0 cycles: a look-up only searches the text, so it need not read the prompt."""
         return 0.0
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
