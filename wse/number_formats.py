@@ -68,7 +68,7 @@ class Coding:
 
     @property
     def number(self) -> int:
-        """Index by which a kernel selects the code that decodes this coding."""
+        """Index that tells a kernel how to decode weights in this format."""
         return _CODINGS_IN_ORDER.index(self.name)
 
     @property

@@ -86,7 +86,7 @@ class LineSchedule:
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
     def with_messages(self, is_selected: tuple[bool, ...]) -> LineSchedule:
-        """Return a schedule with only the selected messages, as one list for all lines.
+        """Return a copy of the schedule with only some messages, as one list for all lines.
 
         Args:
             is_selected: For each message, whether to keep it.
@@ -95,7 +95,7 @@ class LineSchedule:
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
-        """Return the given variants that may be the slowest.
+        """Return those of the given variants that may take the longest.
 
         A variant is one of the lists of messages that lines execute. If some of the given variants
         are known to be the slowest, only these are returned; otherwise all distinct variants are.
@@ -105,7 +105,7 @@ class LineSchedule:
 
     @cached_property
     def _slowest_set(self) -> frozenset[int]:
-        """Set of variants that includes a slowest one; empty if unknown."""
+        """Variants (lists of messages) of which one is the slowest; empty if this is not known."""
         return frozenset(self.slowest_variants)
 
     def words_of_messages(self, words: int) -> npt.NDArray[np.int64]:

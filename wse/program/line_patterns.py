@@ -171,5 +171,5 @@ def _reduces() -> dict[str, tuple[str, Finish]]:
 
 
 def _collectives() -> dict[str, LineCollective]:
-    """Return the collectives that are not based on a reduce, with their names as keys."""
+    """Return the collectives of all patterns that are not made from a reduce, keyed by name."""
     return {name: collective for pattern in patterns().values() for name, collective in pattern.collectives.items()}

@@ -53,7 +53,13 @@ class NamedPattern:
 def _for_words(
     make: Callable[[int, int, int], LineSchedule], words: int, level_cycles: int
 ) -> Callable[[int], LineSchedule]:
-    """Return ``make`` as a function of the number of PEs only; the other arguments are fixed."""
+    """Return ``make`` as a function of the number of PEs only; the other arguments are fixed.
+
+    Args:
+        make: Function that makes a pattern.
+        words: Number of words per PE.
+        level_cycles: Cycles per level of depth.
+    """
     return lambda length: make(length, words, level_cycles)
 
 
@@ -62,7 +68,7 @@ Finish = Callable[[int, Reduce], LineSchedule]
 
 
 def into_end(length: int, reduce: Reduce) -> LineSchedule:
-    """Return the pattern that reduces a line into its first PE."""
+    """Return the pattern in which a line of PEs adds up its words into its first PE."""
     return reduce(length, 1, Arrival.ADD)
 
 
@@ -85,7 +91,13 @@ def maker_of_reduce(
         raise number_error(pattern_name)
 
     def make(length: int, words: int, level_cycles: int) -> LineSchedule:
-        """Make the pattern for a line of ``length`` PEs with ``words`` words each."""
+        """Make the pattern for a line of PEs.
+
+        Args:
+            length: Number of PEs.
+            words: Number of words per PE.
+            level_cycles: Cycles per level of depth.
+        """
         chosen_number = number or (reduce.authors_number(length, words, level_cycles) if reduce.authors_number else 1)
         return finish(length, reduce.make(chosen_number))
 
@@ -112,7 +124,7 @@ def pattern_of_collective(pattern_name: str, number: int | None, collective: Lin
 
 
 def number_error(pattern_name: str) -> BadInput:
-    """Return the error for a requested name with a number that the pattern does not accept."""
+    """Return the error for a number, such as 4 in ``name@4``, that a pattern does not accept."""
     name = pattern_name.partition(NUMBER)[0]
     message = f"pattern {pattern_name!r}: has no number to choose; give {name!r} without a number"
     return BadInput(message)

@@ -58,9 +58,9 @@ def pattern_of_object(
 
 
 def _pattern_of_user_pattern(pattern_name: str, number: int | None, pattern: Pattern) -> NamedPattern:
-    """Return the named pattern for a Pattern object from a user's file.
+    """Convert a Pattern object from a user's file to a named pattern.
 
-    It is the reduce of the object, or else its first collective.
+    The named pattern is the reduce of the object or, if it has none, its first collective.
 
     Raises:
         BadInput: The object has neither, or does not accept the number.

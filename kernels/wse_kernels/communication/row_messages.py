@@ -96,7 +96,7 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
 
 
 class _Run(NamedTuple):
-    """Consecutive messages that compute sums along a mesh row, and the multicasts that follow them.
+    """Range of messages along a mesh row: first messages that compute sums, then multicasts.
 
     Attributes:
         begin, end: First message, and index after the last message.
@@ -125,9 +125,10 @@ class _MeshRows(NamedTuple):
 
 @helper_function
 def _run_of_sums(messages: Any, begin: Any, end: Any) -> Any:
-    """Return the longest run of sums, with trailing multicasts, that starts at message ``begin``.
+    """Find the longest range of messages from ``begin`` on that contains only sums and multicasts.
 
-    The run ends before message ``end`` and may be empty.
+    The first message must not be a multicast. The range ends at or before message ``end`` and may
+    be empty.
     """
     west, east, i = np.int64(messages[begin, 0]), np.int64(messages[begin, 0]), begin
     while i < end:

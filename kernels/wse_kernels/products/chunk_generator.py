@@ -132,7 +132,10 @@ class ChunkGenerator:
                     self.store(value, out, acc)
 
     def first_sums(self, outs: list[Any]) -> list[Any]:
-        """Return the initial values of sums: 0 for the first terms, else the values stored so far.
+        """Generate code for the values with which sums begin.
+
+        They are 0 for the first terms of the product. For later terms, they are the sums stored so
+        far.
 
         Args:
             outs: Pointers to the stored sums.

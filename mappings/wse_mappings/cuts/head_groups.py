@@ -189,7 +189,7 @@ def head_places(
         return ceil_div(kv_head_count, cols), head_size
 
     def places(sharing: int) -> int:
-        """Return the features of a head on a column if a column group stores ``sharing`` heads."""
+        """Return the features per head on a column, if ``sharing`` heads share columns."""
         return features_per_column(
             head_size, rotary_size, cols // (kv_head_count // sharing), allows_mixed_pairs=mixed_pairs
         )
@@ -233,7 +233,7 @@ def head_groups_of_wafers(
 
 
 def _sharings(kv_head_count: int) -> list[int]:
-    """Return the numbers of KV heads that may share a group of columns, in ascending order.
+    """Return the numbers of KV heads that may share columns, in ascending order.
 
     These are the divisors of the number of KV heads.
     """

@@ -93,7 +93,10 @@ def shared_multicast(
 
 
 def diagonal_stream(length: int) -> LineSchedule:
-    """Return the messages on a square of PEs in which PE i of line i sends to PE r in round r."""
+    """Return the pattern in which PE i of line i sends its words to PE r of the line in round r.
+
+    The lines form a square of PEs, so the senders are on its diagonal.
+    """
     target, line = np.divmod(np.arange(length * length), length)
     arrival = np.where(line == target, Arrival.COPY, Arrival.REPLACE)
     messages = np.stack([line, target, arrival], axis=1).astype(np.int32)[:, None]

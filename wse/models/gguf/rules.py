@@ -219,7 +219,7 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
 
 
 def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return nothing, because another tensor's rule includes this tensor in its result."""
+    """Return no tensors: the rule for a tensor that the rule of another tensor already converts."""
     return ()
 
 

@@ -111,7 +111,7 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
 
 
 class _Yields:
-    """Cached maximum numbers of tokens that parts of a draft tree can yield.
+    """Calculator of how many tokens the best draft tree of a given size yields. Results are cached.
 
     Args:
         shares: Acceptance probability of each choice at each position.

@@ -109,10 +109,10 @@ def _least_loaded(
 
 
 def _combined_outcome(outcomes: Sequence[tuple[Sequence[int], SimulationOutcome]], replicas: int) -> SimulationOutcome:
-    """Combine the outcomes of several machines, with the requests in index order.
+    """Combine the outcomes of several machines into one, with the requests in index order.
 
     Args:
-        outcomes: For each machine that had requests, their indices and their times.
+        outcomes: For each machine that had requests, the indices of its requests and their times.
         replicas: Total number of machines, including machines without requests.
     """
     parts = [outcome for _, outcome in outcomes]

@@ -209,7 +209,7 @@ def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:
 
 
 def _change(key: str, row: ChangeResult) -> str:
-    """Format a number together with its ratio to the number for the unchanged machine.
+    """Format a number after a change of the machine, with its ratio to the number before.
 
     The text is empty if the model does not fit.
     """

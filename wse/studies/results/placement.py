@@ -203,7 +203,7 @@ def system_result(program: Program, *, context: int | None = None) -> SystemResu
 
 
 def _stage(stage: Stage) -> StageResult:
-    """Return the result record of a stage."""
+    """Describe a stage of a Program, in the form in which results list the stages."""
     return StageResult(
         wafer=stage.wafer,
         wafers=stage.span,

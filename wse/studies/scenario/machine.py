@@ -53,7 +53,7 @@ class Draft(NamedTuple):
 
     @classmethod
     def of(cls, request: EstimateRequest) -> Draft | None:
-        """Return the speculative-decoding options of a request, or None if it has none."""
+        """Extract the options for speculative decoding from a request; None if it has none."""
         if request.draft is None:
             return None
         options = request.drafts
@@ -253,7 +253,13 @@ def _gpus(request: EstimateRequest) -> Machine:
 
 
 def _with_draft(request: EstimateRequest, model: str | None, place: str | None) -> EstimateRequest:
-    """Return the request with the given draft and a placeholder acceptance rate."""
+    """Return a copy of a request with a draft, and with a typical acceptance as a placeholder.
+
+    Args:
+        request: The request.
+        model: Draft model; None for a draft head.
+        place: Where the draft runs; None for the default.
+    """
     return replace_options(request, draft=TYPICAL, draft_model=model, draft_place=place)
 
 

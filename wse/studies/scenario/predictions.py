@@ -207,11 +207,11 @@ def _impossible_combination(setting: Setting, reason: str, **fields: Any) -> Com
 
 
 def _result(setting: Setting, **fields: Any) -> CombinationResult:
-    """Build the record of a setting.
+    """Create the result record of a combination of settings.
 
     Args:
-        setting: The setting.
-        fields: Fields of the record. All other fields take the values requested by the setting.
+        setting: The combination, from which fields that are not given are filled in.
+        fields: Fields of the record.
     """
     request = setting.request
     requested_fields: dict[str, Any] = {

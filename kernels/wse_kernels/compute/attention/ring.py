@@ -76,7 +76,7 @@ def attention_online(
 
 @helper_function
 def _ring_row(row, step):
-    """Return the row whose KV cache a given row holds in a step of ring attention.
+    """Return the row of PEs whose KV cache has arrived at a given row in a step of ring attention.
 
     The ring visits rows 0, 2, 4 and so on to the last row, and returns along the odd rows.
     """

@@ -159,9 +159,9 @@ def _tile_of_expert(tile, expert):
 
 @helper_function
 def multiply_elements(views, choice, block, out, x, tile, add, coding):
-    """Multiply a vector by the unquantised weights of an expert, on selected PEs.
+    """Multiply a vector by the unquantised weights of an expert, on the selected PEs of a block.
 
-    This function is passed to `_over_pairs`. ``coding`` is not used.
+    The arguments are those with which `_over_pairs` calls this function. ``coding`` is not used.
     """
     elements = Tile(tile.w, tile.K, tile.N, tile.k_stride, 1)
     multiply_vector((views.acc, views.act, views.scales), choice, block, out, x, elements, add)
@@ -188,9 +188,9 @@ multiply_mxfp4, multiply_fp8_blocks = (_multiply_by(coding) for coding in (MXFP4
 
 @helper_function
 def multiply_quantised(views, choice, block, out, x, tile, add, coding):
-    """Multiply a vector by the int8, FP8 or int4 weights of an expert, on selected PEs.
+    """Multiply a vector by the int8, FP8 or int4 weights of an expert, on selected PEs of a block.
 
-    The function is passed to `_over_pairs`.
+    The arguments are those with which `_over_pairs` calls this function.
     """
     if coding == INT8:
         _multiply_int8(views, choice, block, out, x, tile, add, coding)

@@ -81,7 +81,7 @@ def attention_exp_share(
 
 
 def _part(place, starts):
-    """Return the start and end of the range that contains an index.
+    """Return the start and end of the range to which an index belongs.
 
     Args:
         place: The index.

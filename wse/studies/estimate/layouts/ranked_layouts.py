@@ -144,7 +144,7 @@ class LayoutRanking:
 
         @cache
         def rank(layout: CompiledLayout) -> Rank:
-            """Return the (cached) rank of a layout for the goal."""
+            """Return the sort key of a layout for the goal, from a cache if possible."""
             return layout.rank(goal)
 
         layout_by_key: dict[tuple[Options, Choice], CompiledLayout] = {}
@@ -292,7 +292,7 @@ def variant_choices(choice: Choice) -> dict[str, Choice]:
 
 
 def _without_unpacking(choice: Choice) -> Choice:
-    """Return compiler choices without the rewrite that unpacks many codes of weights at once."""
+    """Return a choice without the rewrite that unpacks many quantised weights at once."""
     rewrites, verify_rewrites = (
         None if settings is None else tuple(setting for setting in settings if setting[0] != WIDE_UNPACKING)
         for settings in (choice.rewrites, choice.verify_rewrites)

@@ -138,7 +138,7 @@ class DraftModel:
         self._region = Region(rows=stage.rect.rows, cols=stage.cols)
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Run the prompt through the draft model and return the number of cycles.
+        """Run the prompt through the draft model and return the number of cycles this takes.
 
         On the host, reading all weights dominates the time. A whole prompt is therefore assumed to
         take as long as a single token.
