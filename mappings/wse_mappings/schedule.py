@@ -177,7 +177,8 @@ def uniform_schedule(
 
     Args:
         name: Name of the pattern.
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         messages: (source, target, Arrival) of each message, in order.
         colours: Number of colours that the pattern occupies on a PE.
         message_colours: Colour of each message. None if messages that cross a router differently

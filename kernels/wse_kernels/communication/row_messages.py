@@ -152,8 +152,10 @@ def _sums_on_transposed_rows(
 
     Args:
         transposed: Scratch array from `transposed_values`.
-        view, mesh_rows: SRAM; rows that execute the messages.
-        messages, run: All messages; range of the messages to execute.
+        view: SRAM.
+        mesh_rows: Rows that execute the messages.
+        messages: All messages.
+        run: Range of the messages to execute.
         address, n: Address and number of the elements.
         fills: 1 if multicasts will overwrite all PEs of the run. In this case, only the sums that
             are multicast are written back.
@@ -203,8 +205,11 @@ def _carry_along_rows(
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        base, per_row, rows: First block of the first row; blocks per row; number of rows.
-        messages, i: Message table (see `along_rows`); index of the message.
+        base: First block of the first row.
+        per_row: Blocks per row.
+        rows: Number of rows.
+        messages: Message table (see `along_rows`).
+        i: Index of the message.
         source, target: Addresses of the first element at the sender and the receiver.
     """
     start, end, arrival, lanes = messages[i, 0], messages[i, 1], messages[i, 2], view.shape[2]

@@ -169,7 +169,8 @@ def scale_queries(place: Place, act, ctl, x, M, n, coefficient_pico, tokens):
         act: SRAM as activation elements [block, address, lane].
         ctl: Token and cache counters of each mesh row.
         x: Address of the queries [M, n], scaled in place.
-        M, n: Number of tokens; number of features over all query heads on the PE.
+        M: Number of tokens.
+        n: Number of features over all query heads on the PE.
         coefficient_pico: Coefficient in units of 1e-12.
         tokens: Number of positions after which the factor changes.
     """

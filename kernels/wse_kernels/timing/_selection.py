@@ -61,9 +61,11 @@ def select_by_arbitration(tables: Any, selected_queues: Any, count: Any, routers
 
     Args:
         tables: Tables of the machine.
-        selected_queues, count: Offsets of the selected queues; number of queues selected so far.
+        selected_queues: Offsets of the selected queues.
+        count: Number of queues selected so far.
         routers: First router, and the end of the range of routers.
-        t, wake: Cycle; next cycle in which another wavelet may move, as far as is known.
+        t: Cycle.
+        wake: Next cycle in which another wavelet may move, as far as is known.
 
     Returns:
         Number of selected queues, and the next cycle in which another wavelet may move.
@@ -86,7 +88,8 @@ def _winner(tables: Any, link: Any, t: Any, wake: Any) -> Any:
     Args:
         tables: Tables of the machine.
         link: Offset of the link in the flat table of links.
-        t, wake: Cycle; next cycle in which another wavelet may move, as far as is known.
+        t: Cycle.
+        wake: Next cycle in which another wavelet may move, as far as is known.
 
     Returns:
         Offset of the queue, or -1 if none can send; next cycle in which another wavelet may move.

@@ -177,7 +177,8 @@ def pattern_families(
 
     Args:
         operation: ``reduce`` into any PE, ``all_reduce``, or ``broadcast`` from PE 0.
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
         words: Number of 32-bit words per PE.
         level_cycles: Cycles per level of depth: two ramps and one cycle. The tree search weighs
@@ -225,7 +226,8 @@ class _Sums:
     """Builder of reduces and all-reduces along lines of PEs, from reduces into the end of a line.
 
     Attributes:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined.
         is_all_reduce: Whether all PEs get the sum, or only the root.
     """

@@ -113,7 +113,8 @@ def k_tree(
     router can forward one colour in both directions.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
         broadcast: Whether every PE gets the result (all-reduce) or only the root (reduce).
         segments: (start, length) of independent segments; the whole line if empty. A segment has at

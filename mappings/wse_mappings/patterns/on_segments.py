@@ -31,7 +31,8 @@ def all_reduce_on_segments(
 
     Args:
         make: Function that maps a number of PEs to a reduce or an all-reduce of one line.
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX. This replaces the arrival of the
             sums in ``make``'s pattern.
         segments: (start, PEs) of independent segments; the whole line if empty.

@@ -36,7 +36,8 @@ def ring_shift(length: int, lines: int) -> LineSchedule:
     The ring is folded onto the line, so the next PE is at most two hops away.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
     """
     return uniform_schedule("ring_shift", length, lines, _step(length, 1, Arrival.REPLACE), colours=3)
 

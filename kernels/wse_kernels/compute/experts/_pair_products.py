@@ -109,9 +109,12 @@ def _over_pairs(multiply, block, lane_count, views, pairs, shape, rows, tile, co
 
     Args:
         multiply: Function that multiplies one vector by the weights of one expert, on selected PEs.
-        block, lane_count: Index of the block of PEs; number of PEs in it.
-        views, pairs: Views of SRAM; address of the list of pairs.
-        shape, rows: Sizes; addresses of the vectors of each pair.
+        block: Index of the block of PEs.
+        lane_count: Number of PEs in it.
+        views: Views of SRAM.
+        pairs: Address of the list of pairs.
+        shape: Sizes.
+        rows: Addresses of the vectors of each pair.
         tile: Weights of the column's first expert.
         coding: Number that identifies the quantised weight format.
         add: 1 to add products to the sums, 0 to overwrite the sums.

@@ -99,7 +99,8 @@ def rms_factors(block, f32, sums, M, size, eps_atto):
         block: Index of the block (group of neighbouring PEs).
         f32: SRAM as float32 elements [block, address, lane].
         sums: Address of the sums [M], overwritten.
-        M, size: Number of sums; number of features in each sum.
+        M: Number of sums.
+        size: Number of features in each sum.
         eps_atto: Epsilon in units of 1e-18.
     """
     _invert_roots(block, f32, sums, M, size, eps_atto)
@@ -122,7 +123,8 @@ def scale_heads(block, acc, f32, x, factors, M, N):
         acc, f32: SRAM as arrays of different element types [block, address, lane].
         x: Address of the values [M, N] in the accumulator type.
         factors: Address of the float32 factors [M].
-        M, N: Number of rows, one per token or head; number of elements per row.
+        M: Number of rows, one per token or head.
+        N: Number of elements per row.
     """
     lanes = acc.shape[2]
     for m in range(M):
@@ -163,7 +165,8 @@ def rms_scale_share(place: Place, acc, x, sums, M, n, parts, size, eps_atto, div
         x: Address of the values [M, parts, n], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
         M, n, parts: Numbers of tokens, features per part, and parts. All parts are divided alike.
-        size, eps_atto: Number of features in each sum; epsilon in units of 1e-18.
+        size: Number of features in each sum.
+        eps_atto: Epsilon in units of 1e-18.
         division: Groups of PEs that divide the features.
     """
     scales = lane_values(acc.shape[2])
@@ -183,7 +186,8 @@ def _set_scales(block, acc, scales, total, size, eps_atto):
         acc: SRAM as accumulator elements [block, address, lane].
         scales: float32 factors, one per PE, overwritten.
         total: Address of the sum of squares.
-        size, eps_atto: Number of features in the sum; epsilon in units of 1e-18.
+        size: Number of features in the sum.
+        eps_atto: Epsilon in units of 1e-18.
     """
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
     for lane in range(len(scales)):
