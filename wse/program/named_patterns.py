@@ -53,13 +53,7 @@ class NamedPattern:
 def _for_words(
     make: Callable[[int, int, int], LineSchedule], words: int, level_cycles: int
 ) -> Callable[[int], LineSchedule]:
-    """Return ``make`` as a function of the number of PEs only; the other arguments are fixed.
-
-    Args:
-        make: Function that makes a pattern.
-        words: Number of words per PE.
-        level_cycles: Cycles per level of depth.
-    """
+    """Return ``make`` as a function of the number of PEs only; the other arguments are fixed."""
     return lambda length: make(length, words, level_cycles)
 
 

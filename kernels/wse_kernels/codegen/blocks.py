@@ -116,7 +116,7 @@ def _definitions(function: Callable[..., None]) -> list[ast.FunctionDef]:
 
 
 def _nodes(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
-    """Yield all syntax nodes within some statements."""
+    """Yield all nodes in the syntax trees of some Python statements."""
     return (node for statement in statements for node in ast.walk(statement))
 
 

@@ -152,7 +152,7 @@ def _sums_on_transposed_rows(
 
     Args:
         transposed: Scratch array from `transposed_values`.
-        view: SRAM.
+        view: SRAM of the region.
         mesh_rows: Rows that execute the messages.
         messages: All messages.
         run: Range of the messages to execute.

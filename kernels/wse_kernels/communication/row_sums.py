@@ -50,7 +50,7 @@ def _exchange_words(view: Any, base: int, blocks: int, e: int, end: int, words: 
     In ``words`` the elements of a PE are contiguous.
 
     Args:
-        view: SRAM.
+        view: SRAM of the region.
         base: First block of the row.
         blocks: Blocks per row.
         e, end: Address of the first element, and the end of the valid elements.

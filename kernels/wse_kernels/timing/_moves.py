@@ -29,7 +29,7 @@ def move_wavelets(tables: Any, selected_queues: Any, count: Any, events: Any, ev
         count: Number of queues.
         events: Array in which moves are recorded as long as there is room.
         event_count: Number of moves recorded so far.
-        t: Cycle.
+        t: The current cycle.
 
     Returns:
         Number of moves recorded so far.

@@ -61,7 +61,7 @@ def process_words(tables: Any, first_thread: Any, end_thread: Any, t: Any, wake:
     Args:
         tables: Tables of the machine.
         first_thread, end_thread: Range of threads of PEs.
-        t: Cycle.
+        t: The current cycle.
         wake: Next cycle in which another wavelet may move.
         burst: Number of words after which an operation pauses for one cycle; 0 for no pauses.
 
@@ -97,7 +97,7 @@ def _can_process(tables: Any, word: Any, t: Any, wake: Any) -> Any:
     Args:
         tables: Tables of the machine.
         word: Next word of a thread.
-        t: Cycle.
+        t: The current cycle.
         wake: Next cycle in which something else may happen.
 
     Returns:
@@ -141,7 +141,7 @@ def _process_word(tables: Any, word: Any, t: Any, burst: Any) -> Any:
     Args:
         tables: Tables of the machine.
         word: Next word of a thread.
-        t: Cycle.
+        t: The current cycle.
         burst: Number of words after which an operation pauses for one cycle, or 0 for no pauses.
     """
     queues, threads, ops, memory = tables.queues, tables.threads, tables.ops, tables.memory

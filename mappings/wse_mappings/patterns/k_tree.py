@@ -244,7 +244,10 @@ def _sample_of_segment(sizes: Sizes) -> Case:
 
 
 def _on_line(length: int, number: int | None, *, broadcast: bool) -> LineSchedule:
-    """Return the K-tree on one line with ``number`` groups, or None for the fewest relays."""
+    """Return the K-tree on one line of PEs, with two levels.
+
+    ``number`` is the number of groups in the first level; None for the fewest relays.
+    """
     groups = None if number is None else (number,)
     return k_tree(length, 1, Arrival.ADD, broadcast=broadcast, groups=groups)
 

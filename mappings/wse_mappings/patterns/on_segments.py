@@ -91,5 +91,5 @@ def _segment_pattern(
 
 
 def _shifted_messages(messages: I32, start: int) -> list[Message]:
-    """Return messages moved by ``start`` PEs."""
+    """Return copies of messages on a line whose sources and targets are ``start`` PEs further."""
     return [(source + start, target + start, Arrival(arrival)) for source, target, arrival in messages.tolist()]

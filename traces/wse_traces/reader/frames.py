@@ -128,13 +128,13 @@ def _codes(values: NDArray[Any], names: Sequence[str]) -> tuple[NDArray[Any], li
 
 
 def _polars_categories(polars: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
-    """Return codes as a polars series of categories. Codes without a name become null."""
+    """Convert indices of names to a polars series; indices without a name become null."""
     codes, unique = _codes(values, names)
     texts = polars.Series([*unique, None], dtype=polars.String)
     return texts.gather(np.where(codes < 0, len(unique), codes)).cast(polars.Enum(unique))
 
 
 def _pandas_categories(pandas: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
-    """Return codes as a pandas categorical. Codes without a name become missing values."""
+    """Convert indices of names to a pandas categorical, with missing values for other indices."""
     codes, unique = _codes(values, names)
     return pandas.Categorical.from_codes(codes, unique)

@@ -240,7 +240,7 @@ def first_steps(phase: Phase) -> I64:
 
 
 def _concatenated(costs: Sequence[GroupCost]) -> GroupCost:
-    """Concatenate the rows of several costs."""
+    """Combine the costs of several overlap groups into one cost with the rows of all groups."""
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
 
 

@@ -91,7 +91,7 @@ def regions_of(state: State) -> list[RegionShape]:
 
 
 class HasName(Protocol):
-    """An object with the name of a tile."""
+    """Anything with a name: a weight tile, or its size before the tile is created."""
 
     @property
     def name(self) -> str:

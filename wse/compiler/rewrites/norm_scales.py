@@ -89,7 +89,13 @@ class _NormSteps(NamedTuple):
 
 
 def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps:
-    """Return the steps that replace an RMSNorm whose all-reduce is merged with its products'."""
+    """Return the steps that replace an RMSNorm and let its products share its all-reduce.
+
+    Args:
+        c: Not used.
+        steps: Steps of a block.
+        norm: The norm.
+    """
     scale, products = steps[norm.scaling], steps[norm.products]
     gain: dict[str, Operand] = {"gain": address(scale, "gain"), "offset": number(scale, "offset")}
     sums, first = _own_sums(steps, norm), count(steps[norm.reduce], "elements")

@@ -142,7 +142,7 @@ def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_
 
 
 def _whole_words(c: Context, buffer: SymBuffer, elements: int) -> int:
-    """Round a buffer's element count up to whole 32-bit words."""
+    """Round a number of elements of a buffer up so that they fill whole 32-bit words."""
     per_word = max(1, WORD_BYTES // ELEMENT_BYTES[c.options.element_type(buffer.view)])
     return ceil_div(elements, per_word) * per_word
 

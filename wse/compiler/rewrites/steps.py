@@ -67,7 +67,7 @@ def count(step: SymStep, name: str) -> int:
 
 
 def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
-    """Return the named operand of a step; 0 if missing."""
+    """Return the operand of a step that has a given name; 0 if the step lacks it."""
     return step.operands.get(_index(step)[name], fixed_number(0))
 
 
@@ -112,7 +112,7 @@ def same_lines(a: SymStep, b: SymStep) -> bool:
 
 
 def touches(step: SymStep, buffer: SymBuffer) -> bool:
-    """Return whether a step reads or writes a buffer."""
+    """Return whether an operand of a step refers to a buffer."""
     return buffer in step.buffers
 
 

@@ -85,7 +85,9 @@ class Compilation:
 
     Attributes:
         program: The chosen Program.
-        options, choice: Arguments with which `compile_choice` creates the Program.
+        options: The request, with the settings of the chosen layout filled in.
+        choice: Decisions of the search. `compile_choice` creates the chosen Program again from them
+            and ``options``.
         trials: All layouts that were tried.
         compiled_trials: The trials that were compiled fully, chosen trial first, each with the cost
             of its Program. The cost is None if there was only one option.

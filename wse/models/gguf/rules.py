@@ -258,7 +258,7 @@ def _swap_axes(entry: TensorEntry, name: str) -> TensorEntry:
 
 
 def _expert(entry: TensorEntry, name: str, index: int) -> TensorEntry:
-    """Return one expert's tensor from a stack of all experts."""
+    """Return one expert's part of a tensor that contains all experts, under a new name."""
     return replace(
         entry,
         name=name,

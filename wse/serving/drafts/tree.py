@@ -98,7 +98,10 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
     parents, choices = list[int](), list[int]()
 
     def add_children(parent: int, position: int, count: int) -> None:
-        """Add ``count`` descendants to a node, given the position of its children."""
+        """Add ``count`` descendants to a node, in the arrangement that yields the most tokens.
+
+        ``position`` is the distance of its children from the root.
+        """
         choice = 0
         while (best := yields.children(position, choice, count))[0] > 0:
             parents.append(parent)

@@ -71,7 +71,10 @@ def simulate_replicas(
 def _round_robin(
     workload: Workload, replicas: int, make_machine: MakeMachine, on_done: OnDone
 ) -> list[ContinuousMachine]:
-    """Serve request i on machine i modulo ``replicas``, and return the machines."""
+    """Simulate machines that serve requests round-robin, and return the machines.
+
+    Machine r serves the requests whose index modulo ``replicas`` is r.
+    """
     total, machines = len(workload), list[ContinuousMachine]()
     for index in range(replicas):
         done_before = sum(machine.record.left for machine in machines)

@@ -167,7 +167,7 @@ class EstimateResult(Result):
         return tuple(tables)
 
     def _detail_tables(self, width: int) -> list[Table]:
-        """Return the tables that ``detail`` adds."""
+        """Return the tables that ``--detail`` adds, such as placement, bounds and rewrites."""
         tables = [placement_table(self.model, self.wafer, self.system)]
         if self.bounds is not None:
             tables += [token_table(self.bounds, width), gap_table(self.bounds.token, self.bounds.gap)]

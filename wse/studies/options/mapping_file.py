@@ -53,7 +53,7 @@ _PARTS: Final = (
 
 
 class _Region(pydantic.BaseModel):
-    """One region as written in a mapping file."""
+    """One region of PEs as listed in a mapping file, with its layers; types are checked."""
 
     model_config = pydantic.ConfigDict(extra="forbid", strict=True)
 

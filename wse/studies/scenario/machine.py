@@ -176,7 +176,11 @@ def machine_of(request: EstimateRequest) -> Machine:
 
 
 def _wafers(request: EstimateRequest) -> Machine:
-    """Return the model of a wafer request."""
+    """Prepare the computation of speed and cost for a model on wafers.
+
+    Raises:
+        BadInput: Each answer has only one token, so nothing is decoded.
+    """
     estimate = prepare_estimate(request)
     if estimate.new_tokens < 2:
         message = "an answer of one token decodes none: give new_tokens of at least 2"
@@ -220,7 +224,11 @@ def _model_layout(layout: ChosenLayout) -> ModelLayout:
 
 
 def _gpus(request: EstimateRequest) -> Machine:
-    """Return the model of a GPU request."""
+    """Prepare the computation of speed and cost for a model on GPUs.
+
+    Raises:
+        BadInput: The price or the power of the GPU is unknown.
+    """
     estimate = prepare_gpu_estimate(request)
     server = estimate.server
     if estimate.economics is None:

@@ -157,7 +157,7 @@ def _check_room(laid_out: ModelLayout) -> None:
 
 
 def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -> int:
-    """Return the maximum number of users that each reach ``tokens_per_s``; 0 if none does."""
+    """Return the maximum number of users that can each get a given speed; 0 if none can."""
 
     def is_fast(users: int) -> bool:
         """Return whether the KV caches of that many users fit and each user reaches the speed."""

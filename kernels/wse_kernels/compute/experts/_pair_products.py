@@ -110,10 +110,10 @@ def _over_pairs(multiply, block, lane_count, views, pairs, shape, rows, tile, co
     Args:
         multiply: Function that multiplies one vector by the weights of one expert, on selected PEs.
         block: Index of the block of PEs.
-        lane_count: Number of PEs in it.
-        views: Views of SRAM.
+        lane_count: Number of PEs in the block.
+        views: SRAM as arrays of several element types.
         pairs: Address of the list of pairs.
-        shape: Sizes.
+        shape: Numbers of pairs, tokens, inputs, outputs and experts.
         rows: Addresses of the vectors of each pair.
         tile: Weights of the column's first expert.
         coding: Number that identifies the quantised weight format.

@@ -65,7 +65,7 @@ def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
     begun_wafers: set[int] = set()
 
     def begin(wafer: int, *, draws: bool = False) -> StepSegment:
-        """Append a new segment for a wafer and return it."""
+        """Append a new segment (consecutive steps on one wafer) to the result, and return it."""
         receives, begins = tuple(arriving.pop(wafer, ())), wafer not in begun_wafers
         found.append(StepSegment(wafer=wafer, receives=receives, begins=begins, draws=draws))
         begun_wafers.add(wafer)

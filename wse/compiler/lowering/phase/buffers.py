@@ -61,13 +61,13 @@ class Buffers:
         self._requests: dict[SymBuffer, int] = {}
 
     def tile(self, stage: int, name: str) -> SymBuffer:
-        """Return the buffer of a weight tile."""
+        """Return the buffer that stores a weight tile on a stage."""
         tile = self._tiles[stage, name]
         self._requests.setdefault(tile, 0)
         return tile
 
     def has_tile(self, stage: int, name: str) -> bool:
-        """Return whether a weight tile with that name exists."""
+        """Return whether a stage stores a weight tile with that name."""
         return (stage, name) in self._tiles
 
     def get(self, stage: int, name: str, elements: int, view: str, use: str, *, permanent: bool = False) -> SymBuffer:

@@ -266,7 +266,10 @@ class PhaseBuilder:
         pattern: int = -1,
         depends_on_experts: bool = False,
     ) -> None:
-        """Append a step to the current op and stage, inside the current loop and overlap group."""
+        """Append a step to the current block, for the current op, loop and overlap group.
+
+        The arguments are fields of `SymStep`.
+        """
         if view not in VIEWS:
             raise ValueError(view)
         self._enter()

@@ -160,5 +160,8 @@ def _bits(coding: Coding | None, float_bytes: int) -> int:
 
 
 def _code_bytes(coding: Coding | None, rows: int, float_bytes: int) -> int:
-    """Return the bytes of the weights from ``rows`` inputs to one output, excluding scales."""
+    """Return the bytes of the weights from ``rows`` inputs to one output, without scales.
+
+    ``coding`` is None for floating-point weights, which have ``float_bytes`` bytes each.
+    """
     return rows * float_bytes if coding is None else coding.code_bytes(rows, 1)

@@ -191,7 +191,10 @@ def _shifted_index(first: int, index: I32) -> I32:
 def _latent_cut(
     spec: ModelSpec, weight_types: WeightTypes, hidden: I32, cols: int, attention_cols: int
 ) -> LatentCut | None:
-    """Return how latent attention is divided over a region; None for a model without it."""
+    """Return how latent attention is divided over the PEs of a region, or None without it.
+
+    It uses ``attention_cols`` columns in the middle of the region.
+    """
     if spec.latent is None:
         return None
     cut = latent_cut(

@@ -285,7 +285,10 @@ def _is_hidden(name: str) -> bool:
 
 
 def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
-    """Return the elements of a trained vector that each column stores, int32 ``[cols, n]``."""
+    """Return which elements of a trained vector each column of PEs stores.
+
+    The result is int32 ``[cols, n]``. The name of the vector determines how it is divided.
+    """
     match name.rpartition(".")[2]:
         case "q_bias":
             return cut.queries

@@ -78,7 +78,7 @@ def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
 
 
 def _cycles(row: ComparisonRow) -> float:
-    """Return the cycles per token of a run."""
+    """Return the cycles per token of a row, summed over all causes."""
     return sum((row.cycles_by or {}).values())
 
 

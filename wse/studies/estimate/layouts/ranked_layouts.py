@@ -166,7 +166,7 @@ class LayoutRanking:
         return sorted([*layout_by_key.values(), *wider_layouts], key=rank)
 
     def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
-        """Return a layout, followed by its variants that fit and leave more room for KV caches."""
+        """Return a layout and those of its variants with more KV-cache room that fit."""
         key = candidate.options, candidate.choice
         layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, search_result, finalist)
         self._layouts[key] = layout
