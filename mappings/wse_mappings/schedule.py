@@ -95,7 +95,7 @@ class LineSchedule:
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
-        """Return those of the given variants that may take the longest.
+        """Return the given variants that may take the longest.
 
         A variant is one of the lists of messages that lines execute. If some of the given variants
         are known to be the slowest, only these are returned; otherwise all distinct variants are.
@@ -153,7 +153,7 @@ def _messages(messages: Iterable[tuple[int, int, Arrival]]) -> I32:
 
 
 def outward_multicasts(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
-    """Return the messages with which a PE multicasts to all other PEs in a line segment.
+    """Return the messages of a multicast from a PE to all other PEs in a line segment.
 
     There is one message in each direction, up to the end of the segment.
 

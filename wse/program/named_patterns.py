@@ -74,7 +74,7 @@ def maker_of_reduce(
     Args:
         pattern_name: Requested name, for error messages.
         reduce: The reduce.
-        number: Requested number, such as that of the groups of a K-tree; None for the number that
+        number: Requested number, such as the number of groups of a K-tree. None for the number that
             the authors of the pattern choose.
         finish: Function that makes the pattern from the reduce.
 

@@ -162,7 +162,7 @@ def passes(route: PassRoute, streams: int, count: int) -> list[Job]:
 
 
 def chunks(routes: Sequence[PassRoute]) -> list[Job]:
-    """Convert the chunks of a prompt to simulation jobs, none of which may overtake the one before.
+    """Convert the chunks of a prompt to simulation jobs that may not overtake each other.
 
     Args:
         routes: For each chunk, the servers that it visits.

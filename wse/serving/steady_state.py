@@ -118,9 +118,9 @@ class ClosedLoop:
     def steady_state(self, concurrency: float) -> SteadyState:
         """Return the steady state with a constant number of requests in flight, at least 1.
 
-        The rate is never below that of a single request in flight, because a machine can serve one
-        request at a time. Without this bound, the wait for a running pass could make two concurrent
-        one-token requests slower than two sequential requests.
+        The rate is at least the rate with a single request in flight, because a machine can serve
+        one request at a time. Without this bound, the wait for a running pass could make two
+        concurrent one-token requests slower than two sequential requests.
         """
 
         def in_flight(in_rounds: float) -> float:

@@ -132,7 +132,7 @@ class ChunkGenerator:
                     self.store(value, out, acc)
 
     def first_sums(self, outs: list[Any]) -> list[Any]:
-        """Generate code for the values with which sums begin.
+        """Generate code for the initial values of sums.
 
         They are 0 for the first terms of the product. For later terms, they are the sums stored so
         far.

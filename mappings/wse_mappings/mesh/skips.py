@@ -69,7 +69,7 @@ def move_skips(places: I64, targets: I64) -> I64:
 
 
 def _first_places(unreachable: Bools, count: int) -> I64:
-    """Return the skips (columns that a row omits) with which a search starts, before the first row.
+    """Return the initial skips (columns that a row omits), before the first row is examined.
 
     They are the columns of the first unreachable PEs from the north. If there are fewer than
     ``count``, the other skips are at the east end.

@@ -61,7 +61,7 @@ def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: 
 
 
 def wafer_reduce(cols: int, lines: int, wafers: int, root_wafer: int, place: int) -> LineSchedule:
-    """Return the reduce from all wafers into one wafer, which adds up in the order of the wafers.
+    """Return the reduce from all wafers into one wafer, which adds the wafers' words in order.
 
     Args:
         cols: Total number of columns on all wafers.

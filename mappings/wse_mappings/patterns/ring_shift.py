@@ -15,7 +15,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varie
 
 
 def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arrival]]:
-    """Return the messages with which every PE sends to the PE ``by`` places further on the ring.
+    """Return messages in which every PE sends to the PE ``by`` places further on the ring.
 
     Args:
         length: Number of PEs on the line.

@@ -86,7 +86,7 @@ def _units(layer_bytes: tuple[float, ...], attention_bytes: tuple[float, ...], b
 def _runs(sizes: tuple[float, ...], cuts: tuple[bool, ...], max_runs: int) -> list[tuple[int, int]]:
     """Divide the units into at most ``max_runs`` contiguous runs of nearly equal size.
 
-    Among equally good divisions, the one that cuts the fewest layers is chosen.
+    Among equally good divisions, a division that cuts the fewest layers is chosen.
 
     Args:
         sizes: Bytes of each unit, in order.

@@ -45,7 +45,7 @@ class TraceFile:
         header: Facts about the run.
         version: Version of the schema.
         complete: Whether the run was completed.
-        ending: Error with which the run ended, "interrupted", or "".
+        ending: Error that ended the run, "interrupted", or "".
         file: The open HDF5 file.
     """
 

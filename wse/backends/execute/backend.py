@@ -122,7 +122,7 @@ class Backend(Protocol):
         Args:
             tokens: Number of tokens to keep.
             user: Index of the user.
-            next_id: Next token of the user, if the host sampled a different id from the one that
+            next_id: Next token of the user, if the host sampled it. By default, it is the id that
                 the pass found after the last kept token.
         """
 

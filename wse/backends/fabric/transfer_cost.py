@@ -113,7 +113,7 @@ class TransferCosts:
 
 
 def most_peers(crossings: Sequence[WaferPair]) -> int:
-    """Return the maximum number of wafers to which a wafer sends, or from which it receives.
+    """Return the maximum number of wafers with which a wafer exchanges words in one direction.
 
     ``crossings`` are (sending, receiving) wafers. The result is 0 if there are none.
     """

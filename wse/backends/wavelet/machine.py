@@ -128,7 +128,7 @@ class WaveletMachine:
     """Configuration of a region of PEs for the wavelet simulator: routes and vector operations.
 
     The threads of a PE run concurrently. The operations of a thread run in order. If two threads of
-    a PE would send in the same cycle, the one with the lower number has priority.
+    a PE would send in the same cycle, the thread with the lower number sends first.
 
     Attributes:
         wafer: Wafer type, with its latencies and limits.

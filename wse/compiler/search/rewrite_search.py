@@ -172,9 +172,10 @@ def verify_choice(
 ) -> Choice:
     """Return a choice with the best rewrites, attention columns and trees for verification passes.
 
-    Layout and chunk sizes remain those of the given choice.
+    Layout and chunk sizes are taken from the given choice.
 
-    1. Find the rewrites that save cycles. If they do not fit, use those of decode.
+    1. Find the rewrites that save cycles. If the model does not fit with them, use the rewrites of
+       decode.
     2. Find the number of columns for attention.
     3. Choose the numbers of groups of all-reduce trees, if the request includes this rewrite.
 

@@ -154,7 +154,7 @@ def search(
         BadInput: Element types do not match, or the prefill product does not support the model.
         BadMesh: The region is larger than the mesh or is not a square although the requested
             product needs one, or there are more wafers than layers.
-        DoesNotFit: No layout fits. The error is the one for the layout that needs the fewest bytes.
+        DoesNotFit: No layout fits. The error describes the layout that needs the fewest bytes.
     """
     check_names(options)
     check_mesh(spec, wafer, options)

@@ -178,7 +178,7 @@ class TrialSetup:
         return [layout._replace(experts=placement) for placement in placements for layout in layouts]
 
     def products(self, layout: Layout) -> tuple[str, ...]:
-        """Return the prefill matrix products to try on a layout, the one needing least memory last.
+        """Return the prefill matrix products to try on a layout; the last needs the least memory.
 
         MeshGEMM needs square regions of equal size. MeshGEMM with its own copy of the weights is
         tried only if requested, or if decode is not compiled, so that there is no other copy. The

@@ -106,7 +106,7 @@ class KvRoom:
         self.free += self._room_of.pop(request)
 
     def _hit(self, request: int) -> int:
-        """Return the cached prefix with which the prompt of a request starts, or NO_PREFIX."""
+        """Return the prefix at the start of a prompt if its KV cache is stored, or NO_PREFIX."""
         prefix = self._prefixes[request]
         return prefix if self._keeps and prefix in self._cached_tokens else NO_PREFIX
 

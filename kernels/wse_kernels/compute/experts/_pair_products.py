@@ -164,7 +164,7 @@ def _tile_of_expert(tile, expert):
 def multiply_elements(views, choice, block, out, x, tile, add, coding):
     """Multiply a vector by the unquantised weights of an expert, on the selected PEs of a block.
 
-    The arguments are those with which `_over_pairs` calls this function. ``coding`` is not used.
+    The function is an argument of `_over_pairs`, which calls it. ``coding`` is not used.
     """
     elements = Tile(tile.w, tile.K, tile.N, tile.k_stride, 1)
     multiply_vector((views.acc, views.act, views.scales), choice, block, out, x, elements, add)
@@ -193,7 +193,7 @@ multiply_mxfp4, multiply_fp8_blocks = (_multiply_by(coding) for coding in (MXFP4
 def multiply_quantised(views, choice, block, out, x, tile, add, coding):
     """Multiply a vector by the int8, FP8 or int4 weights of an expert, on selected PEs of a block.
 
-    The arguments are those with which `_over_pairs` calls this function.
+    The function is an argument of `_over_pairs`, which calls it.
     """
     if coding == INT8:
         _multiply_int8(views, choice, block, out, x, tile, add, coding)

@@ -167,7 +167,7 @@ class _LineState:
         self.waiting.setdefault(target, []).append(Stream(first, last, path, piece, hops))
 
     def finish(self) -> None:
-        """Compute the remaining receives, which are those of PEs that send nothing afterwards."""
+        """Compute the remaining receives, on PEs that send nothing afterwards."""
         for pe, streams in self.waiting.items():
             self._receive(pe, streams)
 

@@ -82,7 +82,7 @@ class Candidates:
     def _terms_and_bytes(self, layout: Layout) -> tuple[tuple[float, ...], float]:
         """Return the input to the forecasts of a layout, and a lower bound on its bytes per PE.
 
-        `forecast_terms` defines the input. The bytes are those of the weights and KV cache on the
+        `forecast_terms` defines the input. The bytes include the weights and the KV cache on the
         fullest PE.
         """
         sizes = self.demand.cache.of(_band_sizes, 1024)(self.demand, layout.without_sizes)

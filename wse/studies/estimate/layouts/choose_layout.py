@@ -80,7 +80,7 @@ def choose_layout(
 
 
 def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dict[int | None, ChosenLayout]:
-    """Return the fastest layouts for 2, 4, 8 ... users, and the one with the highest throughput.
+    """Return the fastest layouts for 2, 4, 8 ... users, and the layout with the highest throughput.
 
     The user counts are powers of two below the number that saturates the layout with the highest
     throughput.

@@ -196,10 +196,10 @@ class _Place(NamedTuple):
 def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
     """Return the effects of two streams on each other at the place where they are largest.
 
-    If the words of the stream are those of the contender, sent on by a relay, the stream arrives
-    later than the contender by some lag. A delay of the contender then causes gaps in the stream,
-    which the contender's own later words fill, until the words in transit amount to half of the
-    lag. These words still arrive at half the rate after the contender has ended.
+    The stream may consist of words of the contender that a relay has sent on. It then arrives later
+    than the contender by some lag. A delay of the contender then causes gaps in the stream, which
+    the contender's own later words fill, until the words in transit amount to half of the lag.
+    These words still arrive at half the rate after the contender has ended.
 
     Returns:
         The effect on the stream, and the effect on the contender.
