@@ -68,7 +68,7 @@ class Coding:
 
     @property
     def number(self) -> int:
-        """Index by which a kernel selects the code that decodes this coding."""
+        """Index that tells a kernel how to decode weights in this format."""
         return _CODINGS_IN_ORDER.index(self.name)
 
     @property
@@ -143,9 +143,9 @@ def codes_name(tensor: str) -> str:
 
 
 def scales_name(tensor: str) -> str:
-    """Return the name of the tensor ``[out, groups]`` with the scales of a quantised tensor.
+    """Return the name of the tensor ``[out, groups]`` that stores the scales of a quantised tensor.
 
-    A tile, the block of weights on one PE, may contain several tensors. Its scales are named after
-    the tile.
+    The argument may also be the name of a tile (the block of weights on one PE), which may contain
+    parts of several tensors.
     """
     return f"{tensor}.scales"

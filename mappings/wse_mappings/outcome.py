@@ -118,7 +118,7 @@ def _faulty_messages(schedule: LineSchedule) -> str:
 
 
 def _contents_of_parts(schedule: LineSchedule) -> list[_Contents]:
-    """For each part of the words, return which PEs' words every PE has after all messages."""
+    """Return, for each part of the words, the PEs whose words every PE has after all messages."""
     messages, _, part = schedule.variant_messages(int(schedule.variants[0, 0]))
     part_of_message = np.zeros(len(messages), np.int32) if part is None else part
     order = np.argsort(part_of_message, kind="stable")

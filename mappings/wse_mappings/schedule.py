@@ -23,7 +23,7 @@ I32 = npt.NDArray[np.int32]
 
 
 class Arrival(IntEnum):
-    """Effect of a message at its target PE."""
+    """What happens to the words of a message at its target PE, such as storing or adding them."""
 
     REPLACE = 0
     ADD = 1
@@ -86,7 +86,7 @@ class LineSchedule:
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
     def with_messages(self, is_selected: tuple[bool, ...]) -> LineSchedule:
-        """Return a schedule with only the selected messages, as one list for all lines.
+        """Return a copy of the schedule with only some messages, as one list for all lines.
 
         Args:
             is_selected: For each message, whether to keep it.
@@ -95,7 +95,7 @@ class LineSchedule:
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
-        """Return the given variants that may be the slowest.
+        """Return the given variants that may take the longest.
 
         A variant is one of the lists of messages that lines execute. If some of the given variants
         are known to be the slowest, only these are returned; otherwise all distinct variants are.
@@ -105,7 +105,7 @@ class LineSchedule:
 
     @cached_property
     def _slowest_set(self) -> frozenset[int]:
-        """Set of variants that includes a slowest one; empty if unknown."""
+        """Variants (lists of messages) of which one is the slowest; empty if this is not known."""
         return frozenset(self.slowest_variants)
 
     def words_of_messages(self, words: int) -> npt.NDArray[np.int64]:
@@ -153,7 +153,7 @@ def _messages(messages: Iterable[tuple[int, int, Arrival]]) -> I32:
 
 
 def outward_multicasts(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
-    """Return the messages with which a PE multicasts to all other PEs in a line segment.
+    """Return the messages of a multicast from a PE to all other PEs in a line segment.
 
     There is one message in each direction, up to the end of the segment.
 
@@ -177,7 +177,8 @@ def uniform_schedule(
 
     Args:
         name: Name of the pattern.
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         messages: (source, target, Arrival) of each message, in order.
         colours: Number of colours that the pattern occupies on a PE.
         message_colours: Colour of each message. None if messages that cross a router differently

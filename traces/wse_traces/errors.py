@@ -6,8 +6,8 @@ from __future__ import annotations
 class TraceError(OSError):
     r"""Error for a trace that cannot be read or written.
 
-    The message is a single line that says where the problem is, what is wrong, with which value,
-    and what to do. Non-printable characters are escaped.
+    The message is a single line that says where the problem is, what is wrong, the wrong value, and
+    what to do. Non-printable characters are escaped.
 
     >>> print(TraceError("bad.h5: a\nb"))
     bad.h5: a\nb

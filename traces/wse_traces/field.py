@@ -48,17 +48,37 @@ class Field:
 
 
 def reference_field(path: str, table: str, refers: str, doc: str) -> Field:
-    """Return the field of a column whose values are row numbers of the table ``refers``."""
+    """Describe a column of a trace whose values are row numbers of another table.
+
+    Args:
+        path: Path of the column.
+        table: Table of the column.
+        refers: The other table.
+        doc: Description of the column.
+    """
     return Field(path, "<i4", (table,), "index", doc, refers=refers)
 
 
 def code_field(path: str, table: str, labels: tuple[str, ...], doc: str) -> Field:
-    """Return the field of a column of codes: 0 means the first label, 1 the second, and so on."""
+    """Describe a column of a trace whose values are codes: 0 for the first label, 1 for the second.
+
+    Args:
+        path: Path of the column.
+        table: Table of the column.
+        labels: Meaning of each code.
+        doc: Description of the column.
+    """
     return Field(path, "u1", (table,), "code", doc, labels=labels)
 
 
 def text_field(path: str, table: str, doc: str) -> Field:
-    """Return the field of a column of short texts."""
+    """Describe a column of a trace that contains short texts.
+
+    Args:
+        path: Path of the column.
+        table: Table of the column.
+        doc: Description of the column.
+    """
     return Field(path, TEXT, (table,), "text", doc)
 
 

@@ -80,7 +80,7 @@ def gpus(
 
 
 def mappings(json: opt.Json = False) -> None:  # noqa: FBT002
-    """List the bundled mappings.
+    """List the bundled mappings, which place a model's layers on PEs.
 
     Example:
 

@@ -75,7 +75,10 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
 
 
 def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, int], ColumnBytes]:
-    """Build the function that `column_bytes` returns; results are cached for the request."""
+    """Build the function that maps layers and a column count to bytes per column (`column_bytes`).
+
+    Its intermediate results are cached.
+    """
     types, shape = storage.types, replace(spec, layers=())
     table_bytes = spec.vocab_size * spec.hidden_size * types.float_bytes
     bytes_of_layer = cache(lambda layer, parts: _layer_bytes(spec, storage, layer, parts))
@@ -145,7 +148,7 @@ def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
 
 
 def _block_bytes(features: int, size: int) -> ColumnBytes:
-    """Build the function that `block_bytes` returns; results are cached for the request.
+    """Build the function that maps a column count to the bytes of a block (see `block_bytes`).
 
     Args:
         features: Number of projected features of a dense feed-forward block.
@@ -173,7 +176,7 @@ def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
 
 
 def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
-    """Build the function that `score_bytes` returns; results are cached for the request.
+    """Build the function that maps a column count to the bytes of attention scores (`score_bytes`).
 
     Args:
         spec: Model, without layers.
@@ -191,11 +194,14 @@ def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
 
 
 def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
-    """Return the number of KV heads on the fullest column, and the features per head there.
+    """Return how KV heads are divided over columns of PEs, for the fullest column.
 
     Args:
         spec: Model.
-        cols: Number of columns over which heads are divided.
+        cols: Number of columns.
+
+    Returns:
+        Number of KV heads of which the column stores features, and features per head.
     """
     sizes = spec.kv_head_count, spec.head_size, spec.rotary_size
     return head_places(cols, *sizes, mixed_pairs=spec.has_unit_rope)

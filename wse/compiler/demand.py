@@ -60,7 +60,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
 
 
 def _row_share(spec: ModelSpec, weight_types: WeightTypes) -> Callable[[int], float]:
-    """Return `WeightTypes.row_share` for a model as a cached function of the number of rows."""
+    """Return a cached function from a number of rows to `WeightTypes.row_share` of a model."""
     return cache(lambda rows: weight_types.row_share(spec, rows))
 
 

@@ -80,7 +80,7 @@ def layers_of_regions(demand: Demand, layout: Layout) -> tuple[RegionLayers, ...
 
 
 def _checked_regions(layout_strategy: Any, demand: Demand, layout: Layout) -> tuple[RegionLayers, ...]:
-    """Call a mapping strategy to divide the layers over regions, and cache the result."""
+    """Return the layers of each region of a layout, as divided by a mapping strategy."""
     return tuple(layout_strategy.partition(demand, layout))
 
 

@@ -159,7 +159,8 @@ class ModelSpec:
         family: Name of its family, a module of `wse.models.families`.
         layers: Traits of each layer, in order.
         hidden_size: Width of the residual stream.
-        head_count, kv_head_count: Number of query heads; number of key-value heads.
+        head_count: Number of query heads.
+        kv_head_count: Number of key-value heads.
         head_size: Features per head. With latent attention, the features of a key in the cache.
         attention_scale: Factor applied to the attention scores.
         rope: Rotary position embeddings; None if no layer rotates.

@@ -105,8 +105,7 @@ def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
     1. A function makes a pattern without further look-up.
     2. A number after ``@`` is separated from the name.
     3. ``FILE.py:NAME`` is an object in a user's file.
-    4. Any other name is that of a reduce, of a collective based on a reduce, or of another
-       collective.
+    4. Any other name refers to a reduce, a collective based on a reduce, or another collective.
 
     Args:
         requested: ``NAME``, ``NAME@NUMBER``, ``FILE.py:NAME``, or a function that makes a pattern.
@@ -171,5 +170,5 @@ def _reduces() -> dict[str, tuple[str, Finish]]:
 
 
 def _collectives() -> dict[str, LineCollective]:
-    """Return the collectives that are not based on a reduce, with their names as keys."""
+    """Return the collectives of all patterns that are not made from a reduce, keyed by name."""
     return {name: collective for pattern in patterns().values() for name, collective in pattern.collectives.items()}

@@ -62,7 +62,7 @@ Finish = Callable[[int, Reduce], LineSchedule]
 
 
 def into_end(length: int, reduce: Reduce) -> LineSchedule:
-    """Return the pattern that reduces a line into its first PE."""
+    """Return the pattern in which a line of PEs adds up its words into its first PE."""
     return reduce(length, 1, Arrival.ADD)
 
 
@@ -74,7 +74,7 @@ def maker_of_reduce(
     Args:
         pattern_name: Requested name, for error messages.
         reduce: The reduce.
-        number: Requested number, such as that of the groups of a K-tree; None for the number that
+        number: Requested number, such as the number of groups of a K-tree. None for the number that
             the authors of the pattern choose.
         finish: Function that makes the pattern from the reduce.
 
@@ -85,7 +85,13 @@ def maker_of_reduce(
         raise number_error(pattern_name)
 
     def make(length: int, words: int, level_cycles: int) -> LineSchedule:
-        """Make the pattern for a line of ``length`` PEs with ``words`` words each."""
+        """Make the pattern for a line of PEs.
+
+        Args:
+            length: Number of PEs.
+            words: Number of words per PE.
+            level_cycles: Cycles per level of depth.
+        """
         chosen_number = number or (reduce.authors_number(length, words, level_cycles) if reduce.authors_number else 1)
         return finish(length, reduce.make(chosen_number))
 
@@ -112,7 +118,7 @@ def pattern_of_collective(pattern_name: str, number: int | None, collective: Lin
 
 
 def number_error(pattern_name: str) -> BadInput:
-    """Return the error for a requested name with a number that the pattern does not accept."""
+    """Return the error for a number, such as 4 in ``name@4``, that a pattern does not accept."""
     name = pattern_name.partition(NUMBER)[0]
     message = f"pattern {pattern_name!r}: has no number to choose; give {name!r} without a number"
     return BadInput(message)

@@ -59,7 +59,7 @@ class Phase:
         return iteration if loop >= 0 and self.steps.over_users[loop] else max(self.user, 0)
 
     def round_of(self, step: int, iteration: int) -> int:
-        """Return the value of ``round``, a variable in the operand formula (see `Steps`).
+        """Return the variable ``round`` in the formula for the operands of a step (see `Steps`).
 
         The value is the iteration of the step's loop. For a step outside loops, it is the user of
         the phase (0 for decode).

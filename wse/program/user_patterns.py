@@ -58,9 +58,9 @@ def pattern_of_object(
 
 
 def _pattern_of_user_pattern(pattern_name: str, number: int | None, pattern: Pattern) -> NamedPattern:
-    """Return the named pattern for a Pattern object from a user's file.
+    """Convert a Pattern object from a user's file to a named pattern.
 
-    It is the reduce of the object, or else its first collective.
+    The named pattern is the reduce of the object or, if it has none, its first collective.
 
     Raises:
         BadInput: The object has neither, or does not accept the number.
@@ -91,7 +91,13 @@ def _guarded(
     """
 
     def guarded(length: int, words: int, level_cycles: int) -> LineSchedule:
-        """Call ``make`` and check the type and length of its result."""
+        """Make the user's pattern; raise BadInput if its type or length is wrong, or on an error.
+
+        Args:
+            length: Number of PEs on the line.
+            words: Number of words per PE.
+            level_cycles: Cycles per level of depth.
+        """
         try:
             schedule = make(length, words, level_cycles)
         except WseError:

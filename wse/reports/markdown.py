@@ -57,7 +57,7 @@ def _item(texts: Sequence[str]) -> str:
 
 
 def _cell(column: Column, row: Row, best: object) -> str:
-    """Return the text of a cell as Markdown, in bold if it has the best value in the column."""
+    """Return a cell of a table as Markdown, in bold if its value equals ``best``."""
     text = _escaped(str(column.text(row)))
     return f"**{text}**" if best is not None and value_of(row, column.key) == best else text
 

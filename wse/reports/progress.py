@@ -75,7 +75,7 @@ def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
     with ExitStack() as bar_stack:
 
         def update(count: int, total: int, name: str) -> None:
-            """Update the bar. Create it at the first call."""
+            """Show the progress on a bar, which is created at the first call."""
             if not bar:
                 bar.append(bar_stack.enter_context(_bar(stream, work)))
             bar[0](count, total, name)
@@ -108,7 +108,7 @@ def _bar(stream: TextIO, work: Work) -> Iterator[OnProgress]:
         task = progress.add_task("", total=None, name="")
 
         def update(count: int, total: int, name: str) -> None:
-            """Update the bar. Remove it when all parts are finished."""
+            """Show the progress on the bar, and remove the bar when all parts are finished."""
             progress.update(task, completed=count, total=total, name=printable(name.strip("_"))[:LONGEST_NAME])
             if count == total:
                 progress.stop()
@@ -153,7 +153,7 @@ class _Lines:
             self._write(f"{work.name}: {count:,} of {total:,}{work.unit}{part}, {duration(left_s)} left", now_s)
 
     def _write(self, line: str, now_s: float) -> None:
-        """Write a line, and remember the time."""
+        """Write a line to the stream, and remember the time of the last line."""
         self._last_line_s = now_s
         self._stream.write(f"{line}\n")
         self._stream.flush()

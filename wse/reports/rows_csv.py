@@ -70,7 +70,7 @@ def _flat(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _element(value: Any) -> str:
-    """Return an element of a list as text. Multiple values are joined by colons."""
+    """Return a list item as text, with the values of an inner list or mapping joined by colons."""
     numbers = list(value.values()) if isinstance(value, dict) else value
     return ":".join(map(str, numbers)) if isinstance(numbers, list) else str(value)
 

@@ -89,7 +89,7 @@ class _Run:
             (self._arrive if kind == COMES else self._finish)(time, index)
 
     def _push(self, time: float, kind: int, job: int) -> None:
-        """Add an event to the queue of events.
+        """Schedule an event of the simulation.
 
         Args:
             time: Time of the event.
@@ -116,7 +116,7 @@ class _Run:
                 self._begin(time, index)
 
     def _waits(self, index: int) -> bool:
-        """Return whether a job must wait for the job ahead, which it may not overtake."""
+        """Return whether a job must wait because it would overtake the job ahead of it."""
         visit, leader = self._progress[index].visit, self.jobs[index].leader
         if leader < 0 or self._progress[leader].over:
             return False
@@ -125,14 +125,14 @@ class _Run:
         return self._progress[leader].visit <= visit < len(self._route(leader))
 
     def _release(self, time: float, progress: _Progress) -> None:
-        """Recheck whether the jobs that must not overtake a given job can continue."""
+        """Let the jobs that waited behind a given job try to continue."""
         for job in progress.behind_it:
             if self._progress[job].waits:
                 self._progress[job].waits = False
                 self._push(time, COMES, job)
 
     def _route(self, index: int) -> PassRoute:
-        """Return the route of a job."""
+        """Return the servers that a job visits."""
         return self.jobs[index].route
 
     def _begin(self, time: float, index: int) -> None:
@@ -153,16 +153,18 @@ class _Run:
 
 
 def passes(route: PassRoute, streams: int, count: int) -> list[Job]:
-    """Return ``count`` passes of each stream as jobs for a simulation.
+    """Return the passes of several batches of users as simulation jobs, ``count`` for each batch.
 
-    Job ``n * streams + m`` is the n-th pass of stream m.
+    Each batch (stream) starts its next pass when its last one has ended. Job ``n * streams + m`` is
+    the n-th pass of stream m.
     """
     return [Job(route, predecessor=index - streams if index >= streams else -1) for index in range(streams * count)]
 
 
 def chunks(routes: Sequence[PassRoute]) -> list[Job]:
-    """Return the chunks of a prompt as jobs for a simulation.
+    """Convert the chunks of a prompt to simulation jobs that may not overtake each other.
 
-    No chunk may overtake the previous one.
+    Args:
+        routes: For each chunk, the servers that it visits.
     """
     return [Job(route, leader=index - 1) for index, route in enumerate(routes)]

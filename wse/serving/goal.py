@@ -52,9 +52,10 @@ class Goal:
         return self.replicas or math.ceil((self.users or 1) / max(1, users_of_one))
 
     def excess(self, point: OperatingPoint) -> float:
-        """Return the largest ratio of a latency to its limit.
+        """Return how far an operating point exceeds the latency limits, as a ratio.
 
-        The ratio is at most 1 if all limits are met, and 0 if there are no limits.
+        The result is the largest ratio of a latency to its limit. It is at most 1 if all limits are
+        met, and 0 if there are no limits.
         """
         latencies_and_limits = ((point.ttft_s, self.ttft_s), (point.tpot_s or 0.0, self.tpot_s))
         return max(

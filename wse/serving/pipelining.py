@@ -134,10 +134,10 @@ def chunks_cycles(routes: Sequence[PassRoute]) -> CycleEstimate:
 
 
 def _server_bounds(routes: Sequence[PassRoute]) -> Iterator[float]:
-    """Yield for each server a lower bound of the cycles of all routes together.
+    """Yield, for each server, a lower bound on the cycles until all routes are done.
 
-    The server cannot start before a route has reached it. After the server's last visit, the rest
-    of that visit's route follows.
+    The bound is the time before a route first reaches the server, plus all work of the server, plus
+    the time from its last visit to the end of that route.
     """
     head_cycles: dict[int, float] = {}
     tail_cycles: dict[int, float] = {}
@@ -156,7 +156,7 @@ def _server_bounds(routes: Sequence[PassRoute]) -> Iterator[float]:
 
 
 def _in_line(routes: Sequence[PassRoute]) -> bool:
-    """Return whether every server works on the chunks in order.
+    """Return whether every server works on the chunks of a prompt in their order.
 
     This is the case if each chunk starts with the visits of the previous one, and only the last
     chunk visits a server twice.
@@ -164,7 +164,7 @@ def _in_line(routes: Sequence[PassRoute]) -> bool:
     servers = {route: [visit.server for visit in route] for route in set(routes)}
 
     def follows(b: PassRoute, a: PassRoute) -> bool:
-        """Return whether ``a`` visits no server twice and ``b`` starts with the visits of ``a``."""
+        """Return whether route ``a`` repeats no server and route ``b`` starts with its visits."""
         return servers[b][: len(a)] == servers[a] and len(set(servers[a])) == len(a)
 
     return all(follows(b, a) for a, b in set(pairwise(routes)))

@@ -60,7 +60,7 @@ class RoundCosts(Protocol):
     """
 
     def wait_s(self, other_requests: float) -> float:
-        """Return how many seconds a request waits before its first token without using a server.
+        """Return how long a request waits for its first token without using a server, in seconds.
 
         Args:
             other_requests: Number of other requests whose prompts are read or whose tokens are
@@ -118,15 +118,15 @@ class ClosedLoop:
     def steady_state(self, concurrency: float) -> SteadyState:
         """Return the steady state with a constant number of requests in flight, at least 1.
 
-        The rate is never below that of a single request in flight, because a machine can serve one
-        request at a time. Without this bound, the wait for a running pass could make two concurrent
-        one-token requests slower than two sequential requests.
+        The rate is at least the rate with a single request in flight, because a machine can serve
+        one request at a time. Without this bound, the wait for a running pass could make two
+        concurrent one-token requests slower than two sequential requests.
         """
 
         def in_flight(in_rounds: float) -> float:
-            """Return the number of requests in flight for a given number of requests in rounds.
+            """Return how many requests are in flight if ``in_rounds`` requests take part in rounds.
 
-            The difference is the number of requests that wait without keeping the machine busy.
+            The other requests wait without keeping the machine busy.
             """
             if not in_rounds:
                 return 0.0
@@ -204,9 +204,10 @@ class ClosedLoop:
         further_tokens, prompt_alone = self.new_tokens - 1, self.costs.prompt_rounds(0.0)
 
         def excess_rounds(requests: float) -> float:
-            """Return N R f - R for N requests. It reaches T when prompts fill all rounds.
+            """Return N R f - R for N requests in rounds; prompts fill all rounds if it is T.
 
-            R is the number of rounds per prompt, and f the fraction of them that a prompt fills.
+            R is the number of rounds per prompt, f the fraction of them that a prompt fills, and T
+            the number of tokens after the first.
             """
             prompt = self.costs.prompt_rounds(max(0.0, requests - 1))
             return prompt.rounds * (requests * prompt.fill - 1)

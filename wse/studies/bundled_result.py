@@ -93,7 +93,7 @@ class MachineResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class StackResult(Result):
-    """A GPU serving stack, such as vLLM: its versions, its constants, and how they were fitted."""
+    """A GPU serving stack (software such as vLLM): its constants, and what they were fitted to."""
 
     title: Annotated[str, Doc("Software and versions")]
     fitted_on: Annotated[str, Doc("Measurements on which the constants were fitted")]

@@ -41,9 +41,9 @@ _BEGIN, _END = "a[0] * a[2]", "(a[0] + a[1]) * a[2]"
 
 
 def views_of(function: Callable[..., None]) -> tuple[str, ...]:
-    """Return the names of the SRAM views and counters that a kernel uses, in the order of VIEWS.
+    """Return the names of those parameters of a kernel that are SRAM views or counters.
 
-    These are the parameters of ``function`` whose names are listed in VIEWS.
+    The names are in the order of VIEWS, which lists all of them.
     """
     return tuple(name for name in VIEWS if name in signature(function).parameters)
 
@@ -105,7 +105,7 @@ def over_cores_by_loop(function: Callable[..., None]) -> Callable[..., None] | N
 
 @cache
 def _definitions(function: Callable[..., None]) -> list[ast.FunctionDef]:
-    """Return the function definitions in a function's source as syntax trees.
+    """Parse the source of a function and return its function definitions as syntax trees.
 
     They keep the line numbers of the source file. The result is cached, because a kernel is built
     twice: for one CPU core and for all cores.
@@ -116,7 +116,7 @@ def _definitions(function: Callable[..., None]) -> list[ast.FunctionDef]:
 
 
 def _nodes(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
-    """Yield all syntax nodes within some statements."""
+    """Yield all nodes in the syntax trees of some Python statements."""
     return (node for statement in statements for node in ast.walk(statement))
 
 

@@ -36,10 +36,9 @@ class LanePlace(NamedTuple):
 
 
 class LaneChoice(NamedTuple):
-    """Position of a selection of PEs in a table with one value per PE.
+    """Reference to the part of a table that selects lanes (neighbouring PEs of a mesh row).
 
-    A value other than 0 means that the PE is selected. The PEs are lanes (neighbouring PEs of a
-    mesh row).
+    The table has one value per PE. A value other than 0 means that the PE is selected.
 
     Attributes:
         row: Row of the table.
@@ -85,7 +84,7 @@ def _copy_function(module: Any, element_type: Any, pointers: list[Any]) -> Any:
 
     def body(builder: Any, target: Any, source: Any, chosen: Any, count: Any, n: Any, stride: Any) -> None:
         def is_chosen(choice: Any) -> Any:
-            """Generate code that tests whether a choice, or each choice in a vector, is not 0."""
+            """Generate code that tests whether a value, or each value in a vector, is not 0."""
             return builder.icmp_unsigned("!=", choice, constant(choice.type, 0))
 
         last = builder.sub(count, word(WIDTH))

@@ -40,7 +40,7 @@ def _over_cores_compiled(typing_context: Any, function: Any, begin: Any, end: An
         shared_type = ir.LiteralStructType([WORD, WORD, WORD, STATUS, args[3].type])
 
         def call(part_builder: Any, context_struct: Any, bounds: list[Any]) -> Any:
-            """Generate a call to the function for one index range, and return its status."""
+            """Generate a call of the function for one range of indices; return its status."""
             values = cgutils.unpack_tuple(
                 part_builder, part_builder.load(_field(part_builder, context_struct, ARGUMENTS))
             )
@@ -112,7 +112,7 @@ def _start(builder: Any, function: Any, context_struct: Any, threads: Any) -> No
 
 
 def _field(builder: Any, struct: Any, index: int) -> Any:
-    """Return a pointer to a field of the struct that ``struct`` points to."""
+    """Return a pointer to one field of a struct, given a pointer to the struct."""
     return builder.gep(struct, [ir.Constant(STATUS, 0), ir.Constant(STATUS, index)], inbounds=True)
 
 

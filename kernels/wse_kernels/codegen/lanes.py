@@ -86,7 +86,7 @@ def choose_lanes(choice: Any, values: Any, lane: int, done_value: Any) -> None:
 
 
 def lanes_in(choice: Any, lanes: int) -> list[int]:
-    """Return the indices of the lanes (PEs of a block) that a bit mask selects.
+    """Convert a bit mask of lanes (PEs of a block) to the indices of the selected lanes.
 
     Args:
         choice: Bit mask, with one word per vector. None selects all lanes.

@@ -83,10 +83,11 @@ class _Number:
 
 
 def where(condition: Any, value: Any, alternative: Any) -> Any:
-    """Return ``value`` where the condition is true, else ``alternative``.
+    """Return ``value`` if a condition is true, else ``alternative``.
 
-    If the condition is recorded as LLVM instructions, at least one of the two numbers must be
-    recorded as well. The result is then a select instruction.
+    The condition is a plain value, or a number that stands for LLVM instructions. In the second
+    case, at least one of the other arguments must also stand for instructions, and the result is a
+    select instruction.
     """
     if not isinstance(condition, _Number):
         return value if condition else alternative
@@ -132,7 +133,11 @@ def scale_by_power(value: Any, times: Any) -> Any:
     builder, word, single = times.builder, type_like(times.value, WORD), type_like(times.value, SINGLE)
 
     def power(exponent: Any) -> _Number:
-        """Generate the instructions of 2^exponent for a float32 exponent in the normal range."""
+        """Generate LLVM instructions that compute 2^exponent in float32.
+
+        Args:
+            exponent: Integer for which the result is a normal float32 number.
+        """
         bits = builder.shl(builder.add(exponent, constant(word, EXPONENT_BIAS)), constant(word, MANTISSA_BITS))
         return _Number(builder, builder.bitcast(bits, single))
 

@@ -148,7 +148,7 @@ def transpose(builder: Any, vectors: list[Any]) -> list[Any]:
 
 
 def fetch(builder: Any, pointer: Any, offset: Any) -> None:
-    """Generate a prefetch into the L2 cache of the data ``offset`` bytes after a pointer."""
+    """Generate a prefetch of data into the L2 cache, ``offset`` bytes after a pointer."""
     byte = BYTE.as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [byte, LANE, LANE, LANE])
     prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")

@@ -153,13 +153,18 @@ class _CodeGenerator:
         )
 
     def _word(self, step: Any, i: int) -> Any:
-        """Load word ``i`` (kind, first PE or last PE) of a step from the list of steps."""
+        """Generate code that loads one word of a step: its kind (0), first PE (1) or last PE (2).
+
+        Args:
+            step: Index of the step.
+            i: Index of the word in the step.
+        """
         builder = self.builder
         at = builder.add(builder.mul(step, word(STEP_WORDS)), word(i))
         return builder.sext(builder.load(builder.gep(self.steps, [at])), WORD)
 
     def _place(self, pe: Any, first: Any) -> Any:
-        """Return a pointer to the value with index ``first`` of PE number ``pe``."""
+        """Return a pointer to the value with index ``first`` of the PE with index ``pe``."""
         return self.builder.gep(self.strip, [self.builder.add(self.builder.mul(pe, self.line_stride), first)])
 
 

@@ -61,7 +61,7 @@ class _CodeGenerator:
         self.cols, self.count, self.first, self.end = cols, count, first, end
 
     def run(self) -> None:
-        """Generate the code that executes the messages on all vectors of the PEs.
+        """Generate the loops that execute the messages for all vectors of words.
 
         Four vectors are processed at a time while possible, then two, then one.
         """

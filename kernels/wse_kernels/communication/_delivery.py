@@ -96,7 +96,8 @@ def fill_lanes(
         sender, lane, source: Block and lane of the sending PE, and address of its elements.
         base: First block of the mesh row.
         west, east: First and last column to receive the elements.
-        target, n: Address at the receiving PEs; number of elements.
+        target: Address at the receiving PEs.
+        n: Number of elements.
     """
     lanes = view.shape[2]
     for block in range(west // lanes, east // lanes + 1):

@@ -22,7 +22,7 @@ def sums_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
 
 
 def copies_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
-    """Return the new elements unchanged, for a plain copy."""
+    """Return ``new``: the way to combine two stored vectors if words are only copied."""
     return new
 
 

@@ -40,11 +40,11 @@ def _words_of_pes_compiled(typing_context: Any, cols: Any) -> Any:
 
 
 def _place(context: Any, builder: Any, words: Any, value: Any, col: Any) -> Any:
-    """Return a vector pointer to the words of PE ``col`` in an array ``[PE, word]``.
+    """Return a pointer to the words of the PE in column ``col``, of vector type.
 
     Args:
         context, builder: Numba target context and LLVM builder.
-        words, value: Numba type and LLVM value of the array.
+        words, value: Numba type and LLVM value of the array ``[PE, word]``.
         col: Column of the PE.
     """
     array = context.make_array(words)(context, builder, value)

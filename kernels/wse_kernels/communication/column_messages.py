@@ -98,7 +98,9 @@ def _carry_in_block(
 
 @helper_function
 def _carry_in_column(view: Any, messages: Any, first: Any, variant: Any, a: Any, col: int) -> None:
-    """Execute the messages of one mesh column, which may differ from those of its neighbours.
+    """Execute the messages along one mesh column, PE by PE.
+
+    Other columns may execute other messages.
 
     Args:
         view, messages, first, variant, a: Arguments of `along_columns`.

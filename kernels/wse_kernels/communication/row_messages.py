@@ -96,7 +96,7 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
 
 
 class _Run(NamedTuple):
-    """Consecutive messages that compute sums along a mesh row, and the multicasts that follow them.
+    """Range of messages along a mesh row: first messages that compute sums, then multicasts.
 
     Attributes:
         begin, end: First message, and index after the last message.
@@ -110,10 +110,10 @@ class _Run(NamedTuple):
 
 
 class _MeshRows(NamedTuple):
-    """Consecutive mesh rows that execute the same messages.
+    """Range of neighbouring mesh rows that all execute the same list of messages.
 
     Attributes:
-        base: First block (group of neighbouring PEs) of the first row.
+        base: Index of the first row's first block (a group of neighbouring PEs).
         per_row: Number of blocks per row.
         rows: Number of rows.
     """
@@ -125,9 +125,10 @@ class _MeshRows(NamedTuple):
 
 @helper_function
 def _run_of_sums(messages: Any, begin: Any, end: Any) -> Any:
-    """Return the longest run of sums, with trailing multicasts, that starts at message ``begin``.
+    """Find the longest range of messages from ``begin`` on that contains only sums and multicasts.
 
-    The run ends before message ``end`` and may be empty.
+    The first message must not be a multicast. The range ends at or before message ``end`` and may
+    be empty.
     """
     west, east, i = np.int64(messages[begin, 0]), np.int64(messages[begin, 0]), begin
     while i < end:
@@ -151,8 +152,10 @@ def _sums_on_transposed_rows(
 
     Args:
         transposed: Scratch array from `transposed_values`.
-        view, mesh_rows: SRAM; rows that execute the messages.
-        messages, run: All messages; range of the messages to execute.
+        view: SRAM of the region.
+        mesh_rows: Rows that execute the messages.
+        messages: All messages.
+        run: Range of the messages to execute.
         address, n: Address and number of the elements.
         fills: 1 if multicasts will overwrite all PEs of the run. In this case, only the sums that
             are multicast are written back.
@@ -202,8 +205,11 @@ def _carry_along_rows(
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
-        base, per_row, rows: First block of the first row; blocks per row; number of rows.
-        messages, i: Message table (see `along_rows`); index of the message.
+        base: First block of the first row.
+        per_row: Blocks per row.
+        rows: Number of rows.
+        messages: Message table (see `along_rows`).
+        i: Index of the message.
         source, target: Addresses of the first element at the sender and the receiver.
     """
     start, end, arrival, lanes = messages[i, 0], messages[i, 1], messages[i, 2], view.shape[2]

@@ -50,7 +50,9 @@ def _exchange_words(view: Any, base: int, blocks: int, e: int, end: int, words: 
     In ``words`` the elements of a PE are contiguous.
 
     Args:
-        view, base, blocks: SRAM; first block of the row; blocks per row.
+        view: SRAM of the region.
+        base: First block of the row.
+        blocks: Blocks per row.
         e, end: Address of the first element, and the end of the valid elements.
         words: Transposed elements.
         place: Index in ``words`` of the vector of the first PE.

@@ -35,7 +35,8 @@ def group_of_column(col, columns, groups):
 
     Args:
         col: Index of the column.
-        columns, groups: Number of columns; number of groups.
+        columns: Number of columns.
+        groups: Number of groups.
 
     Returns:
         Index of the group, index of its first column, and its number of columns.

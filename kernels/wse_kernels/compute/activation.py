@@ -36,7 +36,8 @@ def activate(block, act, acc, x, out, M, n, activation: ActivationFunction):
       up clamped to [-limit, limit] (github.com/openai/gpt-oss, swiglu).
 
     Args:
-        block, act, acc: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, acc: SRAM as arrays of different element types [block, address, lane].
         x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n] in the activation type.
         M, n: Numbers of tokens and features.
@@ -54,10 +55,12 @@ def activate_share(place: Place, act, acc, x, out, M, n, activation: ActivationF
     divide the features among themselves.
 
     Args:
-        place, act, acc: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc: SRAM as arrays of different element types [block, address, lane].
         x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n], followed by the padding, in the activation type.
-        M, n: Number of tokens, a multiple of ``shared_tokens``; number of features.
+        M: Number of tokens, a multiple of ``shared_tokens``.
+        n: Number of features.
         activation: Activation function.
         division: Groups of PEs that divide the features, and the number of zeros to append.
     """
@@ -80,7 +83,8 @@ def _activate(block, act, acc, gate, up, out, first, last, activation):
     All functions except gelu have the form x * sigmoid(argument), so they share one loop.
 
     Args:
-        block, act, acc: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, acc: SRAM as arrays of different element types [block, address, lane].
         gate, up, out: Addresses of the token's gate and up projections, and of its results.
         first, last: Features to compute.
         activation: Activation function.

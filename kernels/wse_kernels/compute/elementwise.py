@@ -14,7 +14,8 @@ def residual_add(block, act, acc, x, addend, n):
     The addend is rounded from the accumulator type to the activation type before the addition.
 
     Args:
-        block, act, acc: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, acc: SRAM as arrays of different element types [block, address, lane].
         x: Address of the residual stream [n] in the activation type, changed in place.
         addend: Address of the sums [n] in the accumulator type.
         n: Number of elements.
@@ -31,7 +32,8 @@ def add(block, act, x, addend, n):
     """Add one activation vector to another in place: x[n] += addend[n].
 
     Args:
-        block, act: Index of the block of PEs, and its activation view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        act: SRAM as activation elements [block, address, lane].
         x: Address of the vector [n], changed in place.
         addend: Address of the vector [n] to add.
         n: Number of elements.
@@ -47,7 +49,8 @@ def add_bias(block, wgt, acc, x, bias, M, n):
     """Add a bias to each token's sums in place: x[M, n] += bias[n].
 
     Args:
-        block, wgt, acc: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        wgt, acc: SRAM as arrays of different element types [block, address, lane].
         x: Address of the sums [M, n] in the accumulator type, changed in place.
         bias: Address of the bias [n] in the weight type.
         M, n: Numbers of tokens and features.
@@ -63,7 +66,8 @@ def scale(block, acc, x, n, factor_pico):
     """Multiply sums in the accumulator type by a constant in place: x[n] *= factor_pico * 1e-12.
 
     Args:
-        block, acc: Index of the block of PEs, and its accumulator view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        acc: SRAM as accumulator elements [block, address, lane].
         x: Address of the vector [n], changed in place.
         n: Number of elements.
         factor_pico: Factor in units of 1e-12.
@@ -79,7 +83,8 @@ def store(block, act, acc, out, x, n):
     """Convert sums from the accumulator type to the activation type: out[n] = x[n].
 
     Args:
-        block, act, acc: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, acc: SRAM as arrays of different element types [block, address, lane].
         out: Address of the results [n] in the activation type.
         x: Address of the vector [n] in the accumulator type.
         n: Number of elements.
@@ -91,7 +96,8 @@ def store_part(block, act, acc, out, x, M, n, stride):
     """Convert the first ``n`` sums of each row to the activation type: out[M, n] = x[M, :n].
 
     Args:
-        block, act, acc: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, acc: SRAM as arrays of different element types [block, address, lane].
         out: Address of the results [M, n] in the activation type.
         x: Address of the first row in the accumulator type.
         M, n: Number of rows, and number of elements to convert in each row.
@@ -105,7 +111,8 @@ def clear(block, act, out, n):
     """Set an activation vector to zero: out[n] = 0.
 
     Args:
-        block, act: Index of the block of PEs, and its activation view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        act: SRAM as activation elements [block, address, lane].
         out: Address of the vector [n].
         n: Number of elements.
     """
@@ -116,7 +123,8 @@ def copy(block, act, out, x, n):
     """Copy an activation vector: out[n] = x[n].
 
     Args:
-        block, act: Index of the block of PEs, and its activation view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        act: SRAM as activation elements [block, address, lane].
         out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
@@ -127,7 +135,8 @@ def copy_statistics(block, f32, out, x, n):
     """Copy a float32 vector: out[n] = x[n].
 
     Args:
-        block, f32: Index of the block of PEs, and its float32 view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        f32: SRAM as float32 elements [block, address, lane].
         out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
@@ -138,7 +147,8 @@ def add_statistics(block, f32, x, addend, n):
     """Add one float32 vector to another in place: x[n] += addend[n].
 
     Args:
-        block, f32: Index of the block of PEs, and its float32 view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        f32: SRAM as float32 elements [block, address, lane].
         x: Address of the vector [n], changed in place.
         addend: Address of the vector [n] to add.
         n: Number of elements.
@@ -153,7 +163,8 @@ def store_statistics(block, act, f32, out, x, n):
     """Convert a float32 vector to the activation type: out[n] = x[n].
 
     Args:
-        block, act, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, f32: SRAM as arrays of different element types [block, address, lane].
         out: Address of the results [n] in the activation type.
         x: Address of the float32 vector [n].
         n: Number of elements.
@@ -165,7 +176,8 @@ def load_statistics(block, act, f32, out, x, n):
     """Convert an activation vector to float32: out[n] = x[n].
 
     Args:
-        block, act, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, f32: SRAM as arrays of different element types [block, address, lane].
         out: Address of the float32 results [n].
         x: Address of the vector [n] in the activation type.
         n: Number of elements.
@@ -177,7 +189,8 @@ def copy_weights(block, wgt, out, x, n):
     """Copy a weight vector: out[n] = x[n].
 
     Args:
-        block, wgt: Index of the block of PEs, and its weight view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        wgt: SRAM as weight elements [block, address, lane].
         out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
@@ -188,7 +201,8 @@ def soft_cap(block, acc, x, n, scale_pico, cap_pico):
     """Apply a smooth cap to values in place: x[n] = cap * tanh(scale * x[n] / cap).
 
     Args:
-        block, acc: Index of the block of PEs, and its accumulator view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        acc: SRAM as accumulator elements [block, address, lane].
         x: Address of the vector [n] in the accumulator type, changed in place.
         n: Number of elements.
         scale_pico, cap_pico: Scale and cap in units of 1e-12.

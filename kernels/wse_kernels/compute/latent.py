@@ -24,7 +24,8 @@ def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
     The other heads become zero, so that a sum over the rows yields all heads.
 
     Args:
-        block, acc, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        acc, f32: SRAM as arrays of different element types [block, address, lane].
         x: Address of the row's heads [M, Hl, n] in the accumulator type.
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
@@ -51,7 +52,8 @@ def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
     become zero. Ordinals count from 1, and 0 means padding.
 
     Args:
-        block, acc, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        acc, f32: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the row's features x[M, Hl, K], of the tables of ordinals, and of the
             column's features out[M, H, n].
         M, H, Hl: Numbers of tokens, heads in total, and heads of the row.
@@ -82,7 +84,8 @@ def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
     become zero. Ordinals count from 1, and 0 means padding.
 
     Args:
-        block, acc, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        acc, f32: SRAM as arrays of different element types [block, address, lane].
         x: Address of the features of the row's heads [Hl, K] in the accumulator type.
         first: Address of the float32 ordinal of the first of the row's K features.
         feature_ordinals: Address of the float32 ordinals [n] of the column's features.
@@ -107,7 +110,8 @@ def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
     in ``out`` keep their values.
 
     Args:
-        block, act, acc, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
         x: Address of the row's heads [Hl, n] in the activation type.
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
@@ -130,7 +134,8 @@ def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
     Padding heads become zero.
 
     Args:
-        block, act, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, f32: SRAM as arrays of different element types [block, address, lane].
         x: Address of all heads [M, H, n] in the activation type.
         out: Address of the row's heads [Hl, M, n] in the activation type.
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
@@ -155,7 +160,8 @@ def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
     heads. Results are zero for padding and wherever the sum is not positive.
 
     Args:
-        block, act, acc, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
         x: Address of the outputs [M, H, n] in the accumulator type.
         sums: Address of the float32 softmax sums [M, H].
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
@@ -184,7 +190,8 @@ def turn_block(place: Place, act, acc, x, out, M, K, N, first_col, to_rows):
     sum along the old axis completes the vector.
 
     Args:
-        place, act, acc: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc: SRAM as arrays of different element types [block, address, lane].
         x: Address of the PE's old block of the vector [M, K] in the activation type.
         out: Address of its new block [M, N] in the accumulator type.
         M, K, N: Numbers of tokens, elements of the old block, and elements of the new block.

@@ -37,7 +37,8 @@ def matmul(block, act, wgt, acc, x, w, out, shape: ProductShape, strides: Produc
     """Multiply a chunk of tokens by a tile of weights: out[M, N] = x[M, K] @ w[K, N].
 
     Args:
-        block, act, wgt, acc: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, wgt, acc: SRAM as arrays of different element types [block, address, lane].
         x: Address of the activations [M, K].
         w: Address of the weights [K, N].
         out: Address of the sums [M, N] in the accumulator type.
@@ -53,7 +54,8 @@ def matmul_act(block, act, acc, x, w, out, shape: ProductShape, strides: Product
     """Multiply activations by a tile of other activations: out[M, N] = x[M, K] @ w[K, N].
 
     Args:
-        block, act, acc: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, acc: SRAM as arrays of different element types [block, address, lane].
         x, w: Addresses of the activations [M, K] and [K, N].
         out: Address of the sums [M, N] in the accumulator type.
         shape: M tokens, K inputs, N outputs.
@@ -70,7 +72,8 @@ def gemv(block, act, wgt, acc, x, w, out, shape: ProductShape, strides: ProductS
     `matmul` computes the same result but reads the weights once for several tokens.
 
     Args:
-        block, act, wgt, acc: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, wgt, acc: SRAM as arrays of different element types [block, address, lane].
         x: Address of the activations [M, K].
         w: Address of the weights [K, N].
         out: Address of the sums [M, N] in the accumulator type, always overwritten.
@@ -87,7 +90,8 @@ def matmul_int8(block, act, wgt, acc, raw, at: CodedTensors, shape: ProductShape
     """Multiply activations by int8 weights: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
     Args:
-        block, act, wgt, acc, raw: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, wgt, acc, raw: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
@@ -99,7 +103,8 @@ def matmul_fp8(block, act, wgt, acc, raw, at: CodedTensors, shape: ProductShape,
     """Multiply activations by FP8 (e4m3) weights: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
     Args:
-        block, act, wgt, acc, raw: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, wgt, acc, raw: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
@@ -134,7 +139,8 @@ def matmul_int4(block, act, wgt, acc, raw, at: Int4Tensors, shape: ProductShape,
     out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
 
     Args:
-        block, act, wgt, acc, raw: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, wgt, acc, raw: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
@@ -152,7 +158,8 @@ def matmul_mxfp4(block, act, acc, raw, at: Mxfp4Tensors, shape: ProductShape, G,
     out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
 
     Args:
-        block, act, acc, raw: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, acc, raw: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
@@ -171,7 +178,8 @@ def matmul_fp8_blocks(block, act, acc, f32, raw, at: BlockScaledTensors, shape: 
     blocks of neighbouring outputs that share a scale.
 
     Args:
-        block, act, acc, f32, raw: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, acc, f32, raw: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B]
             and sums out[M, N].
         shape: M tokens, K inputs, N outputs.

@@ -23,8 +23,9 @@ def rope(place: Place, act, acc, f32, ctl, x, frequency, at: QueryKeyValue, shap
     - R features of a head, and all values, are only rounded to the activation type.
 
     Args:
-        place, act, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
@@ -53,8 +54,9 @@ def rotate(place: Place, act, f32, ctl, x, frequency, shape: RotatedShape, turns
     The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p].
 
     Args:
-        place, act, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        act, f32: SRAM as arrays of different element types [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         x: Address of the activations [M, H, F].
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
@@ -79,8 +81,9 @@ def rotary_turns(place: Place, f32, ctl, frequency, out, M, R, multiplier_pico):
     multiplier.
 
     Args:
-        place, f32, ctl: Position of the block of PEs, its float32 view of SRAM, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        f32: SRAM as float32 elements [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         frequency, out: Addresses of the float32 frequencies [R / 2] and the results.
         M, R: Numbers of tokens and rotated features per head.
         multiplier_pico: Factor applied to the cosines and sines, in units of 1e-12.
@@ -100,8 +103,9 @@ def _set_turns(place, f32, ctl, frequency, pair, turns, cosines, sines):
     """Compute or load the cosine and sine of one rotary angle, for every PE of a block.
 
     Args:
-        place, f32, ctl: Position of the block of PEs, its float32 view of SRAM, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        f32: SRAM as float32 elements [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         frequency: Address of the frequencies, or of the cosines and sines if they are already
             computed.
         pair: Index of the token, index of the feature pair, and number of pairs.
@@ -141,7 +145,8 @@ def split_heads(block, act, acc, x, at: QueryKeyValue, M, Hq, Hk, F):
     """Convert queries, keys and values to the activation type, without rotary embeddings.
 
     Args:
-        block, act, acc: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, acc: SRAM as arrays of different element types [block, address, lane].
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
         at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
         M, Hq, Hk, F: Numbers of tokens, query heads, key heads, and features per head.
@@ -160,10 +165,12 @@ def scale_queries(place: Place, act, ctl, x, M, n, coefficient_pico, tokens):
     x[M, n] *= 1 + coefficient * ln(1 + floor((position of m + 1) / tokens)).
 
     Args:
-        place, act, ctl: Position of the block of PEs, its activation view of SRAM, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        act: SRAM as activation elements [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         x: Address of the queries [M, n], scaled in place.
-        M, n: Number of tokens; number of features over all query heads on the PE.
+        M: Number of tokens.
+        n: Number of features over all query heads on the PE.
         coefficient_pico: Coefficient in units of 1e-12.
         tokens: Number of positions after which the factor changes.
     """

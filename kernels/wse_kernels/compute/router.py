@@ -29,7 +29,8 @@ def router_place(place: Place, acc, x, out, M, n, E, first, columns, zeros):
     sum over the columns then provides every PE with all outputs.
 
     Args:
-        place, acc: Position of the block of PEs, and its accumulator view of SRAM.
+        place: Position of the block (group of neighbouring PEs).
+        acc: SRAM as accumulator elements [block, address, lane].
         x: Address of this column's outputs [M, n].
         out: Address of all outputs [M, E].
         M, n, E: Numbers of tokens, outputs per column, and experts.
@@ -53,7 +54,8 @@ def router_scores(block, acc, f32, x, out, M, E, sigmoid):
     """Compute the scores of all experts from router outputs, using softmax or a sigmoid.
 
     Args:
-        block, acc, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        acc, f32: SRAM as arrays of different element types [block, address, lane].
         x: Address of the router outputs [M, E] in the accumulator type.
         out: Address of the float32 scores [M, E].
         M, E: Numbers of tokens and experts.
@@ -83,7 +85,8 @@ def router_correct(block, f32, x, correction, out, M, E):
     """Add a correction bias to the score of each expert: out[M, E] = x[M, E] + correction[E].
 
     Args:
-        block, f32: Index of the block of PEs, and its float32 view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        f32: SRAM as float32 elements [block, address, lane].
         x: Address of the scores [M, E].
         correction: Address of the biases [E].
         out: Address of the results [M, E].
@@ -104,11 +107,13 @@ def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
     earlier group). In the other groups all values become -3e38.
 
     Args:
-        block, f32: Index of the block of PEs, and its float32 view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        f32: SRAM as float32 elements [block, address, lane].
         x: Address of the scores [M, E].
         out: Address of the restricted scores [M, E].
         M, E: Numbers of tokens and experts.
-        groups, chosen_groups: Number of groups; number of groups to keep.
+        groups: Number of groups.
+        chosen_groups: Number of groups to keep.
         group_scores: Address of a scratch vector [groups], which receives the groups' scores.
     """
     size = E // groups
@@ -149,7 +154,8 @@ def router_choose(block, f32, at: ChoiceTensors, M, E, A, normalised, scale_pico
        replaces it.
 
     Args:
-        block, f32: Index of the block of PEs, and its float32 view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        f32: SRAM as float32 elements [block, address, lane].
         at: Addresses of choice[M, E], scores[M, E], ids[M, A], weights[M, A] and the scratch vector
             maxima.
         M, E, A: Numbers of tokens, experts, and selected experts per token.
@@ -223,7 +229,8 @@ def chosen_softmax(block, f32, ids, weights, M, A, scale_pico):
     largest. Missing experts, whose ids are -1, get weight 0.
 
     Args:
-        block, f32: Index of the block of PEs, and its float32 view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        f32: SRAM as float32 elements [block, address, lane].
         ids: Address of the float32 ids [M, A].
         weights: Address of the float32 scores [M, A], which are replaced by the routing weights.
         M, A: Numbers of tokens and selected experts per token.

@@ -101,9 +101,11 @@ def store_codes(
 
 @helper_function
 def _steps(index: Any) -> Any:
-    """Return the strides of an index array along mesh rows, elements and mesh columns.
+    """Return how far apart elements of an index array are for neighbouring PEs and elements.
 
-    The stride is 0 along a mesh axis of length 1, where the single index applies to all PEs.
+    Returns:
+        Strides along mesh rows, elements and mesh columns. The stride is 0 along a mesh axis of
+        length 1, where the single index applies to all PEs.
     """
     height, element_count, length = index.shape
     return element_count * length if height > 1 else 0, length, 1 if length > 1 else 0
@@ -111,8 +113,12 @@ def _steps(index: Any) -> Any:
 
 @helper_function
 def _index_of_pe(index: Any, steps: Any, i: Any, n: Any, j: Any) -> Any:
-    """Return element ``n`` of the PE in row ``i`` and column ``j`` from a flattened index array.
+    """Read one index of a PE from a flattened index array.
 
-    ``steps`` are the strides of the array along mesh rows, elements and mesh columns.
+    Args:
+        index: The flattened array.
+        steps: Strides of the array along mesh rows, elements and mesh columns.
+        i, j: Row and column of the PE.
+        n: Position among the indices of the PE.
     """
     return np.int64(index[np.uint64(i * steps[0] + n * steps[1] + j * steps[2])])

@@ -19,7 +19,8 @@ def embedding_lookup(place: Place, wgt, acc, f32, ids, table, out, M, K, V):
     Column c stores ids c * V to (c + 1) * V - 1, so a sum over the columns gives every embedding.
 
     Args:
-        place, wgt, acc, f32: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        wgt, acc, f32: SRAM as arrays of different element types [block, address, lane].
         ids: Address of the float32 token ids [M].
         table: Address of the embeddings [V, K].
         out: Address of the results [M, K] in the accumulator type.
@@ -46,8 +47,9 @@ def add_positions(place: Place, wgt, acc, ctl, x, table, M, K, V, row):
     positions c * V to (c + 1) * V - 1.
 
     Args:
-        place, wgt, acc, ctl: Position of the block of PEs, its SRAM views, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        wgt, acc: SRAM as arrays of different element types [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         x: Address of the values [M, K] in the accumulator type, changed in place.
         table: Address of the position embeddings [V, K].
         M, K, V: Numbers of tokens, features per PE, and positions per column.
@@ -71,7 +73,8 @@ def argmax_fold(place: Place, acc, f32, logits, pair, n, V, first, vocabulary, f
     On a tie, the lower index wins. Indices at or beyond ``vocabulary`` are padding and never win.
 
     Args:
-        place, acc, f32: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        acc, f32: SRAM as arrays of different element types [block, address, lane].
         logits: Address of the logits [n] in the accumulator type.
         pair: Address of the float32 pair [2].
         n, V: Numbers of logits and vocabulary ids per column.
@@ -101,7 +104,8 @@ def pair_indices(block, f32, pairs, out, n):
     """Extract the indices from (value, index) pairs: out[n] = pairs[n, 1].
 
     Args:
-        block, f32: Index of the block of PEs, and its float32 view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        f32: SRAM as float32 elements [block, address, lane].
         pairs: Address of the float32 pairs [n, 2].
         out: Address of the float32 indices [n].
         n: Number of pairs.

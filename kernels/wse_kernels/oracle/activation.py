@@ -46,7 +46,8 @@ def activate_share(pe, x, out, M, n, activation: ActivationFunction, division: F
         pe: PE whose SRAM is read and written.
         x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n], followed by the padding, in the activation type.
-        M, n: Number of tokens, a multiple of ``shared_tokens``; number of features.
+        M: Number of tokens, a multiple of ``shared_tokens``.
+        n: Number of features.
         activation: Activation function.
         division: Groups of PEs that divide the features, and the number of zeros to append.
     """

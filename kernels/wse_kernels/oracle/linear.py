@@ -202,7 +202,7 @@ def matmul_fp8_blocks(pe, at: BlockScaledTensors, shape: ProductShape, G, B, row
 
 
 def _multiply(pe, weights, at, shape):
-    """Multiply activations by dequantised weights [K, N], and store the sums."""
+    """Multiply activations [M, K] by dequantised weights [K, N], and store the sums [M, N]."""
     M, K, N = shape
     for m in range(M):
         sums = sums_of_products(pe, at.x + m * K, weights, np.zeros(N, np.float32))

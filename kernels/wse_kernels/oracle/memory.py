@@ -139,7 +139,8 @@ class Pe:
 
         Args:
             view: Name of the view, which determines the element type.
-            source, target: Index of the first element to read; index of the first element to write.
+            source: Index of the first element to read.
+            target: Index of the first element to write.
             count: Number of elements.
         """
         put(self.memory, self.types[view], target, take(self.memory, self.types[view], source, count))
@@ -189,7 +190,8 @@ def owners(row: int, n: int, length: int, groups: int) -> I64:
     Args:
         row: Row of a PE. The result applies to its group.
         n: Number of features.
-        length, groups: Number of PEs in the column; number of groups.
+        length: Number of PEs in the column.
+        groups: Number of groups.
     """
     starts = np.arange(groups + 1) * length // groups
     group = int(np.searchsorted(starts, row, side="right")) - 1

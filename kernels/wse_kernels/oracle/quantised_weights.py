@@ -74,7 +74,8 @@ def times_factors(pe: Pe, coding: int, factors: F32, w: int, groups: int, K: int
         coding: Number that identifies the weight format: MXFP4 or FP8_BLOCKS.
         factors: Scales [G, N] of the row groups.
         w, groups: Addresses of the quantised weights and of each row's group.
-        K, k_stride: Number of rows; distance between two rows of quantised weights.
+        K: Number of rows.
+        k_stride: Distance between two rows of quantised weights.
     """
     code_bytes = rows_of_codes(pe, (w, k_stride), K, factors.shape[1], 2 if coding == MXFP4 else 1)
     values = e2m1(nibbles_of(code_bytes)) if coding == MXFP4 else e4m3(code_bytes)
@@ -88,7 +89,8 @@ def rows_of_codes(pe: Pe, codes: tuple[int, int], K: int, N: int, codes_a_byte: 
     Args:
         pe: PE whose SRAM is read.
         codes: Address of the weights, and the distance between two rows of bytes.
-        K, N: Number of rows; number of outputs.
+        K: Number of rows.
+        N: Number of outputs.
         codes_a_byte: Number of consecutive rows whose weights share a byte, 1 or 2.
     """
     return np.stack([pe.bytes(codes[0] + k // codes_a_byte * codes[1], N) for k in range(K)])
@@ -104,7 +106,8 @@ def powers_of_two(pe: Pe, scale: int, stride: int, N: int, G: int) -> F32:
 
     Args:
         pe: PE whose SRAM is read.
-        scale, stride: Address of the scales; distance between two rows in bytes.
+        scale: Address of the scales.
+        stride: Distance between two rows in bytes.
         N, G: Numbers of outputs and groups of rows.
     """
     return np.stack([e8m0(pe.bytes(scale + g * stride, N)) for g in range(G)])

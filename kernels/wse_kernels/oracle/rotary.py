@@ -19,7 +19,8 @@ def rope(pe, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, turns: Rota
     kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        pe: PE whose SRAM is read and written.
+        ctl: Token and cache counters of each mesh row.
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
@@ -42,7 +43,8 @@ def rotate(pe, ctl, x, frequency, shape: RotatedShape, turns: RotaryTurns):
     reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        pe: PE whose SRAM is read and written.
+        ctl: Token and cache counters of each mesh row.
         x: Address of the activations [M, H, F].
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
@@ -60,7 +62,8 @@ def rotary_turns(pe, ctl, frequency, out, M, R, multiplier_pico):
     kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        pe: PE whose SRAM is read and written.
+        ctl: Token and cache counters of each mesh row.
         frequency, out: Addresses of the float32 frequencies [R / 2] and the results.
         M, R: Numbers of tokens and rotated features per head.
         multiplier_pico: Factor applied to the cosines and sines, in units of 1e-12.
@@ -72,8 +75,8 @@ def _turns(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: in
     """Return the scaled cosines and sines of all rotary angles, as [M, R / 2, 2].
 
     Args:
-        pe, ctl: PE whose SRAM is read; per-row counters, the first of which is the row's first
-            position.
+        pe: PE whose SRAM is read.
+        ctl: Counters of each mesh row. The first one is the position of the row's first token.
         frequency: Address of the float32 frequencies [R / 2].
         M, R: Numbers of tokens and rotated features per head.
         multiplier_pico: Factor applied to the cosines and sines, in units of 1e-12.
@@ -87,7 +90,8 @@ def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, turns: R
     """Return heads [M, H, F] with the feature pairs (p, p + R / 2) of each head rotated.
 
     Args:
-        pe, ctl: PE whose SRAM is read; per-row counters.
+        pe: PE whose SRAM is read.
+        ctl: Token and cache counters of each mesh row.
         heads: Heads before the rotation, [M, H, F].
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
@@ -129,9 +133,11 @@ def scale_queries(pe, ctl, x, M, n, coefficient_pico, tokens):
     one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        pe: PE whose SRAM is read and written.
+        ctl: Token and cache counters of each mesh row.
         x: Address of the queries [M, n], scaled in place.
-        M, n: Number of tokens; number of features over all query heads on the PE.
+        M: Number of tokens.
+        n: Number of features over all query heads on the PE.
         coefficient_pico: Coefficient in units of 1e-12.
         tokens: Number of positions after which the factor changes.
     """

@@ -81,7 +81,8 @@ def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
         x: Address of the scores [M, E].
         out: Address of the restricted scores [M, E].
         M, E: Numbers of tokens and experts.
-        groups, chosen_groups: Number of groups; number of groups to keep.
+        groups: Number of groups.
+        chosen_groups: Number of groups to keep.
         group_scores: Address of a scratch vector [groups], which receives the groups' scores.
     """
     for m in range(M):

@@ -70,7 +70,7 @@ def store_codes(
 def _elements_of_patch(
     view: Any, rows: I32, columns: I32, row_places: I32, column_places: I32, a: I64
 ) -> Iterator[tuple[tuple[int, int, int], int, int, int, int]]:
-    """Yield every weight that the PEs of a rectangle store, with its position.
+    """Yield where each weight of a rectangle of PEs is stored, and which weight it is.
 
     Yields:
         Position in the view, row and column in the weight tensor (negative for padding), and row

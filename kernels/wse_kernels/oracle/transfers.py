@@ -184,7 +184,8 @@ def _combine(stored_bytes: Bytes, sent_bytes: Bytes, element: str, arrival: int)
     """Return the bytes that a PE stores after a message has arrived.
 
     Args:
-        stored_bytes, sent_bytes: Bytes that the PE stores before the message; bytes of the message.
+        stored_bytes: Bytes that the PE stores before the message.
+        sent_bytes: Bytes of the message.
         element: Element type.
         arrival: Arrival code: 1 adds, 2 keeps the maximum, 3 keeps the better (value, index) pair,
             and any other code replaces the stored bytes.

@@ -34,7 +34,8 @@ def add_positions(pe, ctl, x, table, M, K, V, row):
     reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        pe: PE whose SRAM is read and written.
+        ctl: Token and cache counters of each mesh row.
         x: Address of the values [M, K] in the accumulator type, changed in place.
         table: Address of the position embeddings [V, K].
         M, K, V: Numbers of tokens, features per PE, and positions per column.

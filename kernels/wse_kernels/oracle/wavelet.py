@@ -223,7 +223,8 @@ class _Machine:
                 has won.
             arrival: Arrival code: 0 replaces, 1 adds, 2 keeps the maximum, 3 keeps the (value,
                 index) pair with the larger value.
-            at, new: Address of the stored word; received word.
+            at: Address of the stored word.
+            new: Received word.
             done_words: Number of words of the operation processed so far. Its parity distinguishes
                 the values of pairs from the indices.
         """

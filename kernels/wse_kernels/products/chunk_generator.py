@@ -132,7 +132,10 @@ class ChunkGenerator:
                     self.store(value, out, acc)
 
     def first_sums(self, outs: list[Any]) -> list[Any]:
-        """Return the initial values of sums: 0 for the first terms, else the values stored so far.
+        """Generate code for the initial values of sums.
+
+        They are 0 for the first terms of the product. For later terms, they are the sums stored so
+        far.
 
         Args:
             outs: Pointers to the stored sums.
@@ -159,11 +162,17 @@ class ChunkGenerator:
         return self.builder.gep(base, [lane])
 
     def weight_place(self, vector: Any, k: Any, j: Any) -> Any:
-        """Return a pointer to a vector of weights in scratch memory, ``[vector, term, output]``."""
+        """Return a pointer to the weights of input ``k`` and output ``j`` in scratch memory.
+
+        They form an array ``[vector, term, output]`` of vectors over lanes (PEs).
+        """
         return self.scratch(self.widened, (vector, self.terms), (k, word(OUTPUTS)), (j, word(1)))
 
     def activation_place(self, vector: Any, m: Any, k: Any) -> Any:
-        """Return a pointer to activations in scratch memory, ``[vector, token, term]``."""
+        """Return a pointer to the activations of token ``m`` and input ``k`` in scratch memory.
+
+        They form an array ``[vector, token, term]`` of vectors over lanes (PEs).
+        """
         return self.scratch(self.activations, (vector, self.tokens), (m, self.terms), (k, word(1)))
 
     def scratch(self, base: Any, *indices: tuple[Any, Any]) -> Any:

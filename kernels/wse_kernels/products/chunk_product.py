@@ -162,9 +162,9 @@ def _vectors(builder: Any, lanes: Any) -> Iterator[Lanes]:
 
 
 def _block_indices(builder: Any, first: Any, end: Any, count: int) -> list[Any]:
-    """Return the indices ``first``, ``first`` + 1, ... as LLVM values, limited to ``end`` - 1.
+    """Return ``count`` consecutive indices as LLVM values, starting with ``first``.
 
-    There are ``count`` indices. Indices beyond ``end`` - 1 are replaced by ``end`` - 1.
+    Indices beyond ``end`` - 1 are replaced by ``end`` - 1.
     """
     last = builder.sub(end, word(1))
     return [minimum(builder, builder.add(first, word(i)), last) for i in range(count)]

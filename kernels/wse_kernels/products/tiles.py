@@ -61,8 +61,10 @@ class ProductRows(NamedTuple):
 
     Attributes:
         M: Number of tokens.
-        out, out_stride: Address of the sums; distance from one token's sums to the next token's.
-        x, x_stride: Address of the activations; distance from one token to the next.
+        out: Address of the sums.
+        out_stride: Distance from one token's sums to the next token's.
+        x: Address of the activations.
+        x_stride: Distance from one token to the next.
     """
 
     M: int

@@ -125,7 +125,7 @@ class VectorGenerator:
         self.weights.prepare(term, lanes)
 
     def _term(self, number: Any, lanes: Lanes) -> Any:
-        """Return a pointer to widened activations in scratch memory.
+        """Return a pointer to the activations of an input feature in scratch memory, as float32.
 
         Args:
             number: Index of the input feature among the features processed at once.

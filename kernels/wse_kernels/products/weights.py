@@ -24,7 +24,7 @@ GROUPS = ir.VectorType(BYTE, WIDTH)
 
 
 class Lanes(NamedTuple):
-    """Vector of neighbouring lanes (PEs of a block) for which code is generated.
+    """Vector of lanes (neighbouring PEs of a block) that generated code processes together.
 
     Attributes:
         vector: Index of the vector in the block.
@@ -43,9 +43,9 @@ class Term(NamedTuple):
     Attributes:
         number: Index of the term among the terms computed at once.
         k: Input row of the weight.
-        half: The row modulo 2 as a constant, if known. It selects half of a byte that contains two
-            weights.
-        even: The row minus ``half``, if known.
+        half: ``k`` modulo 2, if the generator knows it as a constant; otherwise None. It selects
+            half of a byte that contains two weights.
+        even: ``k`` minus ``half``; None if ``half`` is None.
     """
 
     number: Any
@@ -218,7 +218,7 @@ class CodeWeights:
         builder.store(builder.select(mask, scales, builder.load(factors)), factors)
 
     def _groups(self, k: Any, lanes: Lanes) -> Any:
-        """Generate code for the scale group of row ``k`` in each lane (PE) of a vector.
+        """Generate code that loads which group of scales applies to row ``k``, for a vector of PEs.
 
         The group is 0 in formats without groups.
         """
@@ -227,14 +227,14 @@ class CodeWeights:
         return load_lanes(self.builder, self.builder.gep(self.groups, [self._lane(k, lanes)]), lanes.mask)
 
     def _lane(self, row: Any, lanes: Lanes) -> Any:
-        """Generate code for the array index of a vector's first lane in a given row."""
+        """Generate code for the index of a vector's first lane (PE) in a row of lanes."""
         return self.builder.add(self.builder.mul(row, self.lanes), lanes.first)
 
     def _range(self, term: Term, lanes: Lanes) -> tuple[Any, Any]:
-        """Return pointers to the range of scale groups that must be read before a term.
+        """Return pointers to the range of scale groups that must be read before a term is computed.
 
         Returns:
-            Pointers to the first of these groups and to the index after the last one.
+            Pointers to the index of the first group, and to the index after the last group.
         """
         builder = self.builder
         number = builder.add(builder.mul(term.number, word(MAX_VECTORS)), lanes.vector)

@@ -98,7 +98,8 @@ def append_wavelet(queues: Any, payloads: Any, q: Any, t: Any, control: Any, val
 
     Args:
         queues, payloads: Flat table of queues, and the same memory viewed in the type of ``value``.
-        q, t: Offset of the queue in the table; cycle.
+        q: Offset of the queue in the table.
+        t: The current cycle.
         control, value: Control bit and payload. They are stored next to each other, because they
             are loaded together.
     """

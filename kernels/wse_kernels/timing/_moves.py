@@ -25,10 +25,11 @@ def move_wavelets(tables: Any, selected_queues: Any, count: Any, events: Any, ev
 
     Args:
         tables: Tables of the machine.
-        selected_queues, count: Offsets of the queues; number of queues.
-        events, event_count: Array in which moves are recorded as long as there is room; number of
-            moves recorded so far.
-        t: Cycle.
+        selected_queues: Offsets of the queues.
+        count: Number of queues.
+        events: Array in which moves are recorded as long as there is room.
+        event_count: Number of moves recorded so far.
+        t: The current cycle.
 
     Returns:
         Number of moves recorded so far.

@@ -29,7 +29,7 @@ def select_unshared(tables: Any, selected_queues: Any, first_queue: Any, end_que
         tables: Tables of the machine.
         selected_queues: Offsets of the selected queues, written starting at index 0.
         first_queue, end_queue: Range of queues that share no link.
-        t: Cycle.
+        t: The current cycle.
 
     Returns:
         Number of selected queues, and the next cycle in which another wavelet may move.
@@ -61,9 +61,11 @@ def select_by_arbitration(tables: Any, selected_queues: Any, count: Any, routers
 
     Args:
         tables: Tables of the machine.
-        selected_queues, count: Offsets of the selected queues; number of queues selected so far.
+        selected_queues: Offsets of the selected queues.
+        count: Number of queues selected so far.
         routers: First router, and the end of the range of routers.
-        t, wake: Cycle; next cycle in which another wavelet may move, as far as is known.
+        t: The current cycle.
+        wake: Next cycle in which another wavelet may move, as far as is known.
 
     Returns:
         Number of selected queues, and the next cycle in which another wavelet may move.
@@ -86,7 +88,8 @@ def _winner(tables: Any, link: Any, t: Any, wake: Any) -> Any:
     Args:
         tables: Tables of the machine.
         link: Offset of the link in the flat table of links.
-        t, wake: Cycle; next cycle in which another wavelet may move, as far as is known.
+        t: The current cycle.
+        wake: Next cycle in which another wavelet may move, as far as is known.
 
     Returns:
         Offset of the queue, or -1 if none can send; next cycle in which another wavelet may move.
@@ -120,7 +123,7 @@ def _can_send_over(queues: Any, links: Any, q: Any, link: Any, t: Any) -> Any:
     Args:
         queues, links: Flat tables of queues and links.
         q, link: Offsets of the queue and the link in these tables.
-        t: Cycle.
+        t: The current cycle.
     """
     wants_link = False
     for k in output_columns(queues, q):

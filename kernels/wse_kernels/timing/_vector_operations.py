@@ -61,7 +61,8 @@ def process_words(tables: Any, first_thread: Any, end_thread: Any, t: Any, wake:
     Args:
         tables: Tables of the machine.
         first_thread, end_thread: Range of threads of PEs.
-        t, wake: Cycle; next cycle in which another wavelet may move.
+        t: The current cycle.
+        wake: Next cycle in which another wavelet may move.
         burst: Number of words after which an operation pauses for one cycle; 0 for no pauses.
 
     Returns:
@@ -94,8 +95,10 @@ def _can_process(tables: Any, word: Any, t: Any, wake: Any) -> Any:
     first word of a message begins when its wavelet is ready.
 
     Args:
-        tables, word: Tables of the machine; next word of a thread.
-        t, wake: Cycle; next cycle in which something else may happen.
+        tables: Tables of the machine.
+        word: Next word of a thread.
+        t: The current cycle.
+        wake: Next cycle in which something else may happen.
 
     Returns:
         Whether the word can be processed, and the next cycle in which something may happen.
@@ -136,9 +139,10 @@ def _process_word(tables: Any, word: Any, t: Any, burst: Any) -> Any:
     3. Advance the thread to its next word or operation.
 
     Args:
-        tables, word: Tables of the machine; next word of a thread.
-        t, burst: Cycle; number of words after which an operation pauses for one cycle, or 0 for no
-            pauses.
+        tables: Tables of the machine.
+        word: Next word of a thread.
+        t: The current cycle.
+        burst: Number of words after which an operation pauses for one cycle, or 0 for no pauses.
     """
     queues, threads, ops, memory = tables.queues, tables.threads, tables.ops, tables.memory
     h, op, o, done_words, source, target = word
@@ -179,8 +183,10 @@ def _combine(threads: Any, h: Any, arrival: Any, done_words: Any, old: Any, new:
 
     Args:
         threads, h: Flat table of threads, and offset of the thread.
-        arrival, done_words: Arrival code; number of words of the operation processed so far.
-        old, new: Stored word; received word.
+        arrival: Arrival code.
+        done_words: Number of words of the operation processed so far.
+        old: Stored word.
+        new: Received word.
     """
     value = new
     if arrival == ADD:

@@ -76,9 +76,13 @@ class CacheBalance:
 
     @staticmethod
     def passing_rows(length: int, rows: int) -> int:
-        """Return how many rows pass an entry up when a token is added to ``length`` others.
+        """Return how many rows send a cache entry to the row above when a token is added.
 
-        These are the last rows of the region. Passing entries up frees a slot on the last row.
+        These are the last rows of the region. The last row then has a free slot for the new token.
+
+        Args:
+            length: Number of tokens in the cache before.
+            rows: Number of rows of the region.
         """
         return rows - 1 - length % rows if length >= rows else 0
 

@@ -127,7 +127,8 @@ def columns_of_expert(cols: int, count: int, placement: str, segment_count: int 
     """Return the number of columns over which an expert in the narrowest group is divided.
 
     Args:
-        cols, count: Number of columns; number of experts.
+        cols: Number of columns.
+        count: Number of experts.
         placement: Expert placement; see EXPERT_PLACEMENTS.
         segment_count: Number of equal segments of columns.
     """
@@ -139,7 +140,8 @@ def experts_of_column(cols: int, count: int, placement: str) -> int:
     """Return the number of experts that a column stores part of, including padding.
 
     Args:
-        cols, count: Number of columns; number of experts.
+        cols: Number of columns.
+        count: Number of experts.
         placement: Expert placement; see EXPERT_PLACEMENTS.
     """
     return ceil_div(count, _groups_of_segment(cols, count, placement, 1))
@@ -151,8 +153,10 @@ def _groups_of_segment(segment_cols: int, count: int, placement: str, segment_co
     The columns of a group divide among them the features of the experts stored in the group.
 
     Args:
-        segment_cols, segment_count: Columns of a segment; number of segments.
-        count, placement: Number of experts; their placement, see EXPERT_PLACEMENTS.
+        segment_cols: Columns of a segment.
+        segment_count: Number of segments.
+        count: Number of experts.
+        placement: Placement of the experts; see EXPERT_PLACEMENTS.
     """
     if placement in (DISTRIBUTED, AUTO):
         return 1
@@ -170,8 +174,10 @@ def expert_groups(
     evenly, some segments have one expert fewer, and a group may be empty.
 
     Args:
-        cols, segment_count: Number of columns; number of equal segments of columns.
-        count, size: Number of experts; features of an expert.
+        cols: Number of columns.
+        segment_count: Number of equal segments of columns.
+        count: Number of experts.
+        size: Features of an expert.
         placement: Expert placement; see EXPERT_PLACEMENTS.
         feature_group: Number of features to keep together; 0 to divide features evenly.
     """

@@ -17,7 +17,8 @@ def features_per_column(head_size: int, rotary_size: int, cols: int, *, allows_m
     Columns store whole rotary pairs, and features without a pair.
 
     Args:
-        head_size, rotary_size: Features of a head; those that rotate.
+        head_size: Number of features of a head.
+        rotary_size: Number of these features that rotate.
         cols: Columns of the group.
         allows_mixed_pairs: Whether features that do not rotate may be stored as rotary pairs, which
             rotate by an angle of zero.
@@ -34,7 +35,8 @@ def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
     """Return the features of a head on a column if only rotating features are stored as pairs.
 
     Args:
-        head_size, rotary_size: Features of a head; those that rotate.
+        head_size: Number of features of a head.
+        rotary_size: Number of these features that rotate.
         cols: Columns of the group.
     """
     return 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
@@ -46,7 +48,8 @@ def _mixes(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: b
     They are if this is allowed and a column then stores fewer features, padding included.
 
     Args:
-        head_size, rotary_size: Features of a head; those that rotate.
+        head_size: Number of features of a head.
+        rotary_size: Number of these features that rotate.
         cols: Columns of the group.
         allows_mixed_pairs: Whether it is allowed.
     """
@@ -58,7 +61,8 @@ def even_features(head_size: int, rotary_size: int, segments: list[tuple[int, in
     """Return the features of a head that each column stores, as consecutive blocks of equal size.
 
     Args:
-        head_size, rotary_size: Features of a head; those that rotate.
+        head_size: Number of features of a head.
+        rotary_size: Number of these features that rotate.
         segments: (first column, number of columns) of each group.
 
     Returns:
@@ -79,7 +83,8 @@ def paired_features(
     and p + 1 for the others.
 
     Args:
-        head_size, rotary_size: Features of a head; those that rotate.
+        head_size: Number of features of a head.
+        rotary_size: Number of these features that rotate.
         segments: (first column, number of columns) of each group.
         allows_mixed_pairs: Whether features that do not rotate may be stored as rotary pairs.
 

@@ -133,8 +133,10 @@ def head_groups(
        that with the fewest heads per group.
 
     Args:
-        cols, segment_count: Number of columns; number of equal segments of columns.
-        kv_head_count, head_size: Number of KV heads; features of a head.
+        cols: Number of columns.
+        segment_count: Number of equal segments of columns.
+        kv_head_count: Number of KV heads.
+        head_size: Features of a head.
         rotary_size: Features that rotate, an even number from 0 to ``head_size``.
         whole_pairs: Whether rotary pairs stay on one column.
         may_share: Whether several heads may share a group.
@@ -179,7 +181,8 @@ def head_places(
 
     Args:
         cols: Number of columns.
-        kv_head_count, head_size: Number of KV heads; features of a head.
+        kv_head_count: Number of KV heads.
+        head_size: Features of a head.
         rotary_size, mixed_pairs: As in `head_groups`.
 
     >>> head_places(12, 2, 8, 8), head_places(2, 8, 64, 64)
@@ -189,7 +192,7 @@ def head_places(
         return ceil_div(kv_head_count, cols), head_size
 
     def places(sharing: int) -> int:
-        """Return the features of a head on a column if a column group stores ``sharing`` heads."""
+        """Return the features per head on a column, if ``sharing`` heads share columns."""
         return features_per_column(
             head_size, rotary_size, cols // (kv_head_count // sharing), allows_mixed_pairs=mixed_pairs
         )
@@ -216,8 +219,10 @@ def head_groups_of_wafers(
     tensor-parallel ranks.
 
     Args:
-        cols, segment_count: Number of columns; number of equal segments of columns, one per wafer.
-        kv_head_count, queries_per_kv: Number of KV heads; query heads per KV head.
+        cols: Number of columns.
+        segment_count: Number of equal segments of columns, one per wafer.
+        kv_head_count: Number of KV heads.
+        queries_per_kv: Query heads per KV head.
         head_size, rotary_size, whole_pairs, mixed_pairs: As in `head_groups`.
     """
     divisors = [n for n in range(1, queries_per_kv + 1) if queries_per_kv % n == 0]
@@ -233,7 +238,7 @@ def head_groups_of_wafers(
 
 
 def _sharings(kv_head_count: int) -> list[int]:
-    """Return the numbers of KV heads that may share a group of columns, in ascending order.
+    """Return the numbers of KV heads that may share columns, in ascending order.
 
     These are the divisors of the number of KV heads.
     """
@@ -246,9 +251,11 @@ def _assign_groups(
     """Return the assignment of heads to columns with ``sharing`` heads in each group of columns.
 
     Args:
-        kv_head_count, sharing: Number of KV heads; heads per group.
+        kv_head_count: Number of KV heads.
+        sharing: Heads per group.
         segments: (first column, number of columns) of each group.
-        features, rotated: Features of each column; number of features that rotate.
+        features: Features of each column.
+        rotated: Number of features that rotate.
     """
     heads = np.arange(kv_head_count, dtype=np.int32).reshape(-1, sharing)
     kv_heads = np.repeat(heads, [count for _, count in segments], axis=0)
@@ -285,7 +292,8 @@ def _whole_heads(heads: int, segment_cols: int, segment_count: int) -> I32:
 
     Args:
         heads: Number of heads.
-        segment_cols, segment_count: Columns of a segment; number of segments.
+        segment_cols: Columns of a segment.
+        segment_count: Number of segments.
 
     Returns:
         int32 ``[cols, heads of a column]``, with -1 for padding.

@@ -83,7 +83,8 @@ def latent_cut(
         cols: Number of columns.
         source: Number of features of the vector that queries are computed from; 0 if that is the
             hidden vector.
-        latent, heads: Number of latent features; number of heads.
+        latent: Number of latent features.
+        heads: Number of heads.
         nope, rope, value: Features per head: queries without rotation, queries with rotation,
             values.
         cache: Result cache of the request.

@@ -144,7 +144,8 @@ def unit_bytes(units: Sequence[Parts], attention_bytes: float, block_bytes: floa
 
     Args:
         units: Parts of the layer in each unit.
-        attention_bytes, block_bytes: Bytes of attention; bytes of the feed-forward block.
+        attention_bytes: Bytes of attention.
+        block_bytes: Bytes of the feed-forward block.
     """
     return [
         attention_bytes * parts.has_attention

@@ -35,7 +35,12 @@ def free_rects(mesh_rows: int, mesh_cols: int, occupied: Sequence[Rect]) -> list
 
 
 def _gaps(mesh_cols: int, occupied: Sequence[Rect]) -> Iterator[tuple[int, int]]:
-    """Yield each run of columns not covered by any rectangle, as (first column, end column)."""
+    """Yield the ranges of mesh columns that no rectangle covers, as (first column, end column).
+
+    Args:
+        mesh_cols: Number of columns of the mesh.
+        occupied: The rectangles.
+    """
     begin = 0
     for rect in sorted(occupied, key=lambda rect: rect.col):
         if min(rect.col, mesh_cols) > begin:

@@ -212,7 +212,7 @@ class LogicalMesh:
 
     @cached_property
     def _kinds(self) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-        """Codes (int8) that indicate how the path of each logical link is found.
+        """How the path of each logical link is found, as int8 codes.
 
         The path goes sideways first, goes down first, or is found by a search. The arrays have the
         shapes of `hops`: ``[rows, cols - 1]`` along rows, ``[rows - 1, cols]`` along columns.

@@ -31,7 +31,11 @@ class PathSegments(NamedTuple):
     right: I64
 
     def select(self, mask: npt.NDArray[np.bool_]) -> PathSegments:
-        """Return the segments for which a mask is true."""
+        """Return only the segments that a mask selects.
+
+        Args:
+            mask: For each segment, whether it is selected.
+        """
         return PathSegments(*(part[mask] for part in self))
 
 

@@ -38,7 +38,13 @@ def skipped_columns(unreachable: Bools, count: int) -> I64:
 
 
 def move_skips(places: I64, targets: I64) -> I64:
-    """Move some skips (columns that a row omits) to ``targets``, by the smallest total distance.
+    """Move skips (columns that a row omits) to the columns that the next row must omit.
+
+    The total distance is as small as possible.
+
+    Args:
+        places: Columns of the skips, in ascending order.
+        targets: Columns that must be skipped, in ascending order.
 
     Returns:
         The columns of all skips after the moves, in ascending order.
@@ -63,9 +69,9 @@ def move_skips(places: I64, targets: I64) -> I64:
 
 
 def _first_places(unreachable: Bools, count: int) -> I64:
-    """Return the columns of the skips (PEs that a row omits) before the first row.
+    """Return the initial skips (columns that a row omits), before the first row is examined.
 
-    These are the columns of the first unreachable PEs from the north. If there are fewer than
+    They are the columns of the first unreachable PEs from the north. If there are fewer than
     ``count``, the other skips are at the east end.
     """
     _, cols = np.nonzero(unreachable)

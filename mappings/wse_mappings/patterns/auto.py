@@ -129,7 +129,7 @@ class _Search:
         self._bounds: dict[tuple[int, int], int] = {}
 
     def bound(self, key: tuple[int, int]) -> int:
-        """Return a lower bound on the cycles of the pattern with a given (family, parameter)."""
+        """Return a lower bound on the cycles of the pattern with a key (family, parameter)."""
         if key not in self._bounds:
             family = self.families[key[0]]
             bound = family.bound_cycles
@@ -137,9 +137,9 @@ class _Search:
         return self._bounds[key]
 
     def try_number(self, family: int, number: int) -> bool:
-        """Compute the cost of one pattern in a family, and return whether it is the new best.
+        """Compute the cost of one pattern of a family, and return whether it is the new best.
 
-        The cost is not computed if the pattern's lower bound is not below the best cost.
+        The cost is not computed if a lower bound on it is not below the best cost.
         """
         key, has_bound = (family, number), self.at[0] >= 0
         if has_bound and self.bound(key) >= self.best.cost:
@@ -155,7 +155,7 @@ class _Search:
         return True
 
     def _make(self, key: tuple[int, int]) -> RootedPattern:
-        """Return the pattern with a given (family, parameter), creating it on the first call."""
+        """Return the pattern with a key (family, parameter), which is created on the first call."""
         if key not in self._made:
             self._made[key] = self.families[key[0]].make(key[1])
         return self._made[key]
@@ -177,7 +177,8 @@ def pattern_families(
 
     Args:
         operation: ``reduce`` into any PE, ``all_reduce``, or ``broadcast`` from PE 0.
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
         words: Number of 32-bit words per PE.
         level_cycles: Cycles per level of depth: two ramps and one cycle. The tree search weighs
@@ -225,7 +226,8 @@ class _Sums:
     """Builder of reduces and all-reduces along lines of PEs, from reduces into the end of a line.
 
     Attributes:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined.
         is_all_reduce: Whether all PEs get the sum, or only the root.
     """
@@ -236,7 +238,7 @@ class _Sums:
     is_all_reduce: bool
 
     def into_end(self, reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
-        """Return a reduce or all-reduce whose root, the PE with the sum, is first in the line.
+        """Return a reduce or all-reduce in which the first PE of a line computes the sum.
 
         Args:
             reduce: Function that maps a parameter to a reduce into the end of a line.
@@ -255,7 +257,7 @@ class _Sums:
         return self._with_multicast(pattern, self.length // 2)
 
     def tree(self, groups: tuple[int, ...]) -> RootedPattern:
-        """Return a K-tree and its root.
+        """Return a K-tree and its root, the PE that has the sum.
 
         A K-tree reduces within groups of PEs, then among the groups, level by level.
 
@@ -266,7 +268,7 @@ class _Sums:
         return tree, root_of(self.length, groups)
 
     def _with_multicast(self, reduce: LineSchedule, root: int) -> RootedPattern:
-        """Return a reduce and its root, adding a multicast if all PEs must get the sum."""
+        """Add a multicast to a reduce if all PEs must get the sum, and return it with its root."""
         return (reduce_multicast(reduce, root) if self.is_all_reduce else reduce), root
 
 
@@ -291,7 +293,7 @@ def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int)
 
 
 def _starts(limit: int, *authors_numbers: int) -> tuple[int, ...]:
-    """Return the parameters to try first: powers of two, and the values recommended by authors.
+    """Return the parameters that a search tries first: powers of two, and the authors' choices.
 
     Args:
         limit: Maximum power of two.
@@ -302,7 +304,7 @@ def _starts(limit: int, *authors_numbers: int) -> tuple[int, ...]:
 
 
 def _even_groups(length: int, levels: int) -> tuple[int, ...]:
-    """Return the numbers of groups for which all groups of a K-tree have about the same size.
+    """Return group counts for a K-tree in which all groups have about the same size.
 
     Args:
         length: Number of PEs on the line.

@@ -29,7 +29,8 @@ def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSched
     """Return a reduce along lines into PE 0 whose tree uses the fewest hops for its depth.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
         depth: Maximum number of relays on the longest path.
 
@@ -84,7 +85,8 @@ def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
     level. Path hops are not included.
 
     Args:
-        length, words: Number of PEs in the line; number of words.
+        length: Number of PEs in the line.
+        words: Number of words.
         level_cycles: Cycles per level of depth.
     """
     depths = np.arange(1, length)
@@ -97,7 +99,8 @@ def best_depth(length: int, words: int, level_cycles: int) -> int:
     If several depths are equally good, the smallest is returned. The depth is 0 for a single PE.
 
     Args:
-        length, words: Number of PEs in the line; number of words.
+        length: Number of PEs in the line.
+        words: Number of words.
         level_cycles: Cycles per level of depth.
 
     >>> best_depth(16, 16, 5), best_depth(256, 4096, 5)
@@ -112,7 +115,8 @@ def _last_subtree(count: int, depth: int, energy: I32) -> int:
     If several numbers are equally good, the smallest is returned.
 
     Args:
-        count, depth: Number of PEs; depth of the tree.
+        count: Number of PEs.
+        depth: Depth of the tree.
         energy: Result of `least_energy`.
     """
     split_energy = energy[1:count, depth - 1] + energy[count - 1 : 0 : -1, depth] + np.arange(count - 1, 0, -1)
@@ -125,7 +129,8 @@ def terms(length: int, words: int, level_cycles: int) -> Terms:
     Contention is ignored, so the resulting cost is the published lower bound of a reduce.
 
     Args:
-        length, words: Number of PEs in the line; number of words.
+        length: Number of PEs in the line.
+        words: Number of words.
         level_cycles: Cycles per level of depth, which determine the best depth.
     """
     depth = best_depth(length, words, level_cycles)

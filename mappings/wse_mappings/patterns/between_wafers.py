@@ -45,10 +45,12 @@ def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: 
     """Return the multicast from one wafer to all other wafers.
 
     Args:
-        cols, lines, wafers: Total number of columns on all wafers; number of lines; number of
-            wafers.
+        cols: Total number of columns on all wafers.
+        lines: Number of lines.
+        wafers: Number of wafers.
         root_wafer: Wafer that sends.
-        leave, enter: Sending column of the root wafer; receiving column of each other wafer.
+        leave: Sending column of the root wafer.
+        enter: Receiving column of each other wafer.
     """
     cols_of_wafer = cols // wafers
     targets = [wafer for wafer in range(wafers) if wafer != root_wafer]
@@ -59,11 +61,12 @@ def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: 
 
 
 def wafer_reduce(cols: int, lines: int, wafers: int, root_wafer: int, place: int) -> LineSchedule:
-    """Return the reduce from all wafers into one wafer, which adds up in the order of the wafers.
+    """Return the reduce from all wafers into one wafer, which adds the wafers' words in order.
 
     Args:
-        cols, lines, wafers: Total number of columns on all wafers; number of lines; number of
-            wafers.
+        cols: Total number of columns on all wafers.
+        lines: Number of lines.
+        wafers: Number of wafers.
         root_wafer: Wafer that receives the sum.
         place: Column of each wafer that sends or receives.
     """

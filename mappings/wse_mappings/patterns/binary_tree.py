@@ -21,7 +21,8 @@ def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
     At each level, every second remaining PE adds the sum of the next remaining PE to its own.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
     """
     messages: list[tuple[int, int, Arrival]] = []
@@ -39,7 +40,8 @@ def terms(length: int, words: int) -> Terms:
     The terms are published for powers of two. For other lengths, the logarithm is not rounded.
 
     Args:
-        length, words: Number of PEs in the line; number of words.
+        length: Number of PEs in the line.
+        words: Number of words.
     """
     levels = math.log2(length)
     return line_terms(length, contention=words * levels, energy=words * length * levels / 2, depth=levels)

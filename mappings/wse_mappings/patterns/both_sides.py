@@ -16,7 +16,8 @@ def both_sides(length: int, lines: int, arrival: Arrival, reduce: Reduce) -> Lin
     """Return a reduce along each line from both ends into the middle PE, ``length // 2``.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
         reduce: Reduce into the end of a line, used for each half.
     """

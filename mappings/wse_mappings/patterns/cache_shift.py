@@ -19,7 +19,8 @@ def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
     It moves KV-cache entries to the row above to free a slot on the last row.
 
     Args:
-        length, lines: Number of PEs in a column; number of columns.
+        length: Number of PEs in a column.
+        lines: Number of columns.
         passing: Number of sending PEs, which are the last PEs of the column.
     """
     senders = range(length - passing, length)

@@ -17,7 +17,8 @@ def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
     Every PE adds its words to the partial sum from its neighbour and forwards the result.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
     """
     senders = range(length - 1, 0, -1)
@@ -31,7 +32,8 @@ def terms(length: int, words: int) -> Terms:
     Every PE adds its words to its neighbour's words, so the depth is P - 1 for P PEs.
 
     Args:
-        length, words: Number of PEs in the line; number of words.
+        length: Number of PEs in the line.
+        words: Number of words.
     """
     return line_terms(length, contention=words, energy=words * (length - 1), depth=length - 1)
 

@@ -18,7 +18,8 @@ def edge_stream(senders: int, lines: int) -> LineSchedule:
     The edge is represented by an extra position at the end of each line, which stores nothing.
 
     Args:
-        senders, lines: Number of PEs in a line; number of lines.
+        senders: Number of PEs in a line.
+        lines: Number of lines.
     """
     messages = [(pe, senders, Arrival.DROP) for pe in reversed(range(senders))]
     return uniform_schedule("edge_stream", senders + 1, lines, messages, colours=1, message_colours=[0] * senders)
@@ -30,7 +31,8 @@ def entry_stream(receivers: int, lines: int) -> LineSchedule:
     The edge is represented by an extra position at the start of each line.
 
     Args:
-        receivers, lines: Number of PEs in a line; number of lines.
+        receivers: Number of PEs in a line.
+        lines: Number of lines.
     """
     messages = [(0, pe, Arrival.REPLACE) for pe in range(receivers, 0, -1)]
     return uniform_schedule("entry_stream", receivers + 1, lines, messages, colours=1, message_colours=[0] * receivers)

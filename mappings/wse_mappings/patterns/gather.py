@@ -26,7 +26,8 @@ def gather(length: int, lines: int, owners: Sequence[int], root: int, segment_co
     pass.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         owners: PE that has each part, as an index within a segment. Words are divided into parts as
             in `LineSchedule.parts`, and no part may be empty.
         root: PE that receives all parts, as an index within a segment.

@@ -113,7 +113,8 @@ def k_tree(
     router can forward one colour in both directions.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
         broadcast: Whether every PE gets the result (all-reduce) or only the root (reduce).
         segments: (start, length) of independent segments; the whole line if empty. A segment has at
@@ -243,7 +244,10 @@ def _sample_of_segment(sizes: Sizes) -> Case:
 
 
 def _on_line(length: int, number: int | None, *, broadcast: bool) -> LineSchedule:
-    """Return the K-tree on one line with ``number`` groups, or None for the fewest relays."""
+    """Return the K-tree on one line of PEs, with two levels.
+
+    ``number`` is the number of groups in the first level; None for the fewest relays.
+    """
     groups = None if number is None else (number,)
     return k_tree(length, 1, Arrival.ADD, broadcast=broadcast, groups=groups)
 

@@ -33,7 +33,8 @@ def multicast(
     """Return the multicast from one PE to all PEs of its line or segment.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         root: Index of the sending PE in each line or segment.
         segment_count: Number of equal segments of a line, each with its own multicast.
         shared_colours: Whether both directions share one colour, which the root's router forwards
@@ -71,8 +72,10 @@ def shared_multicast(
     ``stride``.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
-        first, count: First PE that has words; number of PEs that have words.
+        length: Number of PEs in a line.
+        lines: Number of lines.
+        first: First PE that has words.
+        count: Number of PEs that have words.
         stride: Distance between neighbouring roots of a line.
         shared_colours: Whether both directions share one colour, which a root's router forwards
             both ways.
@@ -93,7 +96,10 @@ def shared_multicast(
 
 
 def diagonal_stream(length: int) -> LineSchedule:
-    """Return the messages on a square of PEs in which PE i of line i sends to PE r in round r."""
+    """Return the pattern in which PE i of line i sends its words to PE r of the line in round r.
+
+    The lines form a square of PEs, so the senders are on its diagonal.
+    """
     target, line = np.divmod(np.arange(length * length), length)
     arrival = np.where(line == target, Arrival.COPY, Arrival.REPLACE)
     messages = np.stack([line, target, arrival], axis=1).astype(np.int32)[:, None]
@@ -115,7 +121,8 @@ def terms(pes: int, words: int, distance: int) -> Terms:
     """Return the cost terms of a flooding multicast in the model of Luczynski et al., HPDC 2024.
 
     Args:
-        pes, words: Number of receiving PEs; number of words.
+        pes: Number of receiving PEs.
+        words: Number of words.
         distance: Number of hops to the farthest receiver.
     """
     return Terms(contention_words=words, energy_hops=words * pes, links=pes, distance_hops=distance, depth=1)

@@ -31,7 +31,8 @@ def all_reduce_on_segments(
 
     Args:
         make: Function that maps a number of PEs to a reduce or an all-reduce of one line.
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX. This replaces the arrival of the
             sums in ``make``'s pattern.
         segments: (start, PEs) of independent segments; the whole line if empty.
@@ -90,5 +91,5 @@ def _segment_pattern(
 
 
 def _shifted_messages(messages: I32, start: int) -> list[Message]:
-    """Return messages moved by ``start`` PEs."""
+    """Return copies of messages on a line whose sources and targets are ``start`` PEs further."""
     return [(source + start, target + start, Arrival(arrival)) for source, target, arrival in messages.tolist()]

@@ -20,7 +20,8 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
     """Return point-to-point streams on lines: each source's words replace its target's words.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         streams: (source, target) of each stream.
 
     Raises:

@@ -24,7 +24,8 @@ def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
     Each part travels once around the ring to be added up and once more to be copied to all PEs.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined: ADD or MAX.
     """
     steps = [(step, 0, arrival) for step in range(length - 1)] + [
@@ -45,7 +46,8 @@ def terms(length: int, words: int) -> Terms:
     There are 2 (P - 1) rounds for P PEs, each moving 1 / P of the words.
 
     Args:
-        length, words: Number of PEs in the line; number of words.
+        length: Number of PEs in the line.
+        words: Number of words.
     """
     moved_words = 2 * (length - 1) * words / length
     links = 2 * (length - 1)

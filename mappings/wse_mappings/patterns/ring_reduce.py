@@ -17,7 +17,7 @@ from wse_mappings.schedule import I32, Arrival, LineSchedule, even_schedule
 
 
 def _roots(length: int) -> I32:
-    """Return the PE that receives the sum of each line in each round, int32 ``[rounds, lines]``.
+    """Return which PE receives the sum of each line in each round, int32 ``[rounds, lines]``.
 
     Both axes have ``length`` elements.
     """
@@ -47,9 +47,9 @@ def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule
 
 
 def ring_keep(length: int) -> LineSchedule:
-    """Return the local copy of each sum to its final address, on the PE that has the round's sum.
+    """Return the pattern that copies each round's sum to its final address, within one PE.
 
-    No words travel.
+    The copy is made on the PE that has the sum of its line in that round. No words travel.
     """
     messages = np.array([[(root, root, Arrival.COPY)] for root in range(length)], np.int32)
     return even_schedule("ring_keep", length, messages, _roots(length), colours=0)

@@ -15,7 +15,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varie
 
 
 def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arrival]]:
-    """Return the messages with which every PE sends to the PE ``by`` places further on the ring.
+    """Return messages in which every PE sends to the PE ``by`` places further on the ring.
 
     Args:
         length: Number of PEs on the line.
@@ -36,7 +36,8 @@ def ring_shift(length: int, lines: int) -> LineSchedule:
     The ring is folded onto the line, so the next PE is at most two hops away.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
     """
     return uniform_schedule("ring_shift", length, lines, _step(length, 1, Arrival.REPLACE), colours=3)
 

@@ -16,7 +16,8 @@ def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
     """Return the star reduce along each line: PE 0 adds the words of all other PEs in order.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
     """
     messages = [(pe, 0, arrival) for pe in range(1, length)]
@@ -29,7 +30,8 @@ def terms(length: int, words: int) -> Terms:
     All PEs send to the root sequentially.
 
     Args:
-        length, words: Number of PEs in the line; number of words.
+        length: Number of PEs in the line.
+        words: Number of words.
     """
     energy = words * length * (length - 1) / 2
     return line_terms(length, contention=words * (length - 1), energy=energy, depth=1)
@@ -41,7 +43,8 @@ def _published_cycles(length: int, words: int, level_cycles: int) -> float:
     The words of the nearest PE arrive first, and the words of the other PEs follow without a pause.
 
     Args:
-        length, words: Number of PEs in the line; number of words.
+        length: Number of PEs in the line.
+        words: Number of words.
         level_cycles: Cycles per level of depth.
     """
     return words * (length - 1) + level_cycles

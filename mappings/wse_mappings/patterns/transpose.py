@@ -62,13 +62,14 @@ def transpose(side: int) -> LineSchedule:
 
 
 def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
-    """Return the PEs of each line along which the transpose of a square moves tiles.
+    """Return the paths along which tiles move when a square matrix of tiles is transposed.
 
-    Each line is a hook: part of a row and part of a column that meet on the diagonal. Hooks run
-    from the east end to the south end; mirrored hooks run from the north end to the west end.
+    Each path is a hook: part of a row and part of a column of PEs that meet on the diagonal. The
+    first half of the paths run from the east end to the south end. The others are mirrored: they
+    run from the north end to the west end.
 
     Returns:
-        For each line, the (row, col) of its PEs in order.
+        For each path, the (row, col) of its PEs in order.
 
     >>> transpose_paths(2)
     [[(0, 1), (0, 0), (1, 0)], [(1, 1)], [(0, 0)], [(0, 1), (1, 1), (1, 0)]]

@@ -24,7 +24,8 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
     sums.
 
     Args:
-        length, lines: Number of PEs in a line; number of lines.
+        length: Number of PEs in a line.
+        lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
         group: Number of PEs per group; None for the rounded square root of ``length``.
     """
@@ -56,7 +57,8 @@ def terms(length: int, words: int, group: float | None = None) -> Terms:
     """Return the cost terms of a two-phase reduce in the model of Luczynski et al., HPDC 2024.
 
     Args:
-        length, words: Number of PEs in the line; number of words.
+        length: Number of PEs in the line.
+        words: Number of words.
         group: Number of PEs per group; None for the unrounded square root of ``length``.
     """
     size = group or math.sqrt(length)

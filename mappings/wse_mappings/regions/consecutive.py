@@ -69,8 +69,8 @@ def _units(layer_bytes: tuple[float, ...], attention_bytes: tuple[float, ...], b
     """Return the layers as units that are not split further: whole layers, or parts of them.
 
     Args:
-        layer_bytes, attention_bytes: Bytes of each layer; bytes of its attention, which they
-            include.
+        layer_bytes: Bytes of each layer.
+        attention_bytes: Bytes of the attention of each layer, which are part of ``layer_bytes``.
         block_parts: Number of parts of each feed-forward block; 0 for whole layers.
     """
     if not block_parts:
@@ -86,7 +86,7 @@ def _units(layer_bytes: tuple[float, ...], attention_bytes: tuple[float, ...], b
 def _runs(sizes: tuple[float, ...], cuts: tuple[bool, ...], max_runs: int) -> list[tuple[int, int]]:
     """Divide the units into at most ``max_runs`` contiguous runs of nearly equal size.
 
-    Among equally good divisions, the one that cuts the fewest layers is chosen.
+    Among equally good divisions, a division that cuts the fewest layers is chosen.
 
     Args:
         sizes: Bytes of each unit, in order.

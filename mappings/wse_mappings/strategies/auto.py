@@ -65,9 +65,9 @@ def _wafer_bytes(demand: Demand) -> float:
 
 
 def _sides(limit: int, steps: int) -> tuple[int, ...]:
-    """Return the integers below ``limit`` nearest to powers of the ``steps``-th root of two.
+    """Return side lengths below ``limit``, in descending order, with ``steps`` per factor of two.
 
-    They are in descending order.
+    They are the integers nearest to powers of the ``steps``-th root of two.
     """
     exponents = range(steps * limit.bit_length(), -1, -1)
     return tuple(dict.fromkeys(side for n in exponents if (side := round(2 ** (n / steps))) < limit))

@@ -70,12 +70,14 @@ class Strategy(Protocol):
         return [Layout(self.name, 1, 1)]
 
     def smaller(self, demand: Demand, layout: Layout, steps: int) -> Iterable[Layout]:
-        """Return variants of a layout with smaller regions for a search to try; none by default.
+        """Return copies of a layout with smaller regions, which a search may also try.
+
+        By default, there are none.
 
         Args:
-            demand: What must be placed.
+            demand: The model's layers and the wafers on which to place them.
             layout: Layout whose regions are made smaller.
-            steps: Number of sizes to try each time that a side doubles.
+            steps: Number of sizes to try within each factor of 2 of a region's side.
         """
         return ()
 

@@ -42,7 +42,7 @@ def schedule_rows(trace: TraceFile) -> tuple[Array, Array]:
 
 
 def rows_of(first: Array, count: Array) -> Array:
-    """Return the concatenated rows of several ranges.
+    """Return all row numbers in several ranges of rows, one range after another.
 
     Args:
         first: First row of each range, int ``[range]``.

@@ -111,15 +111,15 @@ def _by_place(field: Field, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 
 def _codes(values: NDArray[Any], names: Sequence[str]) -> tuple[NDArray[Any], list[str]]:
-    """Replace indices into possibly repeated names with indices into distinct names.
+    """Replace indices into a list of names, which may be repeated, with indices of distinct names.
 
     Args:
-        values: Index in ``names`` of each value, int ``[n]``.
+        values: For each row, the index of its name in ``names``, int ``[n]``.
         names: Names, which may be repeated.
 
     Returns:
-        For each value, the index of its name among the distinct names, or -1 if it has no name; and
-        the distinct names.
+        For each row, the index of its name among the distinct names, or -1 if its index is outside
+        the list; and the distinct names.
     """
     unique = {name: at for at, name in enumerate(dict.fromkeys(names))}
     places = np.array([unique[name] for name in names] + [-1], "<i8")
@@ -128,13 +128,13 @@ def _codes(values: NDArray[Any], names: Sequence[str]) -> tuple[NDArray[Any], li
 
 
 def _polars_categories(polars: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
-    """Return codes as a polars series of categories. Codes without a name become null."""
+    """Convert indices of names to a polars series; indices without a name become null."""
     codes, unique = _codes(values, names)
     texts = polars.Series([*unique, None], dtype=polars.String)
     return texts.gather(np.where(codes < 0, len(unique), codes)).cast(polars.Enum(unique))
 
 
 def _pandas_categories(pandas: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
-    """Return codes as a pandas categorical. Codes without a name become missing values."""
+    """Convert indices of names to a pandas categorical, with missing values for other indices."""
     codes, unique = _codes(values, names)
     return pandas.Categorical.from_codes(codes, unique)

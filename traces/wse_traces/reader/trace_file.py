@@ -45,7 +45,7 @@ class TraceFile:
         header: Facts about the run.
         version: Version of the schema.
         complete: Whether the run was completed.
-        ending: Error with which the run ended, "interrupted", or "".
+        ending: Error that ended the run, "interrupted", or "".
         file: The open HDF5 file.
     """
 
@@ -231,9 +231,12 @@ class TraceFile:
         return BY_PATH[path]
 
     def _read(self, field: Field, box: Box) -> Array:
-        """Return a box of a column: the elements in a range on each axis.
+        """Read the elements of a column that lie in a range on each axis.
 
         The column is checked against the schema when it is first read.
+
+        Args:
+            box: First index and index after the last one, on each axis.
         """
         size = math.prod(max(stop - start, 0) for start, stop in box) * np.dtype(field.dtype).itemsize
         if field.path not in self._datasets and (deviations := self.deviations(field.path)):

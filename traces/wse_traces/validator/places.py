@@ -118,7 +118,7 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
 
 
 def _furthest_ends(ends: Array) -> Array:
-    """Return, for each buffer, the highest end address of all previous buffers, or 0."""
+    """Return, for each buffer, the highest end address of all buffers before it, or 0."""
     return np.concatenate([[0], np.maximum.accumulate(ends)])[: len(ends)]
 
 

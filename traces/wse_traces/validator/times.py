@@ -18,9 +18,9 @@ def first_row(condition: Any) -> Iterator[int]:
 
 
 def repetitions(values: Any) -> Iterator[tuple[int, int]]:
-    """Yield the row of the first value that occurs more than once, and how often it occurs.
+    """Yield the row of a value that occurs more than once, and the number of its occurrences.
 
-    Nothing is yielded if all values are distinct.
+    Only the first such value is yielded, or nothing if all values are distinct.
 
     Args:
         values: Array ``[n]``, or ``[n, k]`` to compare whole rows.

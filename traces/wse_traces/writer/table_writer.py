@@ -251,7 +251,7 @@ class TableWriter:
             self.flush()
 
     def _bound_bytes(self, buffered_rows: Mapping[str, Mapping[str, list[Array]]]) -> int:
-        """Return an upper bound of the bytes that a flush adds to the file.
+        """Return an upper bound on the bytes by which a flush lengthens the file.
 
         In addition to the new rows, the bound includes the last chunk of each column, which HDF5
         may rewrite.

@@ -122,7 +122,7 @@ class Backend(Protocol):
         Args:
             tokens: Number of tokens to keep.
             user: Index of the user.
-            next_id: Next token of the user, if the host sampled a different id from the one that
+            next_id: Next token of the user, if the host sampled it. By default, it is the id that
                 the pass found after the last kept token.
         """
 
@@ -190,7 +190,10 @@ class BackendFactory(Protocol):
         on_stored: Callable[[int, int, str], None] = ...,
         profile: bool = False,
     ) -> CheckpointableBackend:
-        """Create a backend with the weights of a Program in its emulated SRAM."""
+        """Create a backend that executes a Program, and store the weights in its emulated SRAM.
+
+        The arguments are those of the class `Engine`.
+        """
 
 
 def check_executable(program: Program, draws: Sequence[Draw]) -> None:

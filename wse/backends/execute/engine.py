@@ -185,8 +185,8 @@ class Engine:
         accepted tokens.
 
         Args:
-            tokens: The user's next token and the draft tokens after it. Their number must be the
-                one for which the Program was compiled.
+            tokens: The user's next token and the draft tokens after it. Their number must equal the
+                number of tokens per verification pass in the Program.
             user: Index of the user.
 
         Raises:
@@ -212,7 +212,8 @@ class Engine:
         Args:
             tokens: Number of tokens to keep.
             user: Index of the user.
-            next_id: Next token, if the host sampled another id than the one that `verify` returned.
+            next_id: Next token, if the host sampled it. By default, it is the id that `verify`
+                returned.
 
         Raises:
             BadInput: ``tokens`` is less than 1 or more than the pass had, or `keep` was already
@@ -237,7 +238,7 @@ class Engine:
         """Restore a state that `state` returned.
 
         Raises:
-            ValueError: The state is that of another Program.
+            ValueError: The state belongs to another Program.
         """
         restore(self, arrays)
 

@@ -174,7 +174,7 @@ class EnginePart:
 
 
 def _calls_of(bound: BoundPhase, segment: StepSegment) -> BoundPhase:
-    """Return a bound phase that has only the calls of one segment (consecutive steps on one wafer).
+    """Return the calls of a phase that belong to one segment (consecutive steps on one wafer).
 
     The words on links are counted once per pass, with the last segment of a wafer.
     """

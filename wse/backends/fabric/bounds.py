@@ -169,9 +169,9 @@ class PhaseBounds:
         return 0.0, 0.0, 0.0, iterations * seconds * wafer.clock_hz
 
     def _links(self, transfer: Transfer, iterations: int) -> int:
-        """Return how many links the words of a step must traverse sequentially.
+        """Return the number of links on the longest path of a step's words.
 
-        This is the length of the longest path, summed over all iterations of the step's loop.
+        The paths of all iterations of the step's loop are added up.
         """
         messages = transfer.messages
         if isinstance(messages, LineMessages):
@@ -186,10 +186,10 @@ class PhaseBounds:
         return iterations  # a cache shift: one row up
 
     def _pattern_links(self, messages: LineMessages, iterations: int) -> int:
-        """Return the maximum number of links that a value of a pattern traverses in all iterations.
+        """Return the number of links on the longest path of a value in a pattern.
 
-        The number for one iteration is the maximum `reach` of the messages on any line. The numbers
-        of all iterations are added up.
+        Each iteration counts with the maximum `reach` of the messages on any line. The numbers of
+        all iterations are added up.
         """
         pattern, in_place = messages.schedule, messages.in_place
         rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]
@@ -197,10 +197,10 @@ class PhaseBounds:
 
 
 def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:
-    """Return the `reach` of each variant (list of messages that lines execute) of a pattern.
+    """Return, for each list of messages that lines of a pattern execute, its `reach` in links.
 
     Returns:
-        int64 ``[variants]``: number of links; 0 for a variant that no line uses.
+        int64 ``[variants]``, with 0 for a variant (list of messages) that no line uses.
     """
     used_variants = set(np.unique(pattern.variants).tolist())
     links = [reach(pattern, v, in_place=in_place) if v in used_variants else 0 for v in range(len(pattern.first) - 1)]

@@ -35,7 +35,7 @@ EVEN: Final[Pairs] = {}
 
 
 class _RoutedClass(NamedTuple):
-    """Steps of equal cost and traffic, whose work depends on which experts tokens are routed to.
+    """Steps of equal cost and traffic whose work depends on the experts of the tokens.
 
     The cost is for one particular selection of experts.
 
@@ -80,7 +80,7 @@ class _RoutedSteps(NamedTuple):
 
 
 class RoutedCosts:
-    """Cost model for routed steps, whose work depends on which experts the tokens are routed to."""
+    """Cost model for routed steps: steps whose work depends on the experts of the tokens."""
 
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic
@@ -303,8 +303,8 @@ def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tup
     """Return the kernel of a compute step and its calls on a PE of the fullest column.
 
     A call is one execution of the kernel with the operands of one iteration of the step's loop. The
-    fullest column of PEs is the one with the most (token, expert) pairs if tokens are distributed
-    evenly over the experts.
+    fullest column of PEs has the most (token, expert) pairs if tokens are distributed evenly over
+    the experts.
 
     Returns:
         The kernel, and (operands, number of calls) pairs: one for the first iteration, and one that

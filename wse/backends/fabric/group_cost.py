@@ -205,9 +205,9 @@ class GroupCosts:
         return cost
 
     def _goes_by_place(self, steps: Steps) -> npt.NDArray[np.bool_]:
-        """Return whether each step's cost depends on the position of its region, bool ``[steps]``.
+        """Return for which steps the cost may depend on where their region is, bool ``[steps]``.
 
-        If PEs are dead, the cost of every step may depend on the position.
+        On a wafer with dead PEs or links, this is the case for all steps.
         """
         if not self._costs.on_whole_wafers:
             return np.ones(len(steps), np.bool_)
@@ -240,7 +240,7 @@ def first_steps(phase: Phase) -> I64:
 
 
 def _concatenated(costs: Sequence[GroupCost]) -> GroupCost:
-    """Concatenate the rows of several costs."""
+    """Combine the costs of several overlap groups into one cost with the rows of all groups."""
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
 
 

@@ -235,9 +235,9 @@ class Fabric:
         return replace(traffic, words=traffic.words + words, hops=traffic.hops + hops, shifts=shifts)
 
     def _evaluate(self, phase: Phase, slots: Slots) -> PhaseCost:
-        """Return the cost of a phase without two contributions that are added later.
+        """Compute the cost of a phase, except for two contributions that are added later.
 
-        These are the steps that depend on the selected experts (see ``expert_costs``) and the
+        They are the steps that depend on the selected experts (see ``expert_costs``) and the
         traffic of cache shifts.
         """
         classes = self.shape_classes(phase)

@@ -209,7 +209,10 @@ class RunTotals:
         return classes
 
     def _add(self, totals: PhaseTotals, index: int, cost: PhaseCost, runs: int = 1) -> None:
-        """Add runs of the phase at ``index`` to the totals of prefill, decode or verification."""
+        """Add runs of equal cost to the totals of prefill, decode or verification.
+
+        ``index`` is the index of the phase in the Program.
+        """
         program = self.fabric.program
         totals.add(program, program.phases[index], self._layers, cost, runs)
 

@@ -19,7 +19,7 @@ from wse.program.transfers.transfer_types import ADDRESSES, transfer_steps
 
 
 def _addresses(operands: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Return a mask, bool ``[OPERAND_COUNT]``, that is True for the given operand indices."""
+    """Convert operand indices to a mask, bool ``[OPERAND_COUNT]``, that is True at them."""
     return np.isin(np.arange(OPERAND_COUNT), operands)
 
 
@@ -85,9 +85,10 @@ def _traits(steps: Steps, step_indices: _Which) -> I64:
 
 
 def _numbers(steps: Steps, step_indices: _Which) -> Iterator[I64]:
-    """Return all coefficients of the operands, int64 ``[steps, OPERAND_COUNT]`` each.
+    """Yield the arrays of coefficients from which the operands of steps are computed.
 
-    The coefficients of address operands are set to 0, because costs do not depend on addresses.
+    Each array is int64 ``[steps, OPERAND_COUNT]``. The coefficients of address operands are set to
+    0, because costs do not depend on addresses.
     """
     address = _is_address(steps, step_indices)
     return (np.where(address, 0, values[step_indices]) for values in steps.linear)

@@ -147,7 +147,7 @@ class StepCosts:
     def sync(self) -> int:
         """Cycles to start the transfers of an overlap group and to wait for all of them.
 
-        They are at least the cycles of a word from one PE to its neighbour.
+        This is at least the time of a word from a PE to its neighbour.
         """
         return max(self.software.transfer_sync_cycles, self._transfers.ramp_cycles + self._line.hop)
 

@@ -95,7 +95,7 @@ class TransferCosts:
         return cycles.plus(compute=add, crossing=seconds * wafer.clock_hz)
 
     def _busiest_words(self, transfer: Transfer, path_segments: Sequence[I64]) -> int:
-        """Return the words on the busiest link of a transfer that leaves its region.
+        """Return how many words the busiest link of a transfer to another region or wafer carries.
 
         If the transfer leaves its wafer, this is a link at the edge: it carries all words that one
         row of PEs sends to other wafers, or receives from them.
@@ -113,7 +113,7 @@ class TransferCosts:
 
 
 def most_peers(crossings: Sequence[WaferPair]) -> int:
-    """Return the maximum number of wafers to which a wafer sends, or from which it receives.
+    """Return the maximum number of wafers with which a wafer exchanges words in one direction.
 
     ``crossings`` are (sending, receiving) wafers. The result is 0 if there are none.
     """

@@ -100,7 +100,7 @@ class _Waits:
 
 
 def _describe(machine: WaveletMachine, table: Tables, nodes: list[int]) -> str:
-    """Describe the PEs and colours of at most MAX_NAMED waiting queues."""
+    """Return text that names the PE, colour and side of at most MAX_NAMED waiting queues."""
     names: dict[str, None] = {}
     for node in nodes:
         if node >= 0:

@@ -209,10 +209,10 @@ class _Flattening:
         return table
 
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
-        """Return the ranges of queues, routers and threads of each batch, int32 ``[batches, 8]``.
+        """Return which queues, routers and threads belong to each batch, int32 ``[batches, 8]``.
 
-        Only queues that share no link are included. `wse_kernels.timing.wavelet.run_wavelets`
-        describes the columns.
+        The columns are the ends of index ranges, which `wse_kernels.timing.wavelet.run_wavelets`
+        describes. Queues that share a link are not included.
         """
         component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
         table = np.zeros((len(component_numbers), 8), np.int32)

@@ -128,7 +128,7 @@ class WaveletMachine:
     """Configuration of a region of PEs for the wavelet simulator: routes and vector operations.
 
     The threads of a PE run concurrently. The operations of a thread run in order. If two threads of
-    a PE would send in the same cycle, the one with the lower number has priority.
+    a PE would send in the same cycle, the thread with the lower number sends first.
 
     Attributes:
         wafer: Wafer type, with its latencies and limits.
@@ -200,9 +200,9 @@ class WaveletMachine:
         return np.where(is_inside, row * self.cols + col, -1).astype(np.int32)
 
     def route(self, pes: int | I32, colour: int, position: SwitchPosition) -> None:
-        """Append a switch position to a colour of one or several PEs.
+        """Add a switch position (setting) for a colour to the routers of some PEs.
 
-        The router of a PE uses the switch positions of a colour in order.
+        A router uses the switch positions of a colour in the order in which they were added.
 
         Args:
             pes: Indices of the PEs.

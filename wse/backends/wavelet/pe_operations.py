@@ -150,7 +150,7 @@ class PeOperations:
             self._last(self.last_writes, address)[pes] = stores
 
     def _last(self, last_by_address: dict[int, I32], address: int) -> I32:
-        """Return the last operation of each PE that is recorded for an address, int32 ``[PEs]``.
+        """Return, for each PE, the last operation recorded for a memory address, int32 ``[PEs]``.
 
         The value is -1 for a PE without such an operation.
         """

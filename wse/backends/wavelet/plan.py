@@ -171,9 +171,12 @@ def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
 
 
 def _operations_in_order(flows: list[Flow], *, fuse: bool) -> list[PlannedOperation]:
-    """Return the operations of all PEs, in the order in which each PE executes its own.
+    """Return the operations of all PEs, with those of each PE in the order of execution.
 
-    With ``fuse``, a receive that combines words and the next send of the PE become one operation.
+    Args:
+        flows: Streams, in order.
+        fuse: Whether a receive that combines words and the next send of the same PE become one
+            operation.
     """
     steps: list[PlannedOperation] = []
     pending_receives: dict[int, Flow] = {}
@@ -210,7 +213,10 @@ def _hold_receive_colours(plan: Plan) -> None:
 
 
 def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
-    """Convert messages to streams; the two directions of a multicast become one stream."""
+    """Convert messages of a line to streams of words.
+
+    The two directions of a multicast become one stream. Copies within a PE are left out.
+    """
     flows: list[Flow] = []
     multicast: list[int] = []  # targets of the multicast to which the last message belongs
     for i, (source, target, arrival) in enumerate(messages.tolist()):

@@ -138,10 +138,10 @@ def _result(machine: WaveletMachine, table: Tables, memory: F32, visits: int, ev
 
 
 def _moves(machine: WaveletMachine, table: Tables, events: I32) -> I32:
-    """Convert recorded events to moves of wavelets.
+    """Convert the events that the simulator recorded to moves of wavelets.
 
-    An event consists of the cycle, the queue that a wavelet enters and the queue that it leaves. A
-    move instead names the router that the wavelet leaves; `MachineRun` describes its columns.
+    An event names the cycle, the queue that a wavelet enters, and the queue that it leaves. A move
+    names the router that the wavelet leaves instead; `MachineRun` describes its columns.
     """
     events = events[np.argsort(events[:, 0], kind="stable")]
     pe, side, colour = table.identity[events[:, 1]].T

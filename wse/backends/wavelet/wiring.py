@@ -23,7 +23,7 @@ NONE: Final = -1
 
 
 def _per_pe(blocks: list[Any], values: list[Any]) -> I32:
-    """Repeat the value of each block for each of its PEs."""
+    """Convert one value per block of PEs to one value per PE of all blocks."""
     return np.repeat(np.array(values, np.int32), [len(block.pes) for block in blocks])
 
 
@@ -33,7 +33,7 @@ def _pes(blocks: list[Any]) -> I32:
 
 
 def _ranks(sorted_keys: I64) -> I64:
-    """Return the position of each item among the items with the same key, starting at 0.
+    """Number the items that have the same key, starting at 0 for each key.
 
     Args:
         sorted_keys: int64 ``[n]``, key of each item, in ascending order.
@@ -137,7 +137,7 @@ class Wiring:
         return np.where(self.key[at] == key, at, NONE) if len(self.key) else np.full(len(key), NONE)
 
     def _links_before(self) -> I64:
-        """Return the physical link that leads to each queue, as one number, int64 ``[queues]``.
+        """Return a number for each queue that identifies the link into it, int64 ``[queues]``.
 
         The number is computed from the PE and the port that the link leaves.
         """
@@ -153,7 +153,7 @@ class Wiring:
         return link
 
     def _outputs(self) -> None:
-        """Find the queues to which switch positions send words, and queues that share a link."""
+        """Find the queues to which switch positions send words, and the queues that share links."""
         self.successor = np.full(self.targets.shape, NONE, np.int64)
         for target in Port:
             at = np.flatnonzero(self.targets[:, target])
@@ -246,9 +246,9 @@ class Wiring:
         return queue
 
     def edges(self) -> I32:
-        """Return pairs of queues and threads that influence each other, as int32 ``[n, 2]``.
+        """Return pairs of queues and threads that can affect each other, as int32 ``[n, 2]``.
 
-        They are connected by a route, a link, a ramp, or a wait for an operation. Threads are
+        A pair is connected by a route, a link, a ramp, or a wait for an operation. Threads are
         numbered after queues.
         """
         queues = len(self.key)
@@ -275,9 +275,9 @@ class Wiring:
         return np.concatenate([np.stack(pair, axis=1) for pair in pairs]).astype(np.int32)
 
     def released_positions(self) -> I64:
-        """Return the index of the switch position that each position releases when it ends, or -1.
+        """Return, for each switch position, the index of the position that it releases, or -1.
 
-        A router does not use a position that waits for release until another position releases it.
+        A position that waits for release is not used until another position ends and releases it.
         """
         key = self.pe.astype(np.int64) * self.machine.wafer.colours + self.released_colour
         row = np.searchsorted(self.place, key) + self.released_index

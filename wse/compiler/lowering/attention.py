@@ -227,9 +227,10 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
 
 
 def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower single-KV-head attention for prefill by MeshGEMM with its own copy of the weights.
+    """Lower attention for a single KV head in prefill to distributed matrix products.
 
-    In this case, queries, keys and values are matrices divided over the rows and columns of PEs.
+    This applies to prefill by MeshGEMM with its own copy of the weights. Queries, keys and values
+    are then matrices that are divided over the rows and columns of PEs.
 
     1. Compute the scores with dist-GEMM-T.
     2. Compute the softmax; its maxima and sums are combined along rows.

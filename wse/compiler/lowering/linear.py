@@ -143,7 +143,9 @@ def _own_products(
 
 
 def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> MovingOperand:
-    """Return activations as a MeshGEMM operand that alternates between two buffers.
+    """Return activations as a MeshGEMM operand, which moves from PE to PE in every round.
+
+    Each PE receives the next tile in a second buffer, which this function requests.
 
     Args:
         c: Context of the phase being lowered.

@@ -69,7 +69,10 @@ def local_product(
 
 
 def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
-    """Return whether one GEMV per token is at least as fast as one GEMM."""
+    """Return whether a product is at least as fast token by token as for all tokens at once.
+
+    It is then computed with one GEMV per token instead of one GEMM.
+    """
     return gemv_cycles(costs, tokens, K, N) <= matmul_cycles(costs, tokens, K, N, add=0)
 
 

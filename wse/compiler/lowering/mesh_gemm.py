@@ -34,7 +34,7 @@ class MovingOperand:
     elements: int | SymNumber
 
     def after_rounds(self, rounds: int) -> MovingOperand:
-        """Return the operand after some rounds; an odd number of rounds swaps its two buffers."""
+        """Return the operand after some rounds of MeshGEMM, each of which swaps its two buffers."""
         return self if rounds % 2 == 0 else MovingOperand(current=self.next, next=self.current, elements=self.elements)
 
 

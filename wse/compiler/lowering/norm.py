@@ -53,7 +53,12 @@ def rms_eps(c: Context, size: int) -> dict[str, int]:
 
 
 def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
-    """Add the steps of a norm over hidden features: local sums, all-reduce and scaling."""
+    """Add the steps that normalise hidden vectors: local sums, all-reduce and scaling.
+
+    Args:
+        x: Address of the vectors.
+        out: Buffer for the normalised vectors.
+    """
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     gain = c.hidden_vector(op.weights[0], "gain")
     axis, operands = ROWS if c.on_mesh else COLUMNS, rms_eps(c, c.spec.hidden_size)

@@ -136,7 +136,7 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
 
 
 def _reduce_in_teams(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
-    """Add a sum over the columns of each head group, for groups consisting of whole wafers.
+    """Add a sum over the columns of each head group, for head groups that consist of whole wafers.
 
     A head group is a set of neighbouring columns that divide the features of the same heads. All of
     its columns receive the sum.

@@ -149,7 +149,7 @@ def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...
 
 
 class _Need(NamedTuple):
-    """Size of a temporary buffer, and the steps in which its value is needed.
+    """Memory that a temporary buffer needs: its size, and the steps in which it is in use.
 
     Attributes:
         size: Size in bytes, aligned.

@@ -21,10 +21,10 @@ NO_PATTERN = -1
 
 
 class BlockRoutes:
-    """The routes needed by the steps of each block, computed once per block.
+    """Lookup of the routes that the steps of each block need; each block is analysed only once.
 
-    A route is the use of some colours by a transfer on all PEs of its lines. Patterns with the same
-    routes (`same_routes`) count as one.
+    A route is the use of some colours by a transfer on all PEs of its lines. Patterns that need the
+    same routes (`same_routes`) count as one.
     """
 
     def __init__(self, state: State, first_with_routes: list[int]) -> None:
@@ -33,16 +33,17 @@ class BlockRoutes:
         self._visits: dict[Block, list[tuple[int, Key, int]]] = {}
 
     def of(self, block: Block) -> list[tuple[Key, int] | None]:
-        """Return the route of each step of a block and its colour count; None if there is no route.
+        """Return the route of each step of a block and its number of colours, or None.
 
-        A route is a tuple of indices: kind of transfer, pattern, and axis.
+        A route is identified by a tuple of indices: kind of transfer, pattern, and axis. The item
+        is None for a step that needs no route.
         """
         if block not in self._of_blocks:
             self._of_blocks[block] = [self._route_of_step(step) for step in block.steps]
         return self._of_blocks[block]
 
     def visits(self, block: Block) -> list[tuple[int, Key, int]]:
-        """Return (step, route, count) for a block's steps that need a route, in execution order.
+        """List the steps of a block that need a route, as (step, route, count) in execution order.
 
         A step in a loop of several iterations occurs twice: with count 1 for the first iteration,
         and with the number of remaining iterations.
@@ -55,9 +56,9 @@ class BlockRoutes:
         return self._visits[block]
 
     def _route_of_step(self, step: SymStep) -> tuple[Key, int] | None:
-        """Return the route of a step and its colour count; None if the step needs no route.
+        """Return the route of a step and its number of colours; None if the step needs no route.
 
-        A route is a tuple of indices: kind of transfer, pattern, and axis.
+        A route is identified by a tuple of indices: kind of transfer, pattern, and axis.
         """
         if step.kind != StepKind.TRANSFER:
             return None
@@ -68,10 +69,10 @@ class BlockRoutes:
 
 
 def _visits(block: Block) -> Iterator[tuple[int, int]]:
-    """Yield (step index, repetition count) for the steps of a block, in execution order.
+    """Yield the steps of a block in execution order, as (step index, number of repetitions).
 
-    The steps of a loop of several iterations are yielded twice: with count 1 for the first
-    iteration, and with the number of remaining iterations, which are all equal.
+    The steps of a loop of several iterations are yielded twice: with 1 for the first iteration, and
+    with the number of remaining iterations, which are all equal.
     """
     index = 0
     while index < len(block.steps):
@@ -84,10 +85,10 @@ def _visits(block: Block) -> Iterator[tuple[int, int]]:
 
 
 def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
-    """For each pattern, return the index of the first pattern that uses the same routes.
+    """Return, for each pattern, the index of the first pattern that uses the same routes.
 
-    Such patterns differ only in what a PE does with arriving words, such as adding them or taking
-    their maximum. They can use the same colours.
+    Patterns with the same routes can use the same colours. They differ only in what a PE does with
+    arriving words, such as adding them or taking their maximum.
     """
     first: dict[tuple[object, ...], int] = {}
     same_routes = []

@@ -215,10 +215,11 @@ def _move_routes(
 
 
 def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], conflicts: Sequence[int]) -> int:
-    """Return the number of route rewrites if each token phase (decode, verification) runs once.
+    """Return how often routes are rewritten if each token phase (decode, verification) runs once.
 
-    A block of steps may run several times in succession. Its first run is counted separately,
-    because other routes may be set up then. All further runs need the same number of rewrites.
+    A block of steps may run several times in succession. The first run may find the routes of
+    other blocks set up, so its rewrites are counted separately. All later runs of the block need
+    the same number of rewrites.
 
     Args:
         demand: The routes of the stage.

@@ -94,10 +94,10 @@ def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
 def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, int]]]]:
     """Return the intervals of a block's steps in which each buffer is live.
 
-    A new interval begins with a step that writes to the start of a buffer without reading it. There
-    is one exception: if the preceding step that uses the buffer wrote to the middle of it, the two
-    steps together fill one value. A use in a loop counts for all steps of the loop, except in a
-    chain (`_runs_once`).
+    A step that writes to the start of a buffer without reading it begins a new interval. If the
+    preceding use of the buffer was a write to its middle, the step continues the interval instead,
+    because both steps write parts of one value. A use in a loop counts for all steps of the loop,
+    except in a chain (`_runs_once`).
 
     Args:
         block: The block.

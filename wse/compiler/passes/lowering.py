@@ -118,7 +118,7 @@ class _Demand(NamedTuple):
 
 
 def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
-    """Yield (user, tokens in the KV cache, demand) for each phase to lower.
+    """Yield what must be lowered, one phase at a time: (user, tokens in the KV cache, demand).
 
     The order is: the prompt chunks of each user, user by user; one decode phase for all users, with
     -1 as the user; the verification phase of each user.
@@ -231,7 +231,7 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
 
 
 def _group_key(item: tuple[int, Op]) -> tuple[int, ...]:
-    """Return the key for grouping consecutive ops: all ops of a layer have the same key.
+    """Return a key that is equal for all ops of a layer, by which consecutive ops are grouped.
 
     Ops outside layers have different keys, so each is lowered separately.
 

@@ -104,9 +104,12 @@ def _plan(region: RegionLayers, shape: tuple[int, int], band: int, *, has_embedd
 
 
 def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
-    """Return the parts of each layer in order; an empty tuple if no layer is split between stages.
+    """Return the parts into which the stages divide each layer; empty if all layers are whole.
 
     A feed-forward block may be split into parts that are stored on neighbouring stages.
+
+    Returns:
+        For each layer, its parts in order.
     """
     stored_parts = [layer_parts for plan in plans if not plan.experts for layer_parts in plan.layers.parts]
     if all(parts.is_whole for _, parts in stored_parts):

@@ -59,7 +59,10 @@ class RouteDemand(NamedTuple):
             yield all_routes, self.max_widths[1]
 
     def free_colours(self, route: int, start: int, end: int, first: dict[int, int]) -> list[int]:
-        """Return the first colours at which a route shares no colour with concurrent routes.
+        """Return the colours from which a route could start without conflicts.
+
+        A route uses consecutive colours. It may share none of them with a route that is in use at
+        the same time.
 
         Args:
             route: Index of the route.
@@ -99,7 +102,13 @@ class RouteDemand(NamedTuple):
         ]
 
     def sharers(self, route: int, at: int, first: dict[int, int]) -> list[int]:
-        """Return the routes that share a colour with a route if its first colour is ``at``."""
+        """Return the routes that would share a colour with a route that starts at colour ``at``.
+
+        Args:
+            route: Index of the route.
+            at: Its first colour.
+            first: First colours of the routes to compare with.
+        """
         end = at + self.widths[route]
         return [
             other_route for other_route, start in first.items() if start < end and at < start + self.widths[other_route]

@@ -61,7 +61,7 @@ def shard(state: State) -> State:
 
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
-    """Return the weight tiles of an op on a stage, with the names used on stage 0."""
+    """Return the weight tiles of an op on a stage, named as if the stage were stage 0."""
     return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
 
 
@@ -91,7 +91,7 @@ def regions_of(state: State) -> list[RegionShape]:
 
 
 class HasName(Protocol):
-    """An object with the name of a tile."""
+    """Anything with a name: a weight tile, or its size before the tile is created."""
 
     @property
     def name(self) -> str:
@@ -193,7 +193,7 @@ def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
 
 
 def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
-    """Return a copy of a first-layer tile with the names of another layer, on a given stage."""
+    """Copy a weight tile of the first layer for another layer: with its names, on its stage."""
     if layer <= 0:
         return replace(tile, stage=stage)
     parts = tuple(replace(part, tensor=name_in_layer(part.tensor, layer)) for part in tile.parts)
@@ -201,7 +201,7 @@ def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
 
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
-    """Return a tile together with the buffer that will store it."""
+    """Create the buffer that will store a weight tile, and return both."""
     return SymTile(
         buffer=weights_buffer(tile.stage, tile.name, tile.view, tile.elements), tile=tile, real_elements=real_elements
     )

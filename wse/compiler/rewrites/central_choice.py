@@ -45,7 +45,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _is_gathered(c: Context, step: SymStep) -> bool:
-    """Return whether a step gathers values, such as router outputs, on one PE per line."""
+    """Return whether a step is a gather: it collects values on one PE of each line."""
     return is_line(step) and c.patterns.calls[step.pattern].make is gather
 
 

@@ -51,9 +51,9 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _is_like(first: SymStep, step: SymStep) -> bool:
-    """Return whether a rotation of queries or keys uses the same angles as the first rotation.
+    """Return whether a step rotates queries or keys by the same angles as an earlier step.
 
-    Both must process all tokens at once, outside loops.
+    Both steps must rotate all tokens at once, and ``step`` must not be in a loop.
     """
     has_same_numbers = all(
         count(first, name) == count(step, name) >= 0 for name in ("M", "R", "multiplier_pico", "turned")

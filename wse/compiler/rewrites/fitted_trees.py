@@ -29,7 +29,7 @@ from wse_mappings.patterns.k_tree import Groups, k_tree
 
 
 def groups_of(count: int) -> Groups:
-    """Return the argument ``groups`` of `k_tree` for a tree whose first level has ``count`` groups.
+    """Convert the group count of a K-tree's first level to the argument ``groups`` of `k_tree`.
 
     The argument has one number for each level except the last. A single group gives a one-level
     tree, which needs fewer colours than a two-level tree.
@@ -64,7 +64,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _tree_size(c: Context, step: SymStep) -> TreeSize | None:
-    """Return the size of an all-reduce for which a search may choose groups; None for other steps.
+    """Return the size of an all-reduce whose groups a search may choose; None for other steps.
 
     The all-reduce must be a K-tree whose groups the request does not specify, and its number of
     elements must not change between iterations.

@@ -50,16 +50,16 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _has_one_token(place: SymStep) -> bool:
-    """Return whether a step places one token's router outputs, the same number on each column."""
+    """Return whether a step stores the router outputs of one token, divided evenly over columns."""
     return count(place, "M") == 1 and not count(place, "E") % count(place, "n")
 
 
 def _sums_outputs(step: SymStep, places: Sequence[SymStep]) -> bool:
-    """Return whether a step is an all-reduce along rows of exactly the placed router outputs.
+    """Return whether a step is an all-reduce of exactly the router outputs that other steps store.
 
     Args:
         step: The step.
-        places: Steps that write the outputs to adjacent places in a buffer.
+        places: Steps that store the outputs one after another in a buffer.
     """
     is_separate, start, elements = step.loop < 0 and step.overlap < 0 and in_place(step), address(step, "source"), 0
     for place in places:

@@ -47,7 +47,7 @@ def _goes_on(previous_step: SymStep, step: SymStep) -> bool:
 
 
 def goes_on_in_next_block(previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether a block's first step can run in the task of the step before the block."""
+    """Return whether the first step of a block can run in the same task as the step before it."""
     return previous_step.loop < 0 and step.loop < 0 and _goes_on(previous_step, step)
 
 

@@ -153,16 +153,16 @@ def _end(steps: Sequence[SymStep], outward: int) -> int:
 
 
 def _is_whole(line: SymStep) -> bool:
-    """Return whether an all-reduce always combines a buffer from its start, in place.
+    """Return whether an all-reduce combines a buffer from its start, in place.
 
-    The number of elements may depend only on the (token, expert) pairs of a column.
+    The number of elements may vary only with the (token, expert) pairs of a column.
     """
     at = address(line, "source")
     return at == address(line, "target") and not at.offset and varies_by_pairs_only(number(line, "elements"))
 
 
 def _sums(line: SymStep) -> SymBuffer:
-    """Return the buffer whose sums an all-reduce combines."""
+    """Return the buffer that an all-reduce combines."""
     return address(line, "source").buffer
 
 

@@ -64,7 +64,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _makes_weights(step: SymStep) -> bool:
-    """Return whether a step computes softmax exponentials with operands that never vary."""
+    """Return whether a step computes softmax exponentials, in the same way in every iteration."""
     return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not varies_by_round(step)
 
 
@@ -72,7 +72,7 @@ def _may_join(step: SymStep, max_reduce: SymStep) -> bool:
     """Return whether a step can run in parallel with the all-reduce of the softmax maxima.
 
     The step must not use the result of the all-reduce. It must not be in a loop or an overlap
-    group, because the new overlap group is itself a loop.
+    group, because the rewrite puts both into a new overlap group, which is itself a loop.
     """
     is_independent = step.loop < 0 and step.overlap < 0 and not step.depends_on_experts and not varies_by_round(step)
     is_crosswise_transfer = is_line(step) and step.axis != max_reduce.axis

@@ -162,7 +162,7 @@ def scaled_vectors(scale: SymStep) -> tuple[SymAddress, int]:
 
 
 def _parts(reduce_step: SymStep, writers: Sequence[SymStep], tokens: int) -> tuple[tuple[int, int], ...] | None:
-    """Return the offset and width of each product in the buffer of an all-reduce.
+    """Return where the products of several steps are stored in the buffer of an all-reduce.
 
     Args:
         reduce_step: The all-reduce.
@@ -170,8 +170,8 @@ def _parts(reduce_step: SymStep, writers: Sequence[SymStep], tokens: int) -> tup
         tokens: Number of tokens.
 
     Returns:
-        (offset, width) pairs. None if a step is not linear in its input, or the steps do not write
-        all elements of the all-reduce.
+        (offset, width) of each product, counted in elements per token. None if a step does not
+        compute a linear function of its input, or if the products do not fill the buffer.
     """
     source, elements = address(reduce_step, "source"), count(reduce_step, "elements")
     parts = []

@@ -45,10 +45,13 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _partner(steps: Sequence[SymStep], first: int) -> int | None:
-    """Return the index of an all-reduce that can be merged with the one at ``first``, or None.
+    """Find an all-reduce that can be merged with an earlier one, and return its index or None.
 
-    No step between the two all-reduces may use the sums of the first one. This is phase 1 of the
-    rewrite.
+    No step between the two may use the sums of the first one. This is phase 1 of the rewrite.
+
+    Args:
+        steps: Steps of a block.
+        first: Index of the earlier all-reduce.
     """
     step = steps[first]
     if not (is_line(step) and in_place(step) and count(step, "elements") > 0 and not address(step, "source").offset):

@@ -89,7 +89,13 @@ class _NormSteps(NamedTuple):
 
 
 def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps:
-    """Return the steps that replace an RMSNorm whose all-reduce is merged with its products'."""
+    """Return the steps that replace an RMSNorm and let its products share its all-reduce.
+
+    Args:
+        c: Not used.
+        steps: Steps of a block.
+        norm: The norm.
+    """
     scale, products = steps[norm.scaling], steps[norm.products]
     gain: dict[str, Operand] = {"gain": address(scale, "gain"), "offset": number(scale, "offset")}
     sums, first = _own_sums(steps, norm), count(steps[norm.reduce], "elements")
@@ -141,21 +147,21 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSt
 
 
 def _own_sums(steps: Sequence[SymStep], norm: MergeableNorm) -> SymAddress:
-    """Return the address of a norm's sums in the common buffer of sums and products."""
+    """Return where a norm's sums are stored in the buffer that it shares with the products."""
     return replace(address(steps[norm.scaling], "sums"), buffer=address(steps[norm.products], "source").buffer)
 
 
 def _root(scale: SymStep) -> dict[str, Operand]:
-    """Return the operands common to all scaling kernels: tokens, number of features, and epsilon.
+    """Return the operands for the root mean square of a norm: tokens, features and epsilon.
 
     Returns:
-        Operands by name.
+        Operands by name, taken from the step that scales the vectors.
     """
     return {"M": count(scale, "M"), "size": number(scale, "size"), "eps_atto": number(scale, "eps_atto")}
 
 
 def _sum_step(steps: Sequence[SymStep], norm: MergeableNorm, kernel: str, **gain: Operand) -> SymStep:
-    """Return the step that computes the sums of a norm and multiplies the vectors by its gain.
+    """Return a step that computes the sums of a norm and also multiplies the vectors by its gain.
 
     Args:
         steps: Steps of a block.

@@ -151,9 +151,9 @@ def _scale_scores(block_steps: BlockSteps, at: _Queries) -> None:
 
 
 def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
-    """Return the step that computes sums of squares, extended to multiply by the norm's gain.
+    """Return a step that computes sums of squares and multiplies the queries by the norm's gain.
 
-    If the norm has no gain, the step is returned unchanged.
+    If the norm has no gain, ``squares`` is returned unchanged.
 
     Args:
         squares: Step that computes the sums of squares.

@@ -71,7 +71,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
-    """Return the last transfer along a line that used a buffer (such as an all-reduce), or None."""
+    """Return the last step along rows or columns (such as an all-reduce) that used a buffer.
+
+    The result is None if there is no such step.
+    """
     return next((step for step in reversed(earlier_steps) if is_line(step) and touches(step, buffer)), None)
 
 
@@ -139,7 +142,7 @@ def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_
 
 
 def _whole_words(c: Context, buffer: SymBuffer, elements: int) -> int:
-    """Round a buffer's element count up to whole 32-bit words."""
+    """Round a number of elements of a buffer up so that they fill whole 32-bit words."""
     per_word = max(1, WORD_BYTES // ELEMENT_BYTES[c.options.element_type(buffer.view)])
     return ceil_div(elements, per_word) * per_word
 

@@ -67,11 +67,13 @@ def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
 
 
 def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
-    """Return steps that compute part of the exponentials on each column and combine the parts.
+    """Return steps in which neighbouring columns divide the softmax exponentials among themselves.
+
+    Each column computes a part of the exponentials, and the columns then exchange their parts.
 
     Args:
         c: Context of the phase being lowered.
-        step: Step that computes all exponentials on every column.
+        step: Step that computes all exponentials on every column, which is replaced.
         sharers: Minimum number of neighbouring columns that divide the exponentials.
     """
     segments, kernel = c.cut.heads.segments, kernel_of(step)

@@ -67,7 +67,7 @@ def count(step: SymStep, name: str) -> int:
 
 
 def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
-    """Return the named operand of a step; 0 if missing."""
+    """Return the operand of a step that has a given name; 0 if the step lacks it."""
     return step.operands.get(_index(step)[name], fixed_number(0))
 
 
@@ -78,9 +78,9 @@ def _index(step: SymStep) -> dict[str, int]:
 
 
 def in_place(step: SymStep) -> bool:
-    """Return whether a transfer along lines writes its result to the buffer it reads.
+    """Return whether a transfer along lines writes its result to the buffer that it reads.
 
-    The number of elements must not depend on the (token, expert) pairs of a column.
+    The result is False if the number of elements depends on a column's (token, expert) pairs.
     """
     return pairs_of(step) == NO_PAIRS and address(step, "source") == address(step, "target")
 
@@ -97,19 +97,22 @@ def pairs_of(step: SymStep) -> SymAddress | SymNumber:
 
 
 def varies_by_pairs_only(value: SymNumber) -> bool:
-    """Return whether a number is constant or depends only on a column's (token, expert) pairs."""
+    """Return whether a number is constant or varies only with a column's (token, expert) pairs."""
     return not (value.per_slot or value.per_round)
 
 
 def same_lines(a: SymStep, b: SymStep) -> bool:
-    """Return whether two transfers run the same pattern on the same lines, outside loops."""
+    """Return whether two transfers run the same pattern on the same rows or columns of PEs.
+
+    Both must be outside loops and overlap groups.
+    """
     return (a.pattern, a.axis, a.loop, a.overlap) == (b.pattern, b.axis, -1, -1) and all(
         a.operands[i] == b.operands[i] for i in (0, 1)
     )
 
 
 def touches(step: SymStep, buffer: SymBuffer) -> bool:
-    """Return whether a step reads or writes a buffer."""
+    """Return whether an operand of a step refers to a buffer."""
     return buffer in step.buffers
 
 
@@ -132,7 +135,13 @@ def touches_elements(step: SymStep, at: SymAddress, elements: int) -> bool:
 
 
 def _extent(step: SymStep, name: str, operand: SymAddress) -> int | None:
-    """Return how many elements a step may use, from an operand's address on; None if unknown."""
+    """Return how many elements a step may use, starting at one of its addresses; None if unknown.
+
+    Args:
+        step: The step.
+        name: Name of the address operand.
+        operand: The address.
+    """
     numbers = [value for value in step.operands.values() if isinstance(value, SymNumber)]
     kernel = kernel_of(step)
     if operand.per_round or operand.per_slot_round or not all(value.is_fixed for value in numbers):
@@ -240,10 +249,10 @@ def line_step(
 
 
 def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNumber], **fields: Any) -> SymStep:
-    """Return a step outside loops and overlap groups, with the rows and op of another step.
+    """Create a step that is in no loop or overlap group, based on another step.
 
     Args:
-        template: Step whose rows and op are used.
+        template: Step whose rows and op the new step has.
         operands: Operands of the new step, by index.
         fields: Additional fields of the new step.
     """

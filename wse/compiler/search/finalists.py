@@ -100,7 +100,7 @@ class Finalists:
                 compiled.append(trial)
 
     def with_updated_trials(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Return the trials of a search, with trials of compiled layouts replaced by newer ones.
+        """Replace the trials of layouts that have been compiled completely with newer trials.
 
         The newer trials contain the chosen chunk size and the resulting prompt times.
         """
@@ -169,10 +169,13 @@ class Finalists:
         return request_cycles(self._setup, trial) > (1 + margin) * request_cycles(self._setup, fastest_trial)
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
-        """Compile a layout with each prefill matrix product in order until one fits.
+        """Compile a layout with one prefill matrix product after another until one fits.
 
         If the products have not been timed, all are compiled, and the cost function decides between
         them later.
+
+        Args:
+            products: Trials of the layout, one per matrix product.
 
         Returns:
             The first trial that compiled; None if none fits.
@@ -247,10 +250,10 @@ def with_cheaper_attention(
 
 
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
-    """Return the cycles that fitted all-reduce trees save in a phase, as a rewrite trial.
+    """Describe fitted all-reduce trees as a rewrite, with the cycles that they save in a phase.
 
     Returns:
-        A tuple with the trial; an empty tuple if no trees were fitted.
+        A tuple with one item; an empty tuple if no trees were fitted.
     """
     if not trees.choice.trees:
         return ()

@@ -289,7 +289,7 @@ def _bits(dtype: str) -> int:
 
 
 def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
-    """Return the total number of PEs, on all wafers, needed to store the weights alone."""
+    """Return how many PEs, on all wafers together, have enough SRAM for the weights alone."""
     weight_bytes = stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type])
     return weight_bytes / max(free_bytes_per_pe(wafer, software), 1)
 

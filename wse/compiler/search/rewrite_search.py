@@ -40,7 +40,7 @@ class RewriteTrial:
 
 
 def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
-    """Return (name, setting) of each rewrite, as `Choice` stores them."""
+    """Return rewrites as (name, setting) pairs, the form in which a `Choice` lists its rewrites."""
     return tuple((trial.name, trial.setting) for trial in rewrites)
 
 
@@ -172,9 +172,10 @@ def verify_choice(
 ) -> Choice:
     """Return a choice with the best rewrites, attention columns and trees for verification passes.
 
-    Layout and chunk sizes remain those of the given choice.
+    Layout and chunk sizes are taken from the given choice.
 
-    1. Find the rewrites that save cycles. If they do not fit, use those of decode.
+    1. Find the rewrites that save cycles. If the model does not fit with them, use the rewrites of
+       decode.
     2. Find the number of columns for attention.
     3. Choose the numbers of groups of all-reduce trees, if the request includes this rewrite.
 
@@ -239,10 +240,7 @@ def _rewrites_that_save(
         return known_cycles[rewrites]
 
     def rank(settings: Mapping[str, int]) -> tuple[float, int]:
-        """Return a key for comparing sets of rewrites: cycles, then the number of rewrites.
-
-        If two sets have equal cycles, the smaller one is better.
-        """
+        """Return a sort key for sets of rewrites: fewest cycles first, then fewest rewrites."""
         return cycles(settings), len(settings)
 
     known_cycles: dict[Rewrites, float] = {}
@@ -267,7 +265,7 @@ def _rewrites_that_save(
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
-    """Return the rewrites in use after removing a given one, or adding it if it is not in use.
+    """Add a rewrite to the rewrites in use, or remove it if it is already in use.
 
     Args:
         settings: Names of the rewrites in use, mapped to their settings.

@@ -68,8 +68,10 @@ class Candidate(NamedTuple):
     """A layout on which a search has compiled the whole model.
 
     Attributes:
-        program: The Program, without weight tiles.
-        options, choice: Arguments with which `compile_choice` creates the Program.
+        program: The compiled Program, without weight tiles.
+        options: The request, with the settings of the layout filled in.
+        choice: Decisions of the search. `compile_choice` creates the same Program again from them
+            and ``options``.
     """
 
     program: Program
@@ -83,7 +85,9 @@ class Compilation:
 
     Attributes:
         program: The chosen Program.
-        options, choice: Arguments with which `compile_choice` creates the Program.
+        options: The request, with the settings of the chosen layout filled in.
+        choice: Decisions of the search. `compile_choice` creates the chosen Program again from them
+            and ``options``.
         trials: All layouts that were tried.
         compiled_trials: The trials that were compiled fully, chosen trial first, each with the cost
             of its Program. The cost is None if there was only one option.
@@ -150,7 +154,7 @@ def search(
         BadInput: Element types do not match, or the prefill product does not support the model.
         BadMesh: The region is larger than the mesh or is not a square although the requested
             product needs one, or there are more wafers than layers.
-        DoesNotFit: No layout fits. The error is the one for the layout that needs the fewest bytes.
+        DoesNotFit: No layout fits. The error describes the layout that needs the fewest bytes.
     """
     check_names(options)
     check_mesh(spec, wafer, options)

@@ -99,7 +99,7 @@ def sizes_of(state: State) -> Sizes:
 
 
 def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tiling) -> Sizes:
-    """Build the functions that compute the sizes of a model's weight tiles."""
+    """Build the functions that compute the sizes of a model's weight tiles, with cached results."""
 
     def sizes_of_op(region: RegionShape, op: Op) -> list[TileSize]:
         """Return the name, view and elements per PE of each weight tile of an op on a region."""

@@ -136,7 +136,7 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
 
 
 def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choice) -> dict[str, float]:
-    """Return how often each phase runs in a request, keyed by phase name.
+    """Return how often each phase runs in the whole request, keyed by phase name.
 
     Prompt chunks overlap in the stages, so their number is divided by the number of stages.
     """
@@ -237,14 +237,14 @@ def _with_trees(choice: Choice) -> Choice:
 
 
 def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:
-    """Return the lowered reduced model of a layout, with prompts shortened to one chunk."""
+    """Lower the reduced model of a layout to steps, with every prompt shortened to one chunk."""
     prompts = (min(choice.prefill_chunk, max(setup.options.prompt_tokens)),) * setup.options.batch
     options = replace(setup.options_on(layout), prompt_tokens=prompts)
     return reduced_model(setup.spec, setup.wafer, setup.software, options, choice).compile_until("lower_ops")
 
 
 def _sizes(run: BlockRun) -> list[TreeSize]:
-    """Return the distinct sizes of a block's all-reduces with a selectable number of groups."""
+    """Return the distinct sizes of all-reduces in a block whose number of groups can be chosen."""
     return list(dict.fromkeys(step.tree for step in run.block.steps if step.tree is not None))
 
 

@@ -101,5 +101,9 @@ class Trial:
         return self.layout, self.prefill
 
     def may_be_compiled(self, options: Options) -> bool:
-        """Return whether the layout has enough colours, and fits in SRAM or need not fit."""
+        """Return whether the whole model may be compiled on the layout.
+
+        The layout must have enough colours. It must also fit in SRAM, unless the request allows
+        overflows.
+        """
         return bool(self.needed_bytes) and (self.fits or options.capacity == REPORT)

@@ -90,7 +90,7 @@ class TrialSetup:
 
     @cached_property
     def fits_trees(self) -> bool:
-        """True if the number of groups for each all-reduce is chosen after the layout."""
+        """True if the search chooses the number of groups of each all-reduce, after the layout."""
         return self.timing is not None and FITTED_TREES in dict(rewrites_of(self.spec, self.options))
 
     @cached_property
@@ -167,9 +167,10 @@ class TrialSetup:
         return [layout._replace(block_parts=count) for count in counts for layout in layouts if _keeps_layers(layout)]
 
     def with_other_expert_placements(self, layouts: Sequence[Layout]) -> list[Layout]:
-        """Return variants of layouts with the other expert placements that the mapping offers.
+        """Return copies of layouts in which experts are assigned to columns of PEs in other ways.
 
-        The result is empty if the request or the baseline schedule determines the placement.
+        There is one copy for each layout and each assignment that the requested mapping offers. The
+        result is empty if the request or the baseline schedule determines the assignment.
         """
         if self.options.experts != AUTO or self.spec.experts is None or self.demand.as_released:
             return []
@@ -177,7 +178,7 @@ class TrialSetup:
         return [layout._replace(experts=placement) for placement in placements for layout in layouts]
 
     def products(self, layout: Layout) -> tuple[str, ...]:
-        """Return the prefill matrix products to try on a layout, the one needing least memory last.
+        """Return the prefill matrix products to try on a layout; the last needs the least memory.
 
         MeshGEMM needs square regions of equal size. MeshGEMM with its own copy of the weights is
         tried only if requested, or if decode is not compiled, so that there is no other copy. The
@@ -191,7 +192,7 @@ class TrialSetup:
         return tuple(product for product in products if squares or product == THIN_GEMM)
 
     def options_on(self, layout: Layout) -> Options:
-        """Return the request with a layout's mapping, groups and expert placement."""
+        """Return the request with a layout's mapping, all-reduce groups and expert placement."""
         groups = self.options.groups if layout.groups is None else layout.groups
         experts = self.options.experts if layout.experts is None else layout.experts
         return replace(self.options, mapping=layout.mapping, groups=groups, experts=experts)
@@ -301,6 +302,6 @@ class TrialSetup:
 
 
 def _keeps_layers(layout: Layout) -> bool:
-    """Return whether a layout's mapping places each layer, including experts, in one region."""
+    """Return whether the mapping of a layout stores each layer, with its experts, in one region."""
     mapping = strategy(layout.mapping)
     return not (mapping.spans_wafers or mapping.experts_apart)

@@ -130,7 +130,7 @@ def request_cycles(setup: TrialSetup, trial: Trial) -> float:
 
 
 def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial:
-    """Return a trial with its prompt time and dominant cycles filled in."""
+    """Return a copy of a trial with its prompt time and the resulting dominant cycles filled in."""
     dominant_cycles = max(prompts.cycles, _generated_cycles(setup, trial) or 0.0)
     return replace(trial, prompts=prompts, dominant_cycles=dominant_cycles)
 

@@ -90,7 +90,11 @@ def _latent(config: ConfigReader) -> Latent:
 
 
 def _require_derived(config: ConfigReader, heads: int, latent: Latent) -> None:
-    """Raise an error if a key contradicts the value that follows from other keys of the config."""
+    """Check that keys of the config which follow from other keys have the values that follow.
+
+    Raises:
+        BadModel: A key has another value.
+    """
     config.require("num_key_value_heads", (heads,), f"all {heads} heads share the latent vector; give {heads}")
     size = latent.nope_size + latent.rope_size
     config.require("qk_head_dim", (size,), f"is qk_nope_head_dim + qk_rope_head_dim = {size}")

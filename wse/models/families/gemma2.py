@@ -69,7 +69,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _cap(config: ConfigReader, key: str, default: float) -> float | None:
-    """Return the soft cap under a key: None (no cap) if null, ``default`` if absent."""
+    """Read a soft cap from the config: ``default`` if absent, None (no cap) if null."""
     if config.is_stated(key) and not config.has_value(key):
         return None
     return config.number(key, 0.0, 1e6, default=default)

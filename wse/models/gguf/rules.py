@@ -219,7 +219,7 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
 
 
 def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return nothing, because another tensor's rule includes this tensor in its result."""
+    """Return no tensors: the rule for a tensor that the rule of another tensor already converts."""
     return ()
 
 
@@ -258,7 +258,7 @@ def _swap_axes(entry: TensorEntry, name: str) -> TensorEntry:
 
 
 def _expert(entry: TensorEntry, name: str, index: int) -> TensorEntry:
-    """Return one expert's tensor from a stack of all experts."""
+    """Return one expert's part of a tensor that contains all experts, under a new name."""
     return replace(
         entry,
         name=name,

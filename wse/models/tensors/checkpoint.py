@@ -280,7 +280,7 @@ class TensorRows:
             first_row += count
 
     def _rows_of_others(self, parts: Sequence[tuple[FileSlice, TensorEntry]]) -> TensorRows:
-        """Return a reader that reads the same slices from other tensors, such as codes or scales.
+        """Return a reader of the same slices of other tensors, such as their codes or scales.
 
         Args:
             parts: Each slice of this tensor, with the tensor to read it from instead.

@@ -30,7 +30,7 @@ class Distribution:
 
 
 def initial_values(spec: ModelSpec, tensor: str, shape: tuple[int, ...]) -> Distribution:
-    """Return the distribution of the random values with which a tensor is filled.
+    """Return the distribution from which random values of a tensor are drawn.
 
     Args:
         spec: The model. If its gains are stored minus one, their mean is 0.

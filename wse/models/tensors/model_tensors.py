@@ -156,7 +156,7 @@ def _norm(spec: ModelSpec, name: str) -> Shapes:
 
 
 def _projection(name: str, outputs: int, inputs: int, *, bias: bool) -> Shapes:
-    """Return the shape of a projection and, if ``bias`` is true, of its bias, keyed by name."""
+    """Return the shapes of a matrix and, if it has one, of its bias, keyed by name."""
     return {name: (outputs, inputs)} | ({f"{name}_bias": (outputs,)} if bias else {})
 
 

@@ -172,7 +172,11 @@ def _runs_of_outputs(tensors: Iterable[CanonicalTensor], block: int) -> tuple[tu
 def _blocks(slices: Iterable[FileSlice], block: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """Yield, for each slice of a tensor, the index of the scale that each output uses.
 
-    The arrays are int64 [outputs]. The indices continue from one slice to the next.
+    The scales are numbered consecutively over all slices. Each array is int64 [outputs].
+
+    Args:
+        slices: Slices of files that make up the tensor.
+        block: Number of adjacent outputs that share a scale.
     """
     first = 0
     for file_slice in slices:

@@ -172,7 +172,7 @@ def expert_tensors(
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of the file that make up an expert matrix, or () for other tensors."""
+        """Return the slices of a file that make up an expert matrix, or () for other tensors."""
         return expert_slices(name, spec, f"{LAYERS}{layer}.{block}.experts", file_names, parts)
 
     return canonical_tensors(spec, names, slices_of=slices_of)

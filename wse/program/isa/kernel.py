@@ -21,7 +21,7 @@ Formula = Callable[..., Any]
 
 
 def _zero(*_: object) -> int:
-    """Return 0: the formula for quantities that a kernel does not have."""
+    """Return 0: the formula for a quantity, such as multiply-adds, that a kernel does not have."""
     return 0
 
 
@@ -152,7 +152,7 @@ class Kernel:
         return self._product(reads, operands) if reads else self.elements(name, operands)
 
     def _product(self, names: str, operands: Sequence[int]) -> int:
-        """Return the product of several operands, given their names separated by spaces."""
+        """Multiply several operands of a step, given their names separated by spaces."""
         return prod(int(operands[self.index[name]]) for name in names.split())
 
     def _value(self, formula: Formula, operands: Sequence[int], *first: object) -> Any:

@@ -23,19 +23,20 @@ def _products(M: int, K: int, N: int) -> int:
 
 
 def _right(K: int, N: int, k_stride: int, n_stride: int) -> int:
-    """Return the number of elements from the first to the last of a strided ``[K, N]`` matrix.
+    """Return how many elements a strided ``[K, N]`` matrix spans, from its first to its last one.
 
     Args:
         K, N: Shape of the matrix.
-        k_stride, n_stride: Elements from one row, or column, to the next.
+        k_stride: Elements from one row to the next.
+        n_stride: Elements from one column to the next.
     """
     return (K - 1) * k_stride + (N - 1) * n_stride + 1
 
 
 def _spaced_rows(M: int, N: int, out_stride: int) -> int:
-    """Return the number of elements from the first to the last of M rows of N elements.
+    """Return how many elements M rows of N elements span, from the first to the last one.
 
-    A row begins ``out_stride`` elements after the one before.
+    Each row begins ``out_stride`` elements after the one before.
     """
     return (M - 1) * out_stride + N
 

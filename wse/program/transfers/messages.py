@@ -89,7 +89,7 @@ class Translation:
 
     @property
     def columns(self) -> I64:
-        """Number of columns from which each piece is sent, as int64 ``[pieces]``."""
+        """Number of PE columns that send each piece of a vector, as int64 ``[pieces]``."""
         residue = self.pieces[:, RECEIVER] % self.stride
         return np.asarray(-(-(self.cols - residue) // self.stride), np.int64)
 
@@ -101,7 +101,7 @@ class Translation:
 
 
 class HostWords(Enum):
-    """Type of the words that the host sends or receives."""
+    """What the words that the host sends or receives represent, such as a prompt or logits."""
 
     TOKENS_IN = auto()  # the prompt
     TOKEN_OUT = auto()

@@ -158,7 +158,7 @@ class BetweenWafers(Transfer):
 
     @property
     def chosen_end(self) -> int:
-        """Index, in a (sending, receiving) pair, of the wafer that must store selected experts."""
+        """Index, in a (sender, receiver) pair, of the wafer that must store selected experts."""
         return 0 if self.by_choice == FROM_CHOSEN else 1
 
     @property
@@ -193,13 +193,13 @@ class BetweenWafers(Transfer):
 
 @lru_cache(maxsize=256)
 def _schedule_of_some(schedule: LineSchedule, is_chosen: tuple[bool, ...]) -> LineSchedule:
-    """Return a copy of a pattern with only some of its messages.
+    """Return a copy of a pattern that contains only some of its messages.
 
-    Equal selections return the same object, because callers use the identity of a pattern as a
-    cache key.
+    The same object is returned for equal arguments, because callers use the identity of a pattern
+    as a cache key.
 
     Args:
         schedule: The pattern.
-        is_chosen: Whether each message is kept.
+        is_chosen: For each message, whether to include it.
     """
     return schedule.with_messages(is_chosen)

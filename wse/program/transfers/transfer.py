@@ -52,12 +52,12 @@ class Site:
 
     @property
     def placed_stage(self) -> Stage:
-        """Stage (a region of PEs with its layers) at index ``stage``."""
+        """The stage (a region of PEs with its layers) to which the index ``stage`` refers."""
         return self.program.stages[self.stage]
 
     @property
     def schedule(self) -> LineSchedule:
-        """Communication pattern of a step that has one."""
+        """Communication pattern of the step, which must have one."""
         assert self.pattern is not None
         return self.pattern
 

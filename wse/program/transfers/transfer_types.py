@@ -71,9 +71,10 @@ def is_of_type(steps: Steps, *transfer_types: type[Transfer]) -> npt.NDArray[np.
 
 
 def by_counters(steps: Steps) -> npt.NDArray[np.int64]:
-    """Return the indices of transfers whose word count depends on a user's cache, ``[n]``.
+    """Return the indices of the transfers in a phase whose word count depends on the KV cache.
 
-    The word count is determined by counters of the user's tokens and cache slots.
+    Counters of a user's tokens and cache slots determine this word count. The result is int64
+    ``[n]``.
     """
     return np.flatnonzero(transfer_steps(steps, lambda transfer_type: transfer_type.by_counters))
 

@@ -61,7 +61,7 @@ def _row(table: Table, row: Row, bests: Sequence[Any]) -> str:
 
 
 def _cell(column: Column, row: Row, best: Any) -> str:
-    """Return a cell as HTML, in bold if it has the best value in the column."""
+    """Return a cell of a table as HTML, in bold if its value equals ``best``."""
     value = value_of(row, column.key)
     text = escape(str(column.text(row)))
     marked = f"<b>{text}</b>" if best is not None and value == best else text

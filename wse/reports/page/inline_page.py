@@ -65,7 +65,7 @@ def _embed(data: dict[str, Any]) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return the hash with which a content security policy allows an inline script or style.
+    """Return the hash by which a content security policy identifies an inline script or style.
 
     Source: W3C CSP level 3, section 2.3.1.
     """

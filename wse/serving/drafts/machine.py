@@ -60,9 +60,9 @@ class DraftMachine:
     has_one_peak: bool = True
 
     def check_s(self, draft_tokens: int) -> float:
-        """Return the duration in seconds of the pass that verifies ``draft_tokens`` draft tokens.
+        """Return how long it takes to verify ``draft_tokens`` draft tokens in one pass, in seconds.
 
-        It includes the time that token ids are in transit.
+        The time includes sending token ids to the source of drafts and draft tokens back.
         """
         return self.verify_s(draft_tokens + 1) + self.ways_s(draft_tokens + 1)
 

@@ -210,7 +210,10 @@ class ChoiceShares:
 
 @cache
 def choice_shares() -> ChoiceShares:
-    """Return the bundled measurement of how often each choice of a draft is the model's token."""
+    """Return the bundled measurement of how often a draft's first, second, ... choice is right.
+
+    The first choice is the token that the draft considers most likely.
+    """
     table = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))["choices"]
     return ChoiceShares(**(table | {"shares": tuple(table["shares"])}))
 
@@ -277,7 +280,7 @@ def acceptance_of(model: str) -> Acceptance:
 
 
 def _on_line(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -> float:
-    """Interpolate linearly between known lengths, with a constant value beyond the last one.
+    """Interpolate linearly between known values, and continue with the last value beyond them.
 
     Args:
         lengths: Known lengths in ascending order.

@@ -98,7 +98,10 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
     parents, choices = list[int](), list[int]()
 
     def add_children(parent: int, position: int, count: int) -> None:
-        """Add ``count`` descendants to a node, given the position of its children."""
+        """Add ``count`` descendants to a node, in the arrangement that yields the most tokens.
+
+        ``position`` is the distance of its children from the root.
+        """
         choice = 0
         while (best := yields.children(position, choice, count))[0] > 0:
             parents.append(parent)
@@ -111,7 +114,7 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
 
 
 class _Yields:
-    """Cached maximum numbers of tokens that parts of a draft tree can yield.
+    """Calculator of how many tokens the best draft tree of a given size yields. Results are cached.
 
     Args:
         shares: Acceptance probability of each choice at each position.

@@ -99,7 +99,7 @@ def layer_kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
 
 
 def _kind(spec: ModelSpec, layer: Layer, count: int) -> LayerKind:
-    """Return the group of the ``count`` layers that are identical to a given layer."""
+    """Return the weight counts of a group of ``count`` identical layers, given one of them."""
     values = {name: math.prod(shape) for name, shape in layer_shapes(spec, layer).items()}
     routed_values = sum(
         size for name, size in values.items() if name.startswith("experts.") and is_linear(f"layers.0.{name}")

@@ -67,10 +67,13 @@ class Drafts:
         return np.asarray(np.cumprod(self.acceptances), np.float64)
 
     def _yields(self, random_numbers: F64) -> I64:
-        """Return how many tokens each verification pass yields, int64.
+        """Return how many tokens each verification pass yields, as decided by random numbers.
 
         Args:
             random_numbers: Uniform random numbers from 0 to 1, one per pass.
+
+        Returns:
+            int64, with the shape of ``random_numbers``.
         """
         tokens = np.ones(random_numbers.shape, np.int64)
         for probability in self._more_than.tolist():

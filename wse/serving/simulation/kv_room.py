@@ -106,7 +106,7 @@ class KvRoom:
         self.free += self._room_of.pop(request)
 
     def _hit(self, request: int) -> int:
-        """Return the prefix of a request's prompt if it is in the cache, or NO_PREFIX."""
+        """Return the prefix at the start of a prompt if its KV cache is stored, or NO_PREFIX."""
         prefix = self._prefixes[request]
         return prefix if self._keeps and prefix in self._cached_tokens else NO_PREFIX
 

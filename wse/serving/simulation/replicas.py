@@ -71,7 +71,10 @@ def simulate_replicas(
 def _round_robin(
     workload: Workload, replicas: int, make_machine: MakeMachine, on_done: OnDone
 ) -> list[ContinuousMachine]:
-    """Serve request i on machine i modulo ``replicas``, and return the machines."""
+    """Simulate machines that serve requests round-robin, and return the machines.
+
+    Machine r serves the requests whose index modulo ``replicas`` is r.
+    """
     total, machines = len(workload), list[ContinuousMachine]()
     for index in range(replicas):
         done_before = sum(machine.record.left for machine in machines)
@@ -109,10 +112,10 @@ def _least_loaded(
 
 
 def _combined_outcome(outcomes: Sequence[tuple[Sequence[int], SimulationOutcome]], replicas: int) -> SimulationOutcome:
-    """Combine the outcomes of several machines, with the requests in index order.
+    """Combine the outcomes of several machines into one, with the requests in index order.
 
     Args:
-        outcomes: For each machine that had requests, their indices and their times.
+        outcomes: For each machine that had requests, the indices of its requests and their times.
         replicas: Total number of machines, including machines without requests.
     """
     parts = [outcome for _, outcome in outcomes]

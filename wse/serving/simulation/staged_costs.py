@@ -151,7 +151,7 @@ class StagedCosts:
         return busy + (self._last(part).busy_s if part.ends else 0.0)
 
     def _decode(self, context: int) -> PassTime:
-        """Return the time of a decode pass, interpolated between the contexts of `DecodeGrid`."""
+        """Return the time of a decode pass, interpolated between known context lengths."""
         contexts, passes = self.decode.contexts, self.decode.passes
         upper_index = min(bisect_left(contexts, context), len(contexts) - 1)
         if contexts[upper_index] == context or upper_index == 0:
@@ -180,14 +180,14 @@ class StagedCosts:
         return sums[chunk] + extra_tokens / self.chunk_tokens * chunks[chunk].busy_s
 
     def _last_tokens(self, part: PromptPart) -> int:
-        """Return the number of tokens in the last chunk of a part of a prompt."""
+        """Return the length of the last chunk if a part of a prompt is read chunk by chunk."""
         return (part.tokens - 1) % self.chunk_tokens + 1
 
     def _last(self, part: PromptPart) -> PassTime:
-        """Return the time of a prompt's last chunk.
+        """Return the time of the last chunk of a prompt, which may be shorter than the others.
 
-        The time is interpolated between the known lengths, and between the first and the last
-        context.
+        The time is interpolated between the chunk lengths that are known, and between the first and
+        the last context.
         """
         grid, tokens = self.prefill, self._last_tokens(part)
         last_context = max(1, (len(grid.chunks) - 1) * grid.chunk_tokens)
@@ -204,7 +204,12 @@ class StagedCosts:
 
 
 def _interpolated(low: PassTime, high: PassTime, fraction: float) -> PassTime:
-    """Interpolate linearly between two pass times; fraction 0 returns ``low``."""
+    """Interpolate linearly between two pass times.
+
+    Args:
+        low, high: The pass times.
+        fraction: 0 for ``low``, 1 for ``high``.
+    """
     return PassTime(
         low.latency_s + (high.latency_s - low.latency_s) * fraction, low.busy_s + (high.busy_s - low.busy_s) * fraction
     )

@@ -81,7 +81,13 @@ class Laboratory:
         return result
 
     def fitting(self, model: str, link: WaferLink | None = None, **options: Any) -> EstimateResult | None:
-        """Return the result of `estimate`, or None if the model does not fit on the wafers."""
+        """Return the estimate of a model on wafers, or None if the model does not fit on them.
+
+        Args:
+            model: Name of a bundled model.
+            link: Link between wafers; None for the wafer's own link.
+            options: Other options of the estimate.
+        """
         key = (model, link, *sorted(options.items()))
         if key not in self._estimates:
             self.on_work(" ".join([model, *(f"{name} {value}" for name, value in options.items())]))
@@ -273,9 +279,10 @@ def _parameters(estimate: PreparedEstimate) -> int:
 
 
 def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
-    """Return how many layers' weights fill the fraction `FILL` of the wafers' SRAM.
+    """Return the number of layers whose weights fill the fraction `FILL` of the wafers' SRAM.
 
-    The search for the maximum starts from this number. The embedding and output head are ignored.
+    A search for the maximum number of layers starts from this number. The embedding and output head
+    are ignored.
     """
     spec, wafer = read_config(CONFIGURATIONS[model]), load_wafer(DEFAULT_WAFER)
     weight_room_bytes = FILL * wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe

@@ -80,10 +80,10 @@ def print_text(console: Console, text: str, style: str = "") -> None:
 
 
 def _stands_alone(row: ComparisonRow, result: CompareResult) -> bool:
-    """Return whether all rows with the same mapping, or with the same wafers, are impossible.
+    """Return whether an impossible row is the only sign of its mapping or of its wafer count.
 
-    Such an impossible row is printed even without ``--detail``, because no other row with its
-    mapping or with its wafer count appears in the tables.
+    This is the case if no possible row has the same mapping, or none has the same number of wafers.
+    Such a row is printed even without ``--detail``.
     """
     possible = result.possible
     return all(r.mapping != row.mapping for r in possible) or all(r.wafers != row.wafers for r in possible)

@@ -33,7 +33,7 @@ def _column(key: str, title: str, **settings: Any) -> Column:
 
 
 def _number(key: str, title: str, formatter: Callable[[Any], str], **settings: Any) -> Column:
-    """Return a numeric column."""
+    """Return a table column of formatted numbers for a field of `ComparisonRow`."""
     return _column(key, title, formatter=formatter, numeric=True, **settings)
 
 

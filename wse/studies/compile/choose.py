@@ -51,7 +51,7 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
 
     Raises:
         DoesNotFit: The model does not fit. The message states the required and available bytes, and
-            the smallest option changes with which the model was found to compile.
+            the smallest option changes that were found to make the model fit.
         TooFewColours: Communication patterns need more colours (router channels) than the wafer
             has.
     """

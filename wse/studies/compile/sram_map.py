@@ -73,7 +73,7 @@ def sram_map(program: Program) -> SramMapResult:
 def _buffers(program: Program, stage: int) -> tuple[BufferResult, ...]:
     """Return the buffers of one PE of a stage, sorted by address.
 
-    Each buffer lists the buffers with which it shares bytes. It also has a lifetime (first and last
+    Each buffer lists the buffers that share bytes with it. It also has a lifetime (first and last
     step) for each phase in which it is in use. A buffer without lifetimes is always in use.
     """
     buffers = sorted((b for b in program.buffers if b.stage == stage), key=lambda b: (b.address, -b.bytes))

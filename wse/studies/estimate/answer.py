@@ -61,7 +61,7 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
 
 
 def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
-    """Yield the answer's rows of numbers."""
+    """Yield the rows of an estimate's main table, such as speed, SRAM and weights."""
     serving, latency, decode = result.serving, result.latency, result.decode
     if serving is not None:
         cycles = "" if decode is None else f"{count(decode.cycles_per_token)} cycles per token alone on the machine"

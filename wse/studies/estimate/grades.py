@@ -136,7 +136,7 @@ class Grades:
         return shares
 
     def source(self, cycles_by: CyclesBy) -> str:
-        """Return the weakest kind of evidence on which any of the cycles depends.
+        """Return the weakest kind of evidence among the constants on which some cycles depend.
 
         Args:
             cycles_by: Cycles of each cause.

@@ -167,7 +167,7 @@ class EstimateResult(Result):
         return tuple(tables)
 
     def _detail_tables(self, width: int) -> list[Table]:
-        """Return the tables that ``detail`` adds."""
+        """Return the tables that ``--detail`` adds, such as placement, bounds and rewrites."""
         tables = [placement_table(self.model, self.wafer, self.system)]
         if self.bounds is not None:
             tables += [token_table(self.bounds, width), gap_table(self.bounds.token, self.bounds.gap)]
@@ -209,7 +209,7 @@ def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:
 
 
 def _change(key: str, row: ChangeResult) -> str:
-    """Format a number together with its ratio to the number for the unchanged machine.
+    """Format a number after a change of the machine, with its ratio to the number before.
 
     The text is empty if the model does not fit.
     """

@@ -209,7 +209,7 @@ def result_of(
 
 
 def _published(prepared_estimate: PreparedEstimate, result: EstimateResult) -> tuple[PublishedSpeed, ...] | None:
-    """Return published speeds of the model with which the estimate is compared.
+    """Return published speeds of the model, for comparison with the estimate.
 
     The result is None if nothing was published, or if nothing is decoded.
     """

@@ -202,7 +202,7 @@ def is_list(value: Any) -> bool:
 
 
 def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
-    """Yield a description of each kind of value that a type allows, for error messages.
+    """Yield the values that a type allows in words, such as "a list of texts", for error messages.
 
     Args:
         hint: Type to describe.

@@ -53,7 +53,7 @@ _PARTS: Final = (
 
 
 class _Region(pydantic.BaseModel):
-    """One region as written in a mapping file."""
+    """One region of PEs as listed in a mapping file, with its layers; types are checked."""
 
     model_config = pydantic.ConfigDict(extra="forbid", strict=True)
 
@@ -235,7 +235,12 @@ def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> N
 
 
 def _common(first: int, count: int, other_first: int, other_count: int) -> range:
-    """Return the intersection of two integer ranges, each specified by its start and length."""
+    """Return the integers that two ranges have in common.
+
+    Args:
+        first, count: Start and length of the first range.
+        other_first, other_count: Start and length of the second range.
+    """
     return range(max(first, other_first), min(first + count, other_first + other_count))
 
 

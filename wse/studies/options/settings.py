@@ -178,7 +178,7 @@ def read_settings(
 
 
 def with_replaced(values: Values, new_numbers: Mapping[str, float]) -> Values:
-    """Return (name, number) pairs with some numbers replaced or added.
+    """Replace the numbers of some names in a list of (name, number) pairs, or add them at the end.
 
     Args:
         values: (name, number) pairs. Pairs that are not replaced are kept and come first.

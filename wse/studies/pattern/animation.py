@@ -90,7 +90,7 @@ def animations_of(request: PatternRequest, cases: Sequence[PatternCase], setup: 
 
 
 def _animation(case: PatternCase, machine: WaveletMachine, machine_run: MachineRun) -> Animation:
-    """Convert a cycle-by-cycle simulation to an animation."""
+    """Convert the recorded moves and operations of a simulation to an animation."""
     side = np.array([0, 1, 0, -1, 0])  # direction of each Port along the line
     cycle, _, col, colour, output_port, input_port = machine_run.moves.T
     moves = np.stack([cycle, col, side[output_port], side[input_port], colour], axis=1)

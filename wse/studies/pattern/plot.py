@@ -43,7 +43,10 @@ def pattern_figure(cases: Sequence[PatternCase], collectives: Sequence[str], mac
 
 
 def _panel(axes: Any, cases: list[PatternCase], title: str) -> None:
-    """Draw cycles over words: a line for each pattern, and a dotted line for the lowest bound."""
+    """Draw cycles over words: a line for each pattern, and a dotted line for the bound.
+
+    The bound is the lowest lower bound of all patterns.
+    """
     names = list(dict.fromkeys(case.pattern for case in sorted(cases, key=lambda case: case.pattern)))
     for number, name in enumerate(names):
         pattern_cases = [case for case in cases if case.pattern == name]

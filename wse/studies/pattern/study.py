@@ -55,7 +55,7 @@ class CheckedPattern:
     def schedule_words(self) -> int:
         """Number of words that the operation uses in each PE's memory.
 
-        For a gather, this is a multiple of ``words``, because the words of all PEs are collected.
+        A gather collects the words of all PEs, so it needs ``words`` times the number of parts.
         """
         gathers = self.outcome.collective in ("gather", "all_gather")
         return self.words * (self.schedule.parts if gathers else 1)

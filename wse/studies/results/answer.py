@@ -76,7 +76,7 @@ def verification_text(tokens: int, ratio_to_decode: float) -> str:
 
 
 def _grade(row: AnswerRow, grades: Mapping[str, GradeResult]) -> str:
-    """Return the evidence grade of a row as a table cell; empty if the row has none."""
+    """Return how reliable the number in a row is (its evidence grade), or "" if that is unknown."""
     return grades[row.grade_key].grade if row.grade_key in grades else ""
 
 
@@ -151,7 +151,7 @@ def serving_rows(serving: ServingResult, tpot_note: str, room_note: str = "") ->
 
 
 def _range(low: float | None, high: float | None) -> str:
-    """Return " (LOW to HIGH)" for a range of values; empty if the ends are unknown or equal."""
+    """Format a range of values as " (LOW to HIGH)"; empty if the ends are unknown or equal."""
     text = range_text(low, high, three_figures)
     return text and f" ({text})"
 

@@ -122,10 +122,10 @@ def defects_table(defects: DefectsResult) -> Table:
 
 
 def _extra_hops(fabric: Fabric, axis: int) -> int:
-    """Return how many hops defects add to the longest line of PEs along an axis.
+    """Return how many more hops the longest row or column of PEs has because of defects.
 
-    A line is a row or a column of the rectangle of PEs (region) that stores some layers. The result
-    is the maximum over all regions.
+    The rows or columns of each region (the PEs that store some layers) are compared with those of
+    an intact wafer. The result is the maximum over all regions.
     """
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     ends = [stage.rect[3 - axis] - 1 for stage in fabric.program.stages]  # on one wafer

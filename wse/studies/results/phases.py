@@ -97,14 +97,14 @@ def decode_result(
 
 
 def _by_cause(totals: PhaseTotals, runs: int) -> CyclesBy:
-    """Return the mean cycles per run, broken down by cause, such as hops or compute.
+    """Divide the cycles of several runs of a phase by the number of runs, for each cause.
 
     Args:
-        totals: Cycles summed over several runs.
-        runs: Number of runs by which the totals are divided.
+        totals: Cycles summed over the runs.
+        runs: Number of runs.
 
     Returns:
-        The cycles, keyed by the name of the cause.
+        Mean cycles per run, keyed by cause, such as ``hops`` or ``compute``.
     """
     return cycles_by_cause(totals.by_cause / runs)
 

@@ -34,7 +34,7 @@ class ModelResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class WaferResult(Result):
-    """A wafer with the mesh that programs see."""
+    """Properties of a wafer: name, mesh size (without dead PEs), clock, SRAM and colours."""
 
     name: Annotated[str, Doc("name of the wafer")]
     rows: Annotated[int, Doc("rows of PEs of its mesh")]
@@ -203,7 +203,7 @@ def system_result(program: Program, *, context: int | None = None) -> SystemResu
 
 
 def _stage(stage: Stage) -> StageResult:
-    """Return the result record of a stage."""
+    """Describe a stage of a Program, in the form in which results list the stages."""
     return StageResult(
         wafer=stage.wafer,
         wafers=stage.span,

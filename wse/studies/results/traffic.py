@@ -46,7 +46,7 @@ class FabricResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CutResult(Result):
-    """Bytes from one wafer to another."""
+    """Bytes that one wafer sends to another wafer per decoded token."""
 
     from_wafer: Annotated[int, Doc("index of the wafer that sends")]
     to_wafer: Annotated[int, Doc("index of the wafer that receives")]

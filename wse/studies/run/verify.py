@@ -147,7 +147,7 @@ _PLACES: Final = {SAME: "next to the model on its wafer", WAFER: "on another waf
 
 
 def verified_table(verified: VerifiedResult) -> Table:
-    """Build the table with the number of passes, the accepted draft tokens, and the speed."""
+    """Build the table of a run's verification passes: count, cycles, accepted drafts and speed."""
     draft = verified.draft
     pass_text = f" over {verified.tokens} tokens, the others over one" if draft else ", each a user's next token"
     rows = [("passes", f"{count(verified.passes)}{pass_text}")]

@@ -66,15 +66,16 @@ def agreement_of(published: PublishedResult, predicted: float) -> Agreement:
 
 
 def _fault_text(published: PublishedResult, row: AgainstResult) -> str:
-    """Describe the contradiction between a predicted and a published value."""
+    """Describe how a prediction contradicts a published figure, with both values."""
     figure = FIGURES[published.figure]
     return f"{figure.title}: {figure.text(row.predicted)}, published {published_text(published)}"
 
 
 def _applies(published: PublishedResult, combination: CombinationResult) -> bool:
-    """Return whether a published figure covers a combination's machine, element type and drafts.
+    """Return whether a published figure applies to a combination of settings.
 
-    A figure that names no machines, for example, covers all machines.
+    The figure may name machines, element types and drafts to which it is limited. If it names no
+    machines, for example, it applies to all machines.
     """
     pairs = (
         (published.machines, combination.machine),

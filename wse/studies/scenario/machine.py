@@ -53,7 +53,7 @@ class Draft(NamedTuple):
 
     @classmethod
     def of(cls, request: EstimateRequest) -> Draft | None:
-        """Return the speculative-decoding options of a request, or None if it has none."""
+        """Extract the options for speculative decoding from a request; None if it has none."""
         if request.draft is None:
             return None
         options = request.drafts
@@ -176,7 +176,11 @@ def machine_of(request: EstimateRequest) -> Machine:
 
 
 def _wafers(request: EstimateRequest) -> Machine:
-    """Return the model of a wafer request."""
+    """Prepare the computation of speed and cost for a model on wafers.
+
+    Raises:
+        BadInput: Each answer has only one token, so nothing is decoded.
+    """
     estimate = prepare_estimate(request)
     if estimate.new_tokens < 2:
         message = "an answer of one token decodes none: give new_tokens of at least 2"
@@ -220,7 +224,11 @@ def _model_layout(layout: ChosenLayout) -> ModelLayout:
 
 
 def _gpus(request: EstimateRequest) -> Machine:
-    """Return the model of a GPU request."""
+    """Prepare the computation of speed and cost for a model on GPUs.
+
+    Raises:
+        BadInput: The price or the power of the GPU is unknown.
+    """
     estimate = prepare_gpu_estimate(request)
     server = estimate.server
     if estimate.economics is None:
@@ -253,7 +261,13 @@ def _gpus(request: EstimateRequest) -> Machine:
 
 
 def _with_draft(request: EstimateRequest, model: str | None, place: str | None) -> EstimateRequest:
-    """Return the request with the given draft and a placeholder acceptance rate."""
+    """Return a copy of a request with a draft, and with a typical acceptance as a placeholder.
+
+    Args:
+        request: The request.
+        model: Draft model; None for a draft head.
+        place: Where the draft runs; None for the default.
+    """
     return replace_options(request, draft=TYPICAL, draft_model=model, draft_place=place)
 
 

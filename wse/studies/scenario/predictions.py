@@ -157,7 +157,7 @@ def _check_room(laid_out: ModelLayout) -> None:
 
 
 def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -> int:
-    """Return the maximum number of users that each reach ``tokens_per_s``; 0 if none does."""
+    """Return the maximum number of users that can each get a given speed; 0 if none can."""
 
     def is_fast(users: int) -> bool:
         """Return whether the KV caches of that many users fit and each user reaches the speed."""
@@ -207,11 +207,11 @@ def _impossible_combination(setting: Setting, reason: str, **fields: Any) -> Com
 
 
 def _result(setting: Setting, **fields: Any) -> CombinationResult:
-    """Build the record of a setting.
+    """Create the result record of a combination of settings.
 
     Args:
-        setting: The setting.
-        fields: Fields of the record. All other fields take the values requested by the setting.
+        setting: The combination, from which fields that are not given are filled in.
+        fields: Fields of the record.
     """
     request = setting.request
     requested_fields: dict[str, Any] = {

@@ -34,7 +34,7 @@ TIER_KEYS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class SpeculationResult(AcceptanceResult):
-    """The drafts of a combination, and their gain."""
+    """Speculative decoding in a combination of settings: tokens per pass, and gain in speed."""
 
     draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 if drafts gain nothing")]
     tokens_per_pass: Annotated[float, Doc("mean tokens that a pass yields, including the one without drafts")]

@@ -286,7 +286,7 @@ def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> 
 
 
 def _reasons(combination: CombinationResult) -> str:
-    """Return why a combination is ruled out, omitting the remedies and byte counts of messages."""
+    """Return the reasons that rule a combination out, without remedies and byte counts."""
     reasons = combination.ruled_out_by or ()
     return printable("; ".join(reason.partition("; ")[0].partition(": code ")[0] for reason in reasons))
 

@@ -61,10 +61,10 @@ def check_options(request: ServeRequest) -> None:
 
 
 def _check_needs(request: ServeRequest) -> None:
-    """Check that each option comes with the other options that it needs to have an effect.
+    """Check that options which have an effect only together with another option are given with it.
 
     Raises:
-        BadInput: An option needs another option.
+        BadInput: An option is given without the option that it needs.
     """
     traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
     is_static, on_gpus = batches.batching == STATIC, request.base.gpu is not None

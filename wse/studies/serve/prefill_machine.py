@@ -140,10 +140,10 @@ def prefill_errors(request: ServeRequest) -> Iterator[None]:
 
 
 def own_options(request: ServeRequest) -> frozenset[str]:
-    """Return the options that the prefill machine sets with a ``--prefill-`` prefix.
+    """Return the options in which a separate prefill machine differs from the decode machine.
 
-    For example, ``wafers`` stands for ``--prefill-wafers``. All other options are shared with the
-    decode machine.
+    The names are those of the options without ``--prefill-``, such as ``wafers`` for
+    ``--prefill-wafers``. All other options are the same for both machines.
     """
     if request.prefilling.prefill_gpu is not None:
         return frozenset(("gpu", "gpus", "stack"))

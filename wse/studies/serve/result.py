@@ -112,7 +112,7 @@ class LittleResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixResult(Result):
-    """Reuse of cached prompt prefixes."""
+    """How often a cached prompt prefix was reused, and the prompt tokens that this saved."""
 
     hits: Annotated[int, Doc("requests whose prefix was cached")]
     saved_tokens: Annotated[int, Doc("prompt tokens that were not read again")]

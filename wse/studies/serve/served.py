@@ -177,7 +177,7 @@ def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:
 
 
 def _amount(number: SourcedNumber | None, convert: Callable[[float], float]) -> AmountResult | None:
-    """Convert a number and its range to another unit, for example from watts to joules per token.
+    """Convert a number and its range to another unit, such as watts to joules per token.
 
     Args:
         number: The number with its evidence, or None if unknown.

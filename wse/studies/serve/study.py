@@ -189,7 +189,7 @@ def _with_arrival_times(
 
 
 def _silent(done_requests: int, total_requests: int) -> None:
-    """Do nothing. The capacity-finding simulations report their progress to this function."""
+    """Do nothing, in place of a progress report, while simulations search for the capacity."""
 
 
 def _machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMachine:

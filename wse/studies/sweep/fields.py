@@ -127,7 +127,7 @@ def option_value(name: str, value: Scalar) -> Scalar | None:
 
 
 def _word(name: str) -> str:
-    """Return the word that denotes a default computed later: ``auto`` or ``default``."""
+    """Return the value of an option that stands for its default: ``auto`` or ``default``."""
     return AUTO if _options()[name].option.none == AUTO else DEFAULT
 
 

@@ -44,7 +44,7 @@ class Grid:
         return math.prod(len(axis.values) for axis in self.axes)
 
     def places(self, index: int) -> tuple[int, ...]:
-        """Return a setting's coordinates: for each axis, the index of the setting's value.
+        """Return, for each axis of the sweep, the index of the value that a setting has on it.
 
         Args:
             index: Index of the setting.
@@ -56,7 +56,7 @@ class Grid:
         return tuple(reversed(places))
 
     def setting(self, index: int) -> dict[str, Scalar]:
-        """Return the values of a setting, keyed by axis name, in axis order."""
+        """Return the values that the setting with index ``index`` has, keyed by axis name."""
         return {axis.name: axis.values[at] for axis, at in zip(self.axes, self.places(index), strict=True)}
 
     def groups(self, indices: Iterable[int]) -> list[list[int]]:
@@ -82,7 +82,7 @@ class Grid:
         return list(by_places.values())
 
     def request(self, index: int) -> EstimateRequest:
-        """Return the estimate request for one setting, given its index."""
+        """Return the estimate request for the setting with index ``index`` in the sweep."""
         setting = self.setting(index)
         options: dict[str, Any] = {
             name: option_value(name, value) for name, value in setting.items() if not is_number_of_machine(name)

@@ -91,7 +91,7 @@ def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  #
 
 
 def _is_prose(name: str) -> bool:
-    """Return whether a column contains a grade, a source, an assumption or a replaced constant."""
+    """Return whether a column has grades, sources, assumptions or replaced constants."""
     return name.startswith(PROSE_BEGINS) or name.endswith(PROSE_ENDS)
 
 
@@ -145,9 +145,12 @@ def _write_parquet(rows: Iterable[Row], kinds: dict[str, set[type]], path: Path)
 
 
 def _converter(kinds: set[type]) -> Callable[[Any], Cell]:
-    """Return a function that converts the cells of a column to its single type.
+    """Return a function that converts the cells of a column to one common type.
 
     Mixed integers and floats are converted to floats. Other mixtures are converted to text.
+
+    Args:
+        kinds: Types of the cells.
     """
     if kinds == {int, float}:
         return float

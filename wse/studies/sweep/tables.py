@@ -52,7 +52,7 @@ def _common_lengths(cells: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _repeats_axis(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a column contains the same values as the axis of the same name."""
+    """Return whether a result column repeats the values of the sweep axis of the same name."""
     key = f"value {name}"
     return all(name in row and row[name] == row[key] for row in cells if key in row) and any(
         key in row for row in cells

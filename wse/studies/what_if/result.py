@@ -67,9 +67,10 @@ class WhatIfRow(Result):
 
     @property
     def effect(self) -> tuple[bool, float, float, float]:
-        """Sort key for the size of the effect: on tokens/s per user, then on wafers, then on TTFT.
+        """Sort key that is larger for changes with a larger effect.
 
-        Changes that prevent the model from running have the smallest key.
+        The effect on tokens/s per user is compared first, then on wafers, then on TTFT. Changes
+        that prevent the model from running have the smallest key.
         """
         factors = self.factors or {}
         sizes = (abs(math.log(factors.get(key, 1.0))) for key in ("tokens_per_s_per_user", "wafers", "ttft_s"))

@@ -57,7 +57,7 @@ class Queue:
         return items.popleft() if items else None
 
     def retry(self, worker: int, item: int) -> None:
-        """Put an item back as the worker's next item."""
+        """Return an item that failed to the queue, as the next item of the same worker."""
         self._items_of_worker[worker].appendleft(item)
 
 

@@ -101,7 +101,15 @@ class Lanes:
         self._count = 0
 
     def place(self, start: int, end: int) -> int:
-        """Return the lane for an event from cycle ``start`` up to, but excluding, cycle ``end``."""
+        """Assign an event to a lane (row of a timeline) in which it overlaps no other event.
+
+        Args:
+            start: First cycle of the event.
+            end: Cycle after its last one.
+
+        Returns:
+            Index of the lane.
+        """
         while self._busy and self._busy[0][0] <= start:
             heapq.heappush(self._free, heapq.heappop(self._busy)[1])
         if self._free:

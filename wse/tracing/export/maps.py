@@ -56,7 +56,11 @@ class WaferMap:
 
 
 def check_maps(kinds: tuple[str, ...]) -> None:
-    """Raise UnknownName if one of the requested map kinds does not exist."""
+    """Check that all requested kinds of map exist.
+
+    Raises:
+        UnknownName: A kind does not exist.
+    """
     for kind in kinds:
         if kind not in KINDS:
             raise UnknownName("picture", kind, KINDS, place="--what")
@@ -129,7 +133,7 @@ def write_pngs(
 
 
 def _plane_of(kind: str) -> str:
-    """Return the path of the trace dataset that a map kind shows."""
+    """Return the path of the dataset in a trace from which a kind of map is drawn."""
     return _PLANES.get(kind, _LINKS)
 
 

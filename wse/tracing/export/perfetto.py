@@ -63,7 +63,7 @@ class _EventFile:
         self._separator = b""
 
     def write(self, event: dict[str, Any]) -> None:
-        """Append an event to the array."""
+        """Write one event of the timeline to the file, as JSON."""
         self._file.write(self._separator + _json(event))
         self._separator = b",\n"
 

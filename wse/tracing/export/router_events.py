@@ -222,7 +222,7 @@ def _match_arrivals(arriving: Columns, departing: Columns) -> Array:
 
 
 def _queue_numbers(queue: Array) -> Array:
-    """Return the position of each item in its queue: 0 for the first item, and so on.
+    """Return the position of each item among the items of the same queue, starting at 0.
 
     Args:
         queue: int64 ``[n]``: queue that each item belongs to. Items are in order of time.
@@ -239,14 +239,14 @@ def _queue_numbers(queue: Array) -> Array:
 
 
 def _search(pairs: Array, searched_pairs: Array) -> Array:
-    """Return the index at which each searched pair is, or would be inserted, in a sorted list.
+    """Find pairs of numbers in a sorted list of pairs.
 
     Args:
         pairs: int64 ``[n, 2]``, sorted; values of at least 0.
         searched_pairs: int64 ``[m, 2]``.
 
     Returns:
-        int64 ``[m]``.
+        int64 ``[m]``: index at which each searched pair is, or would be inserted.
     """
     width = int(max(pairs[:, 1].max(initial=0), searched_pairs[:, 1].max(initial=0))) + 1
     at: Array = np.searchsorted(pairs @ np.array([width, 1]), searched_pairs @ np.array([width, 1]))
@@ -254,9 +254,7 @@ def _search(pairs: Array, searched_pairs: Array) -> Array:
 
 
 def _roots(parent: Array) -> Array:
-    """Return a number for each item that is the same for all items with the same root ancestor.
-
-    The items form trees, whose roots are numbered from 1.
+    """Number the trees of a forest from 1, and return for each item the number of its tree.
 
     Args:
         parent: int64 ``[n]``: index of the parent of each item, negative for roots.

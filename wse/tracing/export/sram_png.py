@@ -157,12 +157,12 @@ def _name_ops(axes: Any, lives: SramLives, cycles: tuple[int, int]) -> None:
 
 
 def _rectangle(axes: Any, band: Band, span: tuple[int, int]) -> None:
-    """Draw a rectangle for an interval in which a buffer is in use.
+    """Draw a rectangle that shows when a buffer is in use, and at which addresses.
 
     Args:
         axes: Axes with cycles on the x axis and addresses on the y axis.
         band: The buffer.
-        span: First and last cycle.
+        span: First and last cycle in which it is in use.
     """
     from matplotlib.patches import Rectangle
 

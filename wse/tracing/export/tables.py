@@ -97,7 +97,7 @@ def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, 
     total, rows_read = sum(table.rows for table in tables), 0
 
     def batches(table: FlatTable) -> Iterator[list[Array | list[str]]]:
-        """Yield the batches of a table, and report progress before each."""
+        """Yield the rows of a table in batches, and report progress before each batch."""
         nonlocal rows_read
         for batch in table.batches():
             on_progress(rows_read, total, table.name)
@@ -191,7 +191,7 @@ def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
 
 
 def _plane(trace: Trace, field: Field) -> FlatTable:
-    """Return a field with per-PE values as a table with a row for each PE.
+    """Convert a field with one value per PE to a table that has a row for each PE.
 
     The table has these rows for each wafer or, for words on links, for each recorded pattern.
     """

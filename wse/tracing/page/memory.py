@@ -65,7 +65,7 @@ def _stage(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _buffer(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the page data of a buffer.
+    """Convert an SRAM buffer of a trace to the form in which the page shows it.
 
     ``live`` contains the first and last op that need the buffer. It is empty if the buffer is
     always needed.

@@ -82,9 +82,9 @@ class Packer:
 
 
 def _starts_of_runs(values: Array) -> npt.NDArray[np.int64] | None:
-    """Return the indices of the rows that differ from the previous row, or None.
+    """Return the indices of the rows that differ from the row before them.
 
-    None means that too many rows differ for storing only these rows to save much.
+    The result is None if so many rows differ that storing only these rows would save little.
     """
     if values.ndim != 2 or len(values) < FEW:
         return None

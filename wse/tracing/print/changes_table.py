@@ -81,7 +81,7 @@ def _name(change: Change) -> str:
 
 
 def _cell(text: Callable[[Change], str]) -> Callable[[_Line], str]:
-    """Convert a function of a change to a function of a table row.
+    """Convert a function from a change to text into a function from a table row to text.
 
     The new function returns "" for the heading of a group of changes.
     """

@@ -77,7 +77,7 @@ def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
 
 
 def _most_in(group: Group) -> str:
-    """Return the op with the most cycles in a group, and its percentage of the group's cycles.
+    """Return the op that causes most cycles of a group of steps, with its percentage of them.
 
     The result is empty if the op is unknown.
     """

@@ -95,10 +95,10 @@ def _layers(link: Link) -> str:
 
 
 def _layers_text(layers: _Layers, words: int) -> str:
-    """Return some layers as text, with the percentage of a link's words that each layer sends.
+    """Return text such as "layers 0–3 25 % each": layers, and each layer's percentage of words.
 
     Args:
-        layers: Layers that send the same number of words over the link.
+        layers: Layers that send the same number of words over a link.
         words: Number of words that all layers send over the link.
     """
     percentage = percent(layers.words / words)

@@ -119,7 +119,7 @@ def _map_table(buffers: Sequence[Buffer], size: int, note: str) -> Table:
 
 
 def _colour(buffer: Buffer) -> str:
-    """Return the colour in which a buffer is printed."""
+    """Return the colour in which a buffer is printed, which depends on its use."""
     return COLOURS.get(buffer.use, "")
 
 
@@ -184,7 +184,7 @@ def _route_table(routes: Sequence[PeRoute]) -> Table:
 
 
 def _colours_text(colours: _Colours) -> str:
-    """Return a range of colours as text."""
+    """Format a range of router colours, such as "3" or "3 to 5"."""
     return str(colours.first) if colours.first == colours.last else f"{colours.first} to {colours.last}"
 
 

@@ -81,7 +81,7 @@ def _lines(tree: Sequence[LayerOps], phase: str, *, each_layer: bool) -> Iterato
 
 
 def _fold_layers(tree: Sequence[LayerOps]) -> list[list[LayerOps]]:
-    """Group layers that have the same ops with the same cycles, so that they are printed only once.
+    """Combine layers whose ops have the same cycles into groups, each of which is printed once.
 
     Groups are ordered by their first layer.
     """

@@ -53,7 +53,7 @@ def outcome_of(ending: str | None) -> str:
     """Return text saying how an incomplete run ended, or that it may still be in progress.
 
     Args:
-        ending: Error with which the run ended, or None or "" if none was recorded.
+        ending: Error that ended the run, or None or "" if none was recorded.
     """
     if not ending:
         return "its run is in progress or was killed"

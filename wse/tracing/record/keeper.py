@@ -59,7 +59,7 @@ class TraceKeeper:
                 self._go_on_without(error)
 
     def write(self, method: Callable[Concatenate[RunRecorder, P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Call a method of the recorder, such as ``RunRecorder.add_token``, and return its result.
+        """Call a method of the recorder, such as ``RunRecorder.add_token``; return its result.
 
         Without a recorder, nothing is called and None is returned.
 

@@ -66,7 +66,7 @@ class _PhaseRun(NamedTuple):
     def sequence_key(self) -> tuple[Hashable, ...]:
         """Key that is equal for passes that can share a schedule (steps with their costs).
 
-        The cache shifts of such passes may differ.
+        Passes with equal keys may still have different cache shifts.
         """
         return (self.number,) if self.pairs else (self.phase, self.cost.cost_class)
 

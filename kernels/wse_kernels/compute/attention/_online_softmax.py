@@ -31,7 +31,8 @@ class FoldedEntries(NamedTuple):
         scores, values: Addresses of the scores [T] and of the first entry's values.
         maximum, total, out: Addresses of the running maximum, the running sum of weights, and the
             running sums of weighted values [F].
-        T, F: Number of entries; features per entry.
+        T: Number of entries.
+        F: Features per entry.
         stride: Distance from the values of one entry to the values of the next, in elements.
     """
 

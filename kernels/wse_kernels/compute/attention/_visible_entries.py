@@ -61,10 +61,12 @@ def scale_scores(place, acc, ctl, values, e, t, scale, visible_range, slots):
     """Set ``values`` to the scaled scores of cache entry ``t``, or to -inf if it is not visible.
 
     Args:
-        place, acc, ctl: Position of the block of PEs, its accumulator view of SRAM, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        acc: SRAM as accumulator elements [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         values: float32 array with one element per lane (PE of the block), overwritten.
-        e, t: Address of the score; index of the cache entry.
+        e: Address of the score.
+        t: Index of the cache entry.
         scale: Factor applied to the scores.
         visible_range: Range of positions that the token attends to.
         slots: Location of the entries in the cache.

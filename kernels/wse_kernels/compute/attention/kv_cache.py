@@ -21,8 +21,9 @@ def kv_append(place: Place, act, ctl, at: CacheAppend, E, Ev, capacity, tokens, 
     end of the cache.
 
     Args:
-        place, act, ctl: Position of the block of PEs, its activation view of SRAM, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        act: SRAM as activation elements [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         at: Addresses of the new keys and values, and of the caches.
         E, Ev: Number of elements of a key and of a value on this PE, over all heads.
         capacity: Number of slots in the cache.
@@ -43,8 +44,9 @@ def attention_scores(place: Place, act, acc, ctl, q, k, out, shape: HeadShape, c
     this PE stores.
 
     Args:
-        place, act, acc, ctl: Position of the block of PEs, its SRAM views, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc: SRAM as arrays of different element types [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         q: Address of the queries [M, H, F].
         k: Address of the key cache [capacity, Hk, F].
         out: Address of the scores [M, H, T] in the accumulator type.
@@ -71,8 +73,9 @@ def attention_values(place: Place, act, acc, ctl, p, v, out, shape: HeadShape, c
     The sum is over the T entries that this row stores.
 
     Args:
-        place, act, acc, ctl: Position of the block of PEs, its SRAM views, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc: SRAM as arrays of different element types [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         p: Address of the softmax weights [M, H, T].
         v: Address of the value cache [capacity, Hk, F].
         out: Address of the sums [M, H, F] in the accumulator type.

@@ -23,7 +23,8 @@ def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
     in the softmax but has no value.
 
     Args:
-        block, wgt, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        wgt, f32: SRAM as arrays of different element types [block, address, lane].
         sums: Address of the float32 sums [M, H], changed in place.
         maxima: Address of the float32 maxima [M, H].
         sinks: Address of the attention sinks [H] in the weight type.
@@ -43,7 +44,8 @@ def sink_weights(block, wgt, f32, maxima, sinks, out, M, H):
     An attention sink is a trained score that takes part in the softmax but has no value.
 
     Args:
-        block, wgt, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        wgt, f32: SRAM as arrays of different element types [block, address, lane].
         maxima: Address of the float32 maxima [M, H].
         sinks: Address of the attention sinks [H] in the weight type.
         out: Address of the float32 results [M, H].
@@ -64,7 +66,8 @@ def round_maxima(block, f32, x, n):
     of two. Maxima below -2.9e6 are raised to this limit.
 
     Args:
-        block, f32: Index of the block of PEs, and its float32 view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        f32: SRAM as float32 elements [block, address, lane].
         x: Address of the float32 maxima [n], changed in place.
         n: Number of maxima.
     """
@@ -81,7 +84,8 @@ def softmax_rescale(block, acc, f32, own, maxima, sums, x, M, H, F):
     are whole multiples of ln 2, so this factor is a power of two. Factors below 2^-126 become 0.
 
     Args:
-        block, acc, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        acc, f32: SRAM as arrays of different element types [block, address, lane].
         own: Address of the float32 maxima [M, H] over the cache entries of this row.
         maxima: Address of the float32 maxima [M, H] over all rows.
         sums: Address of the float32 sums [M, H], changed in place.
@@ -107,7 +111,8 @@ def attention_finish(block, act, acc, f32, x, sums, out, M, H, F):
     The result is 0 where the sum is not positive, that is, where no entry was visible.
 
     Args:
-        block, act, acc, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
         x: Address of the outputs [M, H, F] in the accumulator type.
         sums: Address of the float32 sums [M, H].
         out: Address of the results [M, H, F] in the activation type.

@@ -37,8 +37,9 @@ def attention_online(
     4. Add these entries to the running values (`fold_entries`).
 
     Args:
-        place, act, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], values v[T, Hk, F], and the running maxima[M, H],
             sums[M, H] and out[M, H, F].
         shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
@@ -75,7 +76,7 @@ def attention_online(
 
 @helper_function
 def _ring_row(row, step):
-    """Return the row whose KV cache a given row holds in a step of ring attention.
+    """Return the row of PEs whose KV cache has arrived at a given row in a step of ring attention.
 
     The ring visits rows 0, 2, 4 and so on to the last row, and returns along the odd rows.
     """

@@ -30,8 +30,9 @@ def attention_max(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, l
     -3e38 if the token attends to none of these entries.
 
     Args:
-        place, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -49,8 +50,9 @@ def attention_exp(place: Place, act, acc, f32, ctl, at: SoftmaxTensors, shape: S
     not attend to. sums[M, H] is the float32 sum of the rounded weights.
 
     Args:
-        place, act, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
@@ -79,8 +81,9 @@ def attention_exp_share(
     compute no weights.
 
     Args:
-        place, act, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], and weights out[M, H, T].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
@@ -126,7 +129,8 @@ def softmax_sums(block, act, f32, x, sums, M, H, T):
     """Sum the softmax weights of each token and head: sums[M, H] = sum over T of x[M, H, T].
 
     Args:
-        block, act, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, f32: SRAM as arrays of different element types [block, address, lane].
         x: Address of the weights [M, H, T] in the activation type.
         sums: Address of the float32 sums [M, H].
         M, H, T: Numbers of tokens, query heads, and cache entries.
@@ -147,8 +151,9 @@ def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: Sco
     entries, starting at slot 0.
 
     Args:
-        place, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -164,8 +169,9 @@ def attention_exp_by_column(place: Place, act, acc, f32, ctl, at: SoftmaxTensors
     entries, starting at slot 0.
 
     Args:
-        place, act, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
@@ -178,8 +184,9 @@ def _max(place, acc, f32, ctl, scores, out, shape, limits, slots):
     """Compute the maximum scaled score of each token and query head over the visible entries.
 
     Args:
-        place, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -207,8 +214,9 @@ def _exp(place, act, acc, f32, ctl, at, shape, limits, slots):
     Entries that the token does not attend to have weight 0.
 
     Args:
-        place, act, acc, f32, ctl: Position of the block of PEs, its SRAM views, and the per-row
-            counters.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.

@@ -31,7 +31,8 @@ def multiply_by_routing_weights(view, f32, block, vectors, pairs, P, lane_count)
             pairs, and index of the block of PEs.
         vectors: Address of the first vector, distance between vectors, and number of elements per
             vector.
-        pairs, P: Address of the list; maximum number of pairs in it.
+        pairs: Address of the list.
+        P: Maximum number of pairs in it.
         lane_count: Number of PEs in the block.
     """
     first, stride, n = vectors

@@ -22,13 +22,14 @@ NO_PAIR = np.float32(-1.0)  # in place of the number of a pair
 
 
 class Views(NamedTuple):
-    """Views of SRAM, in several element types, that a product with expert weights uses.
+    """The SRAM of PEs as arrays of several element types, for products with expert weights.
 
     Attributes:
-        acc, act, f32: Views of accumulators, activations and float32.
-        raw: Byte view that contains the quantised weights. If the weights are not quantised, it may
-            be any view.
-        scales: View of the scales, or of the weights themselves if they are not quantised.
+        acc, act, f32: The SRAM as accumulators, as activations, and as float32 numbers.
+        raw: The SRAM as bytes, from which quantised weights are read. Any array if the weights are
+            not quantised.
+        scales: The SRAM as elements of the type of the scales. If the weights are not quantised, as
+            elements of the weight type.
     """
 
     acc: Any
@@ -63,7 +64,8 @@ def products_of_tokens(multiply, place, views, at, shape, product, tile, coding)
 
     Args:
         multiply: Function that multiplies one vector by the weights of one expert.
-        place, views: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        views: Views of the SRAM as several element types.
         at, shape, product: Operands of the kernel: addresses, sizes and settings.
         tile: Weights of the column's first expert.
         coding: Number that identifies the quantised weight format.
@@ -84,7 +86,8 @@ def sums_of_tokens(multiply, place, views, at, shape, product, tile, coding):
 
     Args:
         multiply: Function that multiplies one vector by the weights of one expert.
-        place, views: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        views: Views of the SRAM as several element types.
         at, shape, product: Operands of the kernel: addresses, sizes and settings.
         tile: Weights of the column's first expert.
         coding: Number that identifies the quantised weight format.
@@ -106,9 +109,12 @@ def _over_pairs(multiply, block, lane_count, views, pairs, shape, rows, tile, co
 
     Args:
         multiply: Function that multiplies one vector by the weights of one expert, on selected PEs.
-        block, lane_count: Index of the block of PEs; number of PEs in it.
-        views, pairs: Views of SRAM; address of the list of pairs.
-        shape, rows: Sizes; addresses of the vectors of each pair.
+        block: Index of the block of PEs.
+        lane_count: Number of PEs in the block.
+        views: SRAM as arrays of several element types.
+        pairs: Address of the list of pairs.
+        shape: Numbers of pairs, tokens, inputs, outputs and experts.
+        rows: Addresses of the vectors of each pair.
         tile: Weights of the column's first expert.
         coding: Number that identifies the quantised weight format.
         add: 1 to add products to the sums, 0 to overwrite the sums.
@@ -156,9 +162,9 @@ def _tile_of_expert(tile, expert):
 
 @helper_function
 def multiply_elements(views, choice, block, out, x, tile, add, coding):
-    """Multiply a vector by the unquantised weights of an expert, on selected PEs.
+    """Multiply a vector by the unquantised weights of an expert, on the selected PEs of a block.
 
-    This function is passed to `_over_pairs`. ``coding`` is not used.
+    The function is an argument of `_over_pairs`, which calls it. ``coding`` is not used.
     """
     elements = Tile(tile.w, tile.K, tile.N, tile.k_stride, 1)
     multiply_vector((views.acc, views.act, views.scales), choice, block, out, x, elements, add)
@@ -185,9 +191,9 @@ multiply_mxfp4, multiply_fp8_blocks = (_multiply_by(coding) for coding in (MXFP4
 
 @helper_function
 def multiply_quantised(views, choice, block, out, x, tile, add, coding):
-    """Multiply a vector by the int8, FP8 or int4 weights of an expert, on selected PEs.
+    """Multiply a vector by the int8, FP8 or int4 weights of an expert, on selected PEs of a block.
 
-    The function is passed to `_over_pairs`.
+    The function is an argument of `_over_pairs`, which calls it.
     """
     if coding == INT8:
         _multiply_int8(views, choice, block, out, x, tile, add, coding)

@@ -19,7 +19,8 @@ def expert_pairs(place: Place, f32, ids, weights, pairs, M, A, P, experts, divis
     Experts are divided evenly among the segments, and then among the groups of a segment.
 
     Args:
-        place, f32: Position of the block of PEs, and its float32 view of SRAM.
+        place: Position of the block (group of neighbouring PEs).
+        f32: SRAM as float32 elements [block, address, lane].
         ids, weights: Addresses of the selected expert ids [M, A] and their routing weights [M, A].
         pairs: Address of the list [1 + 3 P]: the pair count, then (token, index of the expert in
             the column, weight) for each pair.
@@ -72,7 +73,8 @@ def expert_bias(
     columns of its group.
 
     Args:
-        place, wgt, acc, f32: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        wgt, acc, f32: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the sums, biases and pairs.
         shape: P pairs, M tokens, N outputs per part, the number of parts, and the number of experts
             in the column.

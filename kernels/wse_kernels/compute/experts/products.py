@@ -40,7 +40,8 @@ def expert_in(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: Expert
     A pair is a token and one of its selected experts: out[pair, N] = x[token, K] @ w[expert][K, N].
 
     Args:
-        place, act, wgt, acc, f32: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        act, wgt, acc, f32: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
@@ -57,7 +58,8 @@ def expert_out(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: Exper
     x[pair, K] @ w[expert][K, N]. It is 0 for a token without pairs.
 
     Args:
-        place, act, wgt, acc, f32: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        act, wgt, acc, f32: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
@@ -86,7 +88,8 @@ def expert_in_quantised(
     out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
 
     Args:
-        place, act, wgt, acc, f32, raw: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        act, wgt, acc, f32, raw: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
@@ -116,7 +119,8 @@ def expert_in_mxfp4(
     e8m0 scale: out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
 
     Args:
-        place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc, f32, raw: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
@@ -147,7 +151,8 @@ def expert_in_fp8_blocks(
     N]).
 
     Args:
-        place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc, f32, raw: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
@@ -180,7 +185,8 @@ def expert_out_quantised(
     expert, N]).
 
     Args:
-        place, act, wgt, acc, f32, raw: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        act, wgt, acc, f32, raw: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
@@ -212,7 +218,8 @@ def expert_out_mxfp4(
     scale[groups[K], expert, N]).
 
     Args:
-        place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc, f32, raw: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
@@ -244,7 +251,8 @@ def expert_out_fp8_blocks(
     scale[groups[K], expert, block of N]).
 
     Args:
-        place, act, acc, f32, raw: Position of the block of PEs, and its SRAM views.
+        place: Position of the block (group of neighbouring PEs).
+        act, acc, f32, raw: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.

@@ -14,7 +14,8 @@ def moments(block, act, f32, x, sums, M, K):
     sums[M, 0] = sum over K of x[M, K], and sums[M, 1] = sum over K of x[M, K] ** 2.
 
     Args:
-        block, act, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, f32: SRAM as arrays of different element types [block, address, lane].
         x: Address of the activations [M, K].
         sums: Address of the float32 sums [M, 2].
         M, K: Numbers of tokens and features per PE.
@@ -38,7 +39,8 @@ def gain_moments(block, act, acc, wgt, x, sums, gain, out, M, K):
     gain[K] * x[M, K].
 
     Args:
-        block, act, acc, wgt: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, acc, wgt: SRAM as arrays of different element types [block, address, lane].
         x, out: Addresses of the activations [M, K] and the results [M, K], which have the same
             type.
         sums: Address of the sums [M, 2] in the accumulator type.
@@ -66,7 +68,8 @@ def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto
     x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N].
 
     Args:
-        block, acc, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        acc, f32: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the sums of the product x[M, N], which are changed in place, of sums[M, 2],
             and of the float32 vectors of_gain[N] and of_bias[N].
         M, N: Numbers of tokens and output features.
@@ -93,7 +96,8 @@ def layer_scale(block, act, wgt, f32, at: LayerNormTensors, M, K, size, eps_atto
     out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K].
 
     Args:
-        block, act, wgt, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, wgt, f32: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[M, K], float32 sums[M, 2], gain[K], bias[K] and results
             out[M, K]. The sums of values and squares are replaced by the mean and the scale factor.
         M, K: Numbers of tokens and features per PE.

@@ -18,7 +18,8 @@ def sum_squares(block, act, f32, x, sums, M, K):
     """Sum the squares of the features that a PE stores: sums[M] = sum over K of x[M, K] ** 2.
 
     Args:
-        block, act, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, f32: SRAM as arrays of different element types [block, address, lane].
         x: Address of the activations [M, K].
         sums: Address of the float32 sums [M].
         M, K: Numbers of tokens and features per PE.
@@ -41,7 +42,8 @@ def rms_scale(block, act, wgt, f32, at: NormTensors, M, K, size, eps_atto, offse
     Face transformers. With an offset, it is not rounded.
 
     Args:
-        block, act, wgt, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, wgt, f32: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[M, K], float32 sums[M], gain[K] and results out[M, K].
             The sums are replaced by the factors 1 / sqrt(...).
         M, K: Numbers of tokens and features per PE.
@@ -69,7 +71,8 @@ def gain_sum_squares(block, act, acc, wgt, at: NormTensors, M, K, offset):
     sums[M] = sum over K of x[M, K] ** 2, and out[M, K] = (gain[K] + offset) * x[M, K].
 
     Args:
-        block, act, acc, wgt: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, acc, wgt: SRAM as arrays of different element types [block, address, lane].
         at: Addresses of the activations x[M, K], sums[M] in the accumulator type, gain[K] and
             results out[M, K].
         M, K: Numbers of tokens and features per PE.
@@ -93,9 +96,11 @@ def rms_factors(block, f32, sums, M, size, eps_atto):
     """Replace sums of squares by RMS norm factors: sums[M] = 1 / sqrt(sums[M] / size + eps).
 
     Args:
-        block, f32: Index of the block of PEs, and its float32 view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        f32: SRAM as float32 elements [block, address, lane].
         sums: Address of the sums [M], overwritten.
-        M, size: Number of sums; number of features in each sum.
+        M: Number of sums.
+        size: Number of features in each sum.
         eps_atto: Epsilon in units of 1e-18.
     """
     _invert_roots(block, f32, sums, M, size, eps_atto)
@@ -114,10 +119,12 @@ def scale_heads(block, acc, f32, x, factors, M, N):
     """Multiply each row by its factor in place: x[M, N] *= factors[M].
 
     Args:
-        block, acc, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        acc, f32: SRAM as arrays of different element types [block, address, lane].
         x: Address of the values [M, N] in the accumulator type.
         factors: Address of the float32 factors [M].
-        M, N: Number of rows, one per token or head; number of elements per row.
+        M: Number of rows, one per token or head.
+        N: Number of elements per row.
     """
     lanes = acc.shape[2]
     for m in range(M):
@@ -131,7 +138,8 @@ def rms_scale_sums(block, acc, x, sums, M, N, size, eps_atto):
     """Apply RMS normalisation without a gain: x[M, N] /= sqrt(sums[M] / size + eps).
 
     Args:
-        block, acc: Index of the block of PEs, and its accumulator view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        acc: SRAM as accumulator elements [block, address, lane].
         x: Address of the values [M, N], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
         M, N: Numbers of tokens and features per PE.
@@ -152,11 +160,13 @@ def rms_scale_share(place: Place, acc, x, sums, M, n, parts, size, eps_atto, div
     values.
 
     Args:
-        place, acc: Position of the block of PEs, and its accumulator view of SRAM.
+        place: Position of the block (group of neighbouring PEs).
+        acc: SRAM as accumulator elements [block, address, lane].
         x: Address of the values [M, parts, n], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
         M, n, parts: Numbers of tokens, features per part, and parts. All parts are divided alike.
-        size, eps_atto: Number of features in each sum; epsilon in units of 1e-18.
+        size: Number of features in each sum.
+        eps_atto: Epsilon in units of 1e-18.
         division: Groups of PEs that divide the features.
     """
     scales = lane_values(acc.shape[2])
@@ -172,10 +182,12 @@ def _set_scales(block, acc, scales, total, size, eps_atto):
     """Compute the RMS norm factor for each PE of a block: 1 / sqrt(total / size + eps).
 
     Args:
-        block, acc: Index of the block of PEs, and its accumulator view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        acc: SRAM as accumulator elements [block, address, lane].
         scales: float32 factors, one per PE, overwritten.
         total: Address of the sum of squares.
-        size, eps_atto: Number of features in the sum; epsilon in units of 1e-18.
+        size: Number of features in the sum.
+        eps_atto: Epsilon in units of 1e-18.
     """
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
     for lane in range(len(scales)):
@@ -187,7 +199,8 @@ def _scale_features(block, acc, scales, x, n):
     """Multiply ``n`` consecutive sums of each PE by the PE's factor, in place.
 
     Args:
-        block, acc: Index of the block of PEs, and its accumulator view of SRAM.
+        block: Index of the block (group of neighbouring PEs).
+        acc: SRAM as accumulator elements [block, address, lane].
         scales: float32 factors, one per PE.
         x: Address of the first sum.
         n: Number of sums.
@@ -201,7 +214,8 @@ def l2_scale(block, act, f32, x, sums, M, K, size, eps_atto):
     """Apply L2 or RMS normalisation without a gain in place: x[M, K] /= sqrt(sums[M] / size + eps).
 
     Args:
-        block, act, f32: Index of the block of PEs, and its SRAM views.
+        block: Index of the block (group of neighbouring PEs).
+        act, f32: SRAM as arrays of different element types [block, address, lane].
         x: Address of the activations [M, K], scaled in place.
         sums: Address of the float32 sums of squares [M] over all PEs. They are replaced by the
             factors 1 / sqrt(...).

@@ -15,7 +15,8 @@ def kv_append(pe, ctl, at: CacheAppend, E, Ev, capacity, tokens, stride):
     NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        pe: PE whose SRAM is read and written.
+        ctl: Token and cache counters of each mesh row.
         at: Addresses of the new keys and values, and of the caches.
         E, Ev: Number of elements of a key and of a value on this PE, over all heads.
         capacity: Number of slots in the cache.
@@ -36,7 +37,8 @@ def attention_scores(pe, ctl, q, k, out, shape: HeadShape, capacity, add):
     name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        pe: PE whose SRAM is read and written.
+        ctl: Token and cache counters of each mesh row.
         q: Address of the queries [M, H, F].
         k: Address of the key cache [capacity, Hk, F].
         out: Address of the scores [M, H, T] in the accumulator type.
@@ -59,7 +61,8 @@ def attention_values(pe, ctl, p, v, out, shape: HeadShape, capacity):
     This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        pe: PE whose SRAM is read and written.
+        ctl: Token and cache counters of each mesh row.
         p: Address of the softmax weights [M, H, T].
         v: Address of the value cache [capacity, Hk, F].
         out: Address of the sums [M, H, F] in the accumulator type.

@@ -17,7 +17,8 @@ def attention_online(pe, ctl, at: RunningSoftmax, shape: HeadShape, scale_pico, 
     same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        pe: PE whose SRAM is read and written.
+        ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], values v[T, Hk, F], and the running maxima[M, H],
             sums[M, H] and out[M, H, F].
         shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.

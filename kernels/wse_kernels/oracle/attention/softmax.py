@@ -15,7 +15,8 @@ def attention_max(pe, ctl, scores, out, shape: ScoreShape, limits: Window, capac
     This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        pe: PE whose SRAM is read and written.
+        ctl: Token and cache counters of each mesh row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -33,7 +34,8 @@ def attention_exp(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window
     NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        pe: PE whose SRAM is read and written.
+        ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
@@ -53,7 +55,8 @@ def attention_exp_share(
     compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        pe: PE whose SRAM is read and written.
+        ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], and weights out[M, H, T].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
@@ -78,7 +81,7 @@ def attention_exp_share(
 
 
 def _part(place, starts):
-    """Return the start and end of the range that contains an index.
+    """Return the start and end of the range to which an index belongs.
 
     Args:
         place: The index.
@@ -112,7 +115,8 @@ def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Win
     entries. This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        pe: PE whose SRAM is read and written.
+        ctl: Token and cache counters of each mesh row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -129,7 +133,8 @@ def attention_exp_by_column(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limi
     entries. This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
-        pe, ctl: PE whose SRAM is read and written; per-row counters.
+        pe: PE whose SRAM is read and written.
+        ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.

@@ -29,7 +29,9 @@ def entry_visibility(ctl: I32, row: int, M: int, positions: I32, limits: Window)
     """Return, as [M, T], whether each token of a mesh row attends to each cache entry.
 
     Args:
-        ctl, row, M: Per-row counters; index of the row; number of tokens.
+        ctl: Per-row counters.
+        row: Index of the row.
+        M: Number of tokens.
         positions: Position of each of the T entries, or -1 for an empty slot.
         limits: Sliding window and attention chunk.
     """

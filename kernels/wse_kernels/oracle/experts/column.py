@@ -29,7 +29,8 @@ def pairs_of_column(pe, pairs, shape):
     Token and expert indices are clamped to the valid range.
 
     Args:
-        pe, pairs: PE whose SRAM is read; address of the list.
+        pe: PE whose SRAM is read.
+        pairs: Address of the list of pairs.
         shape: Maximum number of pairs, number of tokens, and number of experts in the column.
     """
     count = min(int(pe.read("f32", pairs, 1)[0]), shape.P)

@@ -274,5 +274,5 @@ def _fp8_blocks(pe, at, shape, strides, scales):
 
 
 def _rows(pe: Pe, w: int, k_stride: int, K: int, N: int) -> F32:
-    """Return the weights [K, N] at address ``w``, whose rows are ``k_stride`` elements apart."""
+    """Read the weights [K, N] at address ``w``, with ``k_stride`` elements from row to row."""
     return np.stack([pe.read("wgt", w + k * k_stride, N) for k in range(K)])

@@ -79,7 +79,8 @@ def rms_factors(pe, sums, M, size, eps_atto):
     Args:
         pe: PE whose SRAM is read and written.
         sums: Address of the sums [M], overwritten.
-        M, size: Number of sums; number of features in each sum.
+        M: Number of sums.
+        size: Number of features in each sum.
         eps_atto: Epsilon in units of 1e-18.
     """
     pe.write("f32", sums, _rms_factor(pe.read("f32", sums, M), size, eps_atto))
@@ -94,7 +95,8 @@ def scale_heads(pe, x, factors, M, N):
         pe: PE whose SRAM is read and written.
         x: Address of the values [M, N] in the accumulator type.
         factors: Address of the float32 factors [M].
-        M, N: Number of rows, one per token or head; number of elements per row.
+        M: Number of rows, one per token or head.
+        N: Number of elements per row.
     """
     pe.write("acc", x, pe.read("acc", x, M, N) * pe.read("f32", factors, M)[:, None])
 
@@ -128,7 +130,8 @@ def rms_scale_share(pe, x, sums, M, n, parts, size, eps_atto, division: RowGroup
         x: Address of the values [M, parts, n], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
         M, n, parts: Numbers of tokens, features per part, and parts. All parts are divided alike.
-        size, eps_atto: Number of features in each sum; epsilon in units of 1e-18.
+        size: Number of features in each sum.
+        eps_atto: Epsilon in units of 1e-18.
         division: Groups of PEs that divide the features.
     """
     values = pe.read("acc", x, M, parts, n)

@@ -174,7 +174,7 @@ class Binder:
         return bound
 
     def _add(self, bound: BoundPhase, step: int, iteration: int) -> None:
-        """Append the function calls of one step, in one iteration of its loop, to a bound phase."""
+        """Add the function calls that execute a step, in one iteration of its loop, to a phase."""
         phase, slots = bound.phase, bound.slots
         place = phase, step, slots, iteration, phase.user_of(step, iteration)
         if phase.steps.computes(step):
@@ -241,6 +241,6 @@ class Binder:
 
 
 def _append(bound: BoundPhase, step: int, calls: list[Call]) -> None:
-    """Append function calls to a bound phase, and record the step to which each belongs."""
+    """Add function calls to a phase, and record the index of the step that they execute."""
     bound.calls.extend(calls)
     bound.steps.extend([step] * len(calls))

@@ -90,10 +90,10 @@ class LineCalls:
         ), arguments
 
     def counted_call(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the call of kernel ``along_columns_counted``.
+        """Return the kernel call for a transfer along columns whose messages differ in length.
 
-        The number of elements of a message depends on how many (token, expert) pairs its column
-        has.
+        The length depends on how many (token, expert) pairs a column has. The kernel is
+        ``along_columns_counted``.
         """
         arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
         index = operand_index(TRANSFERS[phase.steps.code[step]])
@@ -112,9 +112,9 @@ class LineCalls:
         return compiled_kernel("along_columns_counted").for_time(core_s), arguments
 
     def _exchange(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the call of kernel ``exchange_along_rows`` or ``exchange_along_columns``.
+        """Return the kernel call for a pattern in which each PE copies the words of at most one PE.
 
-        In an exchange, each PE copies the words of at most one other PE.
+        The kernel is ``exchange_along_rows`` or ``exchange_along_columns``.
         """
         arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
         round_ = messages.round % len(schedule.variants)
@@ -128,7 +128,7 @@ class LineCalls:
         return compiled_kernel(name).for_time(core_s), (view, *tables, operands)
 
     def _in_place(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the call of kernel ``along_rows_in_place``, which adds up words along rows."""
+        """Return the kernel call for a pattern that adds up words along rows, in place."""
         arena, schedule = self._arenas[transfer.site.stage], messages.schedule
         operands = self._operands(transfer, messages, transfer.elements)
         core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * TRANSPOSED_S
@@ -137,7 +137,7 @@ class LineCalls:
         return compiled_kernel("along_rows_in_place").for_time(core_s), arguments
 
     def _operands(self, transfer: Transfer, messages: LineMessages, elements: int) -> I64:
-        """Return the operands that all kernels for messages along lines have in common."""
+        """Return the operands that every kernel for messages along lines needs."""
         arena = self._arenas[transfer.site.stage]
         return np.array(
             [
@@ -184,11 +184,11 @@ def _core_s(schedule: LineSchedule, elements: int, element_bytes: int, *, along_
 
 
 def core_s_of_line(spans: npt.NDArray[np.int32], *, along_columns: bool) -> float:
-    """Return the approximate seconds of a core for the messages of one line.
+    """Estimate how many seconds one CPU core needs for the messages along one line of PEs.
 
     Args:
         spans: int32 ``[m, 5]``, messages from `message_spans`.
-        along_columns: Whether the line is a column.
+        along_columns: Whether the line is a column of PEs.
     """
     source, target, arrival, _, elements = spans.astype(np.int64).T
     multicast = arrival == Arrival.MULTICAST

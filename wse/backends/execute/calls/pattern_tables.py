@@ -57,7 +57,10 @@ def message_spans(schedule: LineSchedule, elements: int, element_bytes: int) -> 
 
 @lru_cache(maxsize=64)
 def multicasts_cover(schedule: LineSchedule) -> bool:
-    """Return True if each line computes sums or maxima and multicasts them to all PEs involved."""
+    """Return True if each line computes sums or maxima and then multicasts them.
+
+    Every PE that takes part in the sums must receive a multicast after them.
+    """
     for variant in range(len(schedule.first) - 1):
         messages, _, part = schedule.variant_messages(variant)
         multicast = messages[:, 2] == Arrival.MULTICAST
@@ -100,9 +103,10 @@ def senders_of(schedule: LineSchedule) -> I32 | None:
 
 @lru_cache(maxsize=64)
 def runs_of(schedule: LineSchedule) -> Runs:
-    """Convert a pattern to an exchange along rows, for kernel ``exchange_along_rows``.
+    """Convert an exchange along rows to the tables of kernel ``exchange_along_rows``.
 
-    PEs whose senders are equally far away form a run, which the kernel executes as one operation.
+    In an exchange, each PE receives from at most one PE. PEs whose senders are equally far away
+    form a run, to which the kernel copies all words in one operation.
     """
     senders_by_variant = senders_of(schedule)
     assert senders_by_variant is not None

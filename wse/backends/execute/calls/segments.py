@@ -65,7 +65,7 @@ def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
     begun_wafers: set[int] = set()
 
     def begin(wafer: int, *, draws: bool = False) -> StepSegment:
-        """Append a new segment for a wafer and return it."""
+        """Append a new segment (consecutive steps on one wafer) to the result, and return it."""
         receives, begins = tuple(arriving.pop(wafer, ())), wafer not in begun_wafers
         found.append(StepSegment(wafer=wafer, receives=receives, begins=begins, draws=draws))
         begun_wafers.add(wafer)
@@ -124,7 +124,12 @@ def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) ->
 
 
 def _is_cut(found: Sequence[StepSegment], wafer: int) -> bool:
-    """Return True if a step must begin a new segment, because the last one is on another wafer."""
+    """Return True if a step on ``wafer`` must begin a new segment (consecutive steps on one wafer).
+
+    Args:
+        found: Segments so far.
+        wafer: Index of the wafer.
+    """
     return not found or found[-1].wafer != wafer
 
 

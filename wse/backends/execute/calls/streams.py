@@ -73,10 +73,10 @@ class Streams:
         return list(ids.tolist())
 
     def take_most_likely(self, places: range) -> None:
-        """Set the given host ids to the arg max of their logits, or -1 if a logit is not finite.
+        """Set token ids on the host to the most likely token, or to -1 if a logit is not finite.
 
         Args:
-            places: Indices into ``host_tokens`` and ``host_logits``.
+            places: Range of indices into ``host_tokens`` (the ids) and ``host_logits``.
         """
         logits = self.host_logits[places]
         self.host_tokens[places] = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), -1)
@@ -144,24 +144,30 @@ class Streams:
         return np.stack(list(total.values()))
 
     def _tokens_in(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
-        """Write the ids of the host to the SRAM of the region's first PE."""
+        """Write token ids from the host to the SRAM of a region's first PE.
+
+        ``places`` is not used.
+        """
         view, count = arena.view(element_type), transfer.elements
         view[0, transfer.target : transfer.target + count, 0] = self.host_ids[:count]
         self.count(transfer)
 
     def _drawn_in(self, arena: Arena, element_type: str, transfer: Transfer, users: range) -> None:
-        """Sample ids on the host and write them to the SRAM of the region's first PE."""
+        """Sample the next ids of users on the host, and write them to the first PE of a region."""
         self.draw(users)
         self.host_ids = self.host_tokens[users].astype(np.float32)
         self._tokens_in(arena, element_type, transfer, users)
 
     def _token_out(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
-        """Copy token ids from the region's first PE to the host."""
+        """Copy token ids from a region's first PE to ``host_tokens``, at the indices ``places``."""
         self.host_tokens[places] = arena.view(element_type)[0, transfer.source : transfer.source + len(places), 0]
         self.count(transfer)
 
     def _logits_out(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
-        """Copy a chunk of the logits to the host, from the row of PEs where they are summed."""
+        """Copy a chunk of the logits from the row of PEs that sums them to ``host_logits``.
+
+        ``places`` has an index in ``host_logits`` for each token.
+        """
         assert isinstance(transfer, LogitsOut)
         count, columns = (
             transfer.elements // len(places),

@@ -131,7 +131,7 @@ class TransferCalls:
         self.crossings[step] = np.array(tiles, order="C").reshape(-1, *tiles.shape[2:])
 
     def _receive(self, step: int, transfer: Transfer, messages: Translation) -> None:
-        """Store words that `_send` copied in another process in the SRAM of the receiving PEs."""
+        """Copy words that another process has sent (`_send`) to the SRAM of the receiving PEs."""
         tiles = self.crossings.pop(step)
         rows, lanes = transfer.site.placed_stage.rect.rows, tiles.shape[2]
         first = messages.source_col % lanes if len(tiles) > rows else 0
@@ -207,7 +207,7 @@ class TransferCalls:
         )
 
     def _move_between_chosen(self, phase: Phase, step: int, slots: Slots, iteration: int) -> None:
-        """Execute only the messages of wafers whose experts the router has just chosen."""
+        """Run a transfer between wafers, but only for wafers with experts chosen in this pass."""
         stage = int(phase.steps.stage[step])
         mixture = self._program.mixtures[stage]
         assert mixture is not None

@@ -87,8 +87,8 @@ class Sampler:
         """Decide which tokens of a draft are accepted, and draw the token that follows them.
 
         The ids have the same distribution as if they were drawn one by one (Leviathan, Kalman,
-        Matias, arXiv 2211.17192, algorithm 1). Let p be the probabilities of the model and q the
-        probabilities with which the draft was drawn.
+        Matias, arXiv 2211.17192, algorithm 1). Let p be the model's probabilities. Let q be the
+        probabilities from which the draft was drawn.
 
         1. A draft id is accepted with probability min(1, p / q). Otherwise the next id is drawn
            from the normalised max(0, p - q), and the remaining draft ids are dropped.

@@ -143,7 +143,7 @@ def parts_of(
 
 
 def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
-    """Return True if a layer applies its query norms to the attention scores."""
+    """Return True if a layer normalises its queries by scaling their attention scores instead."""
     is_scaling = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES["scale_heads"])
     return layer in np.array(program.op_layers)[phase.steps.op[is_scaling]]
 

@@ -114,7 +114,7 @@ def readable_buffers(program: Program) -> list[tuple[int, Buffer]]:
 
 
 def has_buffer(program: Program, buffer: Buffer, place: PePlace) -> bool:
-    """Return True if a PE has a buffer, that is, if it is in the region of the buffer's stage."""
+    """Return True if a PE belongs to the region that stores a buffer."""
     stage = program.stages[buffer.stage]
     rect = stage.rect
     is_in_region = 0 <= place.row - rect.row < rect.rows and 0 <= place.col - rect.col < rect.cols

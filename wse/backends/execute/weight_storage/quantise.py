@@ -86,7 +86,7 @@ def with_codes(
 
 
 class _Part:
-    """Codes (part 0) or scales (part 1) of a quantised tensor, computed when rows are read."""
+    """The codes or the scales of a quantised tensor, which are computed when rows are read."""
 
     def __init__(
         self, name: str, source: Source, coding: Coding, scale_type: np.dtype[Any], read: Read, part: int

@@ -258,9 +258,10 @@ def _index_of_patch(index: I32, axis: int, patch: Patch) -> I32:
 
 
 def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
-    """Return the inner tensor indices that each PE of a patch (a rectangle of PEs) stores.
+    """Return the inner tensor indices (usually columns) that each PE of a rectangle of PEs stores.
 
-    If the part requests it, its offset is added or the indices are divided among several PEs.
+    If the part has an offset, the offset is added to the indices. If several PEs share a block of
+    indices, each PE gets a part of the block.
     """
     if part.sharers > 1:
         return _shared_out(part, patch)
@@ -272,9 +273,10 @@ def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
 
 
 def _shared_out(part: TilePart, patch: Patch) -> I32:
-    """Return each PE's inner tensor indices when a block of indices is divided among several PEs.
+    """Divide blocks of inner tensor indices among the PEs that share each block.
 
-    The result is int32 ``[rows, cols, n]``.
+    Returns:
+        The inner indices of each PE of the patch, int32 ``[rows, cols, n]``, with -1 for padding.
     """
     width, lanes = part.width, len(part.inner)
     padded = np.full((lanes, part.sharers * width), -1, np.int32)

@@ -32,7 +32,7 @@ from wse_mappings.patterns.pattern import LineReduce, Terms
 
 
 class Grouping(StrEnum):
-    """Variant of the published formula for cycles from contention, load, distance and depth."""
+    """How a variant of the published formula combines contention, load, distance and depth."""
 
     ADDITIVE = "additive"
     OVERLAPPED = "overlapped"
@@ -172,7 +172,7 @@ def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, 
 
 
 def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None) -> float:
-    """Return how many cycles the reduce with a given name takes according to its closed form."""
+    """Return the closed-form cycles of the reduce with a given name, as `reduce_form` does."""
     return reduce_form(line_reduces()[name], length, words, wafer, grouping)
 
 

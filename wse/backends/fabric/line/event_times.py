@@ -19,7 +19,7 @@ NEVER: Final = float("inf")
 
 
 def advance(time: EventTime, hops: float = 0.0, relays: float = 0.0) -> EventTime:
-    """Return a time that is later by the given cycles of hops and relays."""
+    """Return a copy of a time to which cycles of hops and relays have been added."""
     total, in_hops, in_relays, launch, contention = time
     return total + hops + relays, in_hops + hops, in_relays + relays, launch, contention
 
@@ -36,7 +36,10 @@ def next_launch(time: EventTime, gap: int) -> EventTime:
 
 
 def add_delay(time: EventTime, cycles: float) -> EventTime:
-    """Return a time delayed by cycles of contention, which also count as hops."""
+    """Return a copy of a time to which cycles of waiting for other streams have been added.
+
+    These cycles count both as contention and as hops.
+    """
     total, hops, relays, launch, contention = time
     return total + cycles, hops + cycles, relays, launch, contention + cycles
 

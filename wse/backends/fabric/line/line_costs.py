@@ -36,7 +36,14 @@ class LineCosts:
 
     @classmethod
     def of(cls, wafer: WaferSpec, gap: int, relay: int = 0, sync: int = 0) -> LineCosts:
-        """Return the costs on a wafer, given ``gap``, ``relay`` and ``sync`` of its software."""
+        """Return the costs of words on a line of a wafer, with given costs of the software.
+
+        Args:
+            wafer: Wafer type, which determines all other costs.
+            gap: Cycles between two operations of a PE.
+            relay: Cycles that software adds when a PE relays words.
+            sync: Cycles to start and await a transfer.
+        """
         return cls(
             hop=wafer.hop_cycles,
             ramp=wafer.ramp_cycles,

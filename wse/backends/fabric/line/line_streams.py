@@ -90,18 +90,21 @@ class LineStreams:
             self.stored_ends[piece] = advance(last, self.plan.hop_cycles[piece], self.costs.ramp + 1)
 
     def delayed_stored_ends(self) -> list[EventTime]:
-        """Return the times at which stored words are in SRAM, delayed by streams computed later."""
+        """Return when each stored stream of words has completely arrived in SRAM.
+
+        The times include delays by streams that were computed after the stored stream.
+        """
         ends = dict(self.stored_ends)
         for piece in self._later_spans:
             ends[piece] = add_delay(ends[piece], self._later_delay(piece))
         return list(ends.values())
 
     def waiting_cycles(self, piece: int, first: float) -> float:
-        """Return the cycles for which earlier words on the same colour block a stream.
+        """Return how many cycles a stream must wait for earlier words with the same colour.
 
         Args:
-            piece: Index of the piece (part of its path) that the stream enters.
-            first: Cycle at which its first word would otherwise leave.
+            piece: Index of the piece (part of the stream's path) that the stream enters.
+            first: Cycle at which the first word would leave without waiting.
         """
         conflicts = self.plan.conflicts.on_same_colour[piece]
         arrivals = [(self.arrivals[conflict.other_piece], conflict.shared_ends) for conflict in conflicts]

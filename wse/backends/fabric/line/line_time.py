@@ -71,9 +71,10 @@ class LineTime:
 
     @classmethod
     def of(cls, ends: Sequence[LineEnd]) -> LineTime:
-        """Return the time of a line, given the ends of its sections.
+        """Return the time of a line of PEs, which is the time of its slowest section.
 
-        No message leaves its section, so the time of the slowest section is the time of the line.
+        Args:
+            ends: End of the last operation of each section. No message leaves its section.
         """
         total, hops, relays, launch, contention = max((end.time for end in ends), default=START)
         streams = max(end.streams for end in ends) if contention else 1
@@ -149,7 +150,7 @@ class _LineState:
         self.waiting: dict[int, list[Stream]] = {}  # combining receives of a PE before its next send, in order
 
     def carry_out(self, segment: PathSegment) -> None:
-        """Compute one path segment: a PE sends words, and they arrive at the PE that needs them."""
+        """Compute when the words of a path segment leave their sender and reach their receiver."""
         pe, relays, relays_hops, relays_relays, relays_age, relays_room, piece, end_piece, hops, room, target = segment
         first, last, path = self._send(pe)  # 1, 2
         if relays >= 0:
@@ -166,7 +167,7 @@ class _LineState:
         self.waiting.setdefault(target, []).append(Stream(first, last, path, piece, hops))
 
     def finish(self) -> None:
-        """Compute the remaining receives, which are those of PEs that send nothing afterwards."""
+        """Compute the remaining receives, on PEs that send nothing afterwards."""
         for pe, streams in self.waiting.items():
             self._receive(pe, streams)
 

@@ -136,7 +136,7 @@ def _rounds(messages: I32) -> list[tuple[int, int]]:
 
 
 class _PartState:
-    """State of the PEs of a line while a pattern is timed.
+    """Times at which the last operations of each PE on a line ended, while a pattern is timed.
 
     The messages of the pattern carry parts of a PE's words. Times are float64 ``[4, ...]``, with
     rows total, hops, relays and launch.
@@ -175,7 +175,10 @@ class _PartState:
 
 
 def _interval(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:
-    """Return time intervals, float64 ``[4, n]``, with rows total, hops, relays and launch."""
+    """Return time intervals with their causes, float64 ``[4, n]``.
+
+    The rows are total, hops, relays and launch; the total is the sum of the others.
+    """
     hops = np.atleast_1d(np.asarray(hops, np.float64))
     interval = np.zeros((4, len(hops)))
     interval[HOPS], interval[RELAYS], interval[LAUNCH] = hops, relays, launch

@@ -129,7 +129,10 @@ class _RoundState:
         return self.end
 
     def _transfer(self, source: int, target: int) -> None:
-        """Compute a message that is stored before it is added; it starts when both PEs are free."""
+        """Compute one message whose words the target stores first and then adds.
+
+        The message starts when both PEs are free.
+        """
         begin = max(self.free.get(source, 0.0), self.free.get(target, 0.0))
         detour_cycles = (hops_between(self.places, source, target) - abs(target - source)) * self.costs.hop
         self.free[source] = begin + self.costs.sync + detour_cycles + self.tail

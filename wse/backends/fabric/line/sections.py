@@ -123,7 +123,7 @@ def _first_pes(lines: Sequence[LineArrays]) -> I64:
 
 
 def _messages_by_section(line: LineArrays, firsts: I64) -> Iterator[tuple[int, I64]]:
-    """Yield the first PE of each section of a line, and the indices of its messages, in order.
+    """Yield the first PE of each section of a line, and the indices of the section's messages.
 
     Args:
         line: The messages of the line.

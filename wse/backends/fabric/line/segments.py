@@ -199,7 +199,7 @@ def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
 
 
 def _independent(source: I64, target: I64, arrival: I64) -> bool:
-    """Return True if messages can be computed as one piece.
+    """Return True if messages cannot delay each other, so their times can be computed together.
 
     Each message must only be stored where it arrives, no PE may send or receive two of the
     messages, and no link may be used twice.

@@ -204,9 +204,10 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
 
 
 def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers: Pairs) -> I64:
-    """Return the links that a step between wafers uses in all runs, as rectangles of ``link_map``.
+    """Return the links that a step between wafers uses, with their words summed over all runs.
 
-    A wafer takes part only in the runs in which tokens were routed to experts on it.
+    The result contains rectangles of links as in ``link_map``. Each wafer is counted only for the
+    runs in which tokens were routed to experts on it.
 
     Args:
         fabric: Timing model of the Program.
@@ -273,12 +274,19 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
 
 
 def _real(rectangles: I64) -> I64:
-    """Return the rectangles that contain at least one link, with at least one word."""
+    """Return the rectangles of links that are not empty and whose links carry words."""
     return rectangles[(links_of(rectangles) > 0) & (rectangles[:, WORDS] > 0)]
 
 
 def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
-    """Yield the given layers' words on each wafer, cropped to sending regions and links in use."""
+    """Yield a map of the words that some layers send over the links of each wafer.
+
+    Each map is cropped to the sending regions and the links in use.
+
+    Args:
+        rectangles: Links in use with their words, as rectangles of ``link_map``.
+        regions: Regions of PEs that send words, in the same form.
+    """
     for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
         wafer_rectangles, wafer_regions = (
             part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions)
@@ -296,7 +304,7 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
 
 
 def _on_fabric(layers: tuple[int, ...], wafer: int, words: I64) -> LayerLinks:
-    """Return the given layers' words on a wafer's physical links, cropped to links with words."""
+    """Return a map of the words that layers send over physical links, cropped to links in use."""
     is_used = words.max(axis=0) > 0
     rows, cols = np.flatnonzero(is_used.any(axis=1)), np.flatnonzero(is_used.any(axis=0))
     row, end_row, col, end_col = (rows[0], rows[-1] + 1, cols[0], cols[-1] + 1) if len(rows) else (0, 1, 0, 1)

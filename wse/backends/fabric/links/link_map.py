@@ -189,7 +189,10 @@ _MAX_WORDS: Final[dict[bytes, int]] = {}
 
 
 def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
-    """Return a (plane, rectangles) pair for each plane; a plane may have no rectangles."""
+    """Sort rectangles of links by plane, and return a (plane, rectangles) pair for each plane.
+
+    A plane may have no rectangles.
+    """
     ordered = rectangles[np.argsort(rectangles[:, PLANE], kind="stable")]
     ends = np.searchsorted(ordered[:, PLANE], np.arange(planes + 1))
     return [(plane, ordered[ends[plane] : ends[plane + 1]]) for plane in range(planes)]
@@ -235,5 +238,5 @@ def scale_words(rectangles: I64, times: int) -> I64:
 
 
 def hops_of(rectangles: I64) -> int:
-    """Return the total number of hops on rectangles of links: one per word and link."""
+    """Return the total number of hops on rectangles of links: each word on each link is one hop."""
     return int(links_of(rectangles) @ rectangles[:, WORDS])

@@ -153,7 +153,10 @@ def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I6
 
 
 def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:
-    """Return the range of links that words use along one axis, given the first and last PE.
+    """Return the range of links between two PEs of a row or column.
+
+    Args:
+        start, end: Index of the first and last PE of each path.
 
     Returns:
         Whether the words travel towards higher indices, the first PE whose link they use, and one

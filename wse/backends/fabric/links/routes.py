@@ -166,7 +166,7 @@ class Routes:
         return self._most_hops(0, along_rows) + self._most_hops(1, along_columns)
 
     def _most_hops(self, axis: int, rectangles: I64) -> int:
-        """Return the maximum number of physical hops along a row, or a column, of any rectangle.
+        """Return the most physical hops on one row or column of PEs within any rectangle of links.
 
         Args:
             axis: 0 for rows, 1 for columns.
@@ -183,7 +183,7 @@ class Routes:
         return max(hops)
 
     def contention(self, *stages: int) -> int:
-        """Return the maximum number of mesh links that use the same physical link in given regions.
+        """Return the maximum number of mesh links that share a physical link in some regions.
 
         The result is 1 if no PE or link is dead, because each mesh link is then a physical link.
 
@@ -210,7 +210,12 @@ class Routes:
         )
 
     def _hops_on(self, plane: int, rectangles: I64) -> int:
-        """Return the total physical hops of all words on one plane (wafer * 4 + direction)."""
+        """Return how many physical hops all words make on one plane (a wafer and a direction).
+
+        Args:
+            plane: Index of the plane: wafer * 4 + direction.
+            rectangles: Rectangles of mesh links of this plane.
+        """
         wafer, direction = divmod(plane, DIRECTIONS)
         row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
         row, end_row, col, end_col = _sides(direction, row, end_row, col, end_col)

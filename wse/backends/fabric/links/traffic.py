@@ -234,9 +234,9 @@ def _by_wafer(stage: Stage, rectangles: I64) -> I64:
 
 
 def _edge(edge: EdgeStream) -> I64:
-    """Return the links between PEs and the edge of their wafer that a stream uses.
+    """Return the links between PEs and the edge of a wafer over which a stream enters or leaves it.
 
-    The links are rectangles of ``link_map`` with their words.
+    The result contains rectangles of ``link_map`` with their words.
     """
     return _on_wafer(edge.wafer, edge_streams(edge))
 

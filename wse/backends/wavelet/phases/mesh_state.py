@@ -67,7 +67,15 @@ class MeshState:
         self.occupy(stage, base, step_run.ends)
 
     def log(self, step: int, base: int, wafer: int, top: int, left: int, moves: I32) -> None:
-        """Report moves of wavelets, converted to cycles of the phase and positions on the wafer."""
+        """Report the wavelet moves of a step, which was simulated on a part of a wafer.
+
+        Args:
+            step: Index of the step.
+            base: Cycle of the phase that is cycle 0 of the moves.
+            wafer: Index of the wafer.
+            top, left: Row and column of the simulated part on the wafer.
+            moves: Moves, with rows and columns counted from ``top`` and ``left``.
+        """
         if self._on_moves:
             cycle, row, col, colour, port, entry_port = moves.astype(np.int64).T
             columns = [cycle + base, np.full_like(cycle, wafer), row + top, col + left, colour, port, entry_port]
@@ -91,6 +99,10 @@ def area_of(rect: Rect) -> tuple[slice, slice]:
 
 
 def relative_to_first(start: I64) -> tuple[I32, int]:
-    """Return start cycles relative to the earliest start cycle, and that cycle itself."""
+    """Split start cycles into the earliest one and the differences from it.
+
+    Returns:
+        The differences, and the earliest start cycle.
+    """
     base = int(start.min())
     return (start - base).astype(np.int32), base

@@ -34,7 +34,13 @@ class RegionTransfers:
         self._program, self._runs, self._state, self._hop_cycles = program, runs, state, hop_cycles
 
     def to_stage(self, step: int, transfer: Transfer, messages: Translation, begin: I64) -> None:
-        """Simulate a transfer between regions on the smallest rectangle that contains both."""
+        """Simulate a transfer between two regions of PEs on one wafer.
+
+        The smallest rectangle that contains both regions is simulated.
+
+        Args:
+            begin: Cycle at which each PE of the sending region begins.
+        """
         stages, sender, receiver = self._program.stages, transfer.site.stage, messages.target_stage
         source, target = stages[sender].rect, stages[receiver].rect
         top, left, rows, cols = bounding_rect(source, target)

@@ -145,7 +145,10 @@ class StepRuns:
         return self.runs_by_key[key]
 
     def _machine(self, start: I32, memory_words: int) -> WaveletMachine:
-        """Return a machine without routes or operations."""
+        """Create a simulated machine without routes and operations.
+
+        ``start`` is the cycle at which each PE starts, int32 ``[rows, cols]``.
+        """
         rows, cols = start.shape
         return WaveletMachine(self.wafer, rows, cols, memory_words, start)
 

@@ -27,7 +27,7 @@ class BlockSteps:
     over_users: set[int] = field(default_factory=set)
 
     def to_block(self, requests: Iterable[SymBuffer]) -> Block:
-        """Return the block with these steps, which must not be changed afterwards.
+        """Convert the collected steps to an immutable block; no steps may be added afterwards.
 
         Args:
             requests: Buffers to list first among the block's buffers, in this order.
@@ -92,7 +92,7 @@ class BlockSteps:
         return end
 
     def _with_used_loops(self) -> tuple[tuple[SymStep, ...], Loops, frozenset[int]]:
-        """Return the steps with loops renumbered, because rewrites may have emptied some loops.
+        """Renumber the loops of the steps, leaving out loops that rewrites have emptied.
 
         Returns:
             The steps; (first step, one past the last step, iterations) of each loop that has steps;

@@ -61,13 +61,13 @@ class Buffers:
         self._requests: dict[SymBuffer, int] = {}
 
     def tile(self, stage: int, name: str) -> SymBuffer:
-        """Return the buffer of a weight tile."""
+        """Return the buffer that stores a weight tile on a stage."""
         tile = self._tiles[stage, name]
         self._requests.setdefault(tile, 0)
         return tile
 
     def has_tile(self, stage: int, name: str) -> bool:
-        """Return whether a weight tile with that name exists."""
+        """Return whether a stage stores a weight tile with that name."""
         return (stage, name) in self._tiles
 
     def get(self, stage: int, name: str, elements: int, view: str, use: str, *, permanent: bool = False) -> SymBuffer:
@@ -98,7 +98,7 @@ class Buffers:
         return buffer
 
     def take_requests(self) -> dict[SymBuffer, int]:
-        """Return the buffers requested since the last call to this method, and start a new record.
+        """Return the buffers that were requested since the last call of this method.
 
         Returns:
             The buffers in the order of their first request, each with the maximum number of
@@ -108,7 +108,7 @@ class Buffers:
         return requests
 
     def buffers_of_layer(self, layer_requests: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:
-        """Return the buffers with which a layer can run the steps of an equivalent layer.
+        """Return the buffers on which a layer runs the steps of an equivalent layer.
 
         Equivalent layers have the same steps, which are lowered only once. Each layer runs them on
         its own buffers.

@@ -52,7 +52,7 @@ class PhaseBuilder:
         self._open()
 
     def _open(self) -> None:
-        """Start a new, empty block of steps at the current op and stage."""
+        """Begin a new block, without steps, at the current op and stage."""
         self._block = BlockSteps(steps=[], iterations=[], groups=0)
         self._first_op, self._stage_of_block = self.op, self.stage
 
@@ -80,7 +80,7 @@ class PhaseBuilder:
         return block
 
     def add_run(self, block: Block, stage: int, op: int, buffers: tuple[SymBuffer, ...]) -> None:
-        """Append a run of a closed block on the given buffers.
+        """Append one more execution of a finished block, with other buffers.
 
         Args:
             block: The block.
@@ -248,7 +248,7 @@ class PhaseBuilder:
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 
     def _enter(self) -> None:
-        """Prepare the builder for a new step: start a new block if the stage has changed."""
+        """Prepare for a new step: close the block and begin a new one if the stage has changed."""
         if self.stage != self._stage_of_block:
             self.rewrite_steps()
             self.close()
@@ -266,7 +266,10 @@ class PhaseBuilder:
         pattern: int = -1,
         depends_on_experts: bool = False,
     ) -> None:
-        """Append a step to the current op and stage, inside the current loop and overlap group."""
+        """Append a step to the current block, for the current op, loop and overlap group.
+
+        The arguments are fields of `SymStep`.
+        """
         if view not in VIEWS:
             raise ValueError(view)
         self._enter()

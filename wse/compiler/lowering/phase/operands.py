@@ -68,7 +68,7 @@ def transfer_operands(kind: type[Transfer], operands: Mapping[str, Operand]) -> 
 
 
 def operand_of(value: Operand) -> SymAddress | SymNumber:
-    """Return an operand as an address or a number. A buffer refers to its first element."""
+    """Convert an operand to an address or a number; a buffer becomes the address of its start."""
     if isinstance(value, SymBuffer):
         return SymAddress(buffer=value)
     if isinstance(value, int):

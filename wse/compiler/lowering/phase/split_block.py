@@ -24,9 +24,10 @@ def stream_before_block(c: Context) -> SymAddress:
 
 
 def stream_of_parts(c: Context) -> SymAddress:
-    """Return the address of the residual stream that the parts of a split block add to.
+    """Return the address of the residual stream to which the parts of a split block add.
 
-    The parts of the block are on different stages, and the stream is sent from stage to stage.
+    A feed-forward block may be split into parts on several stages. The stream is sent from stage to
+    stage, and each part adds its output.
     """
     return replace(stream_before_block(c), offset=c.tokens * c.cut.hidden_per_pe)
 

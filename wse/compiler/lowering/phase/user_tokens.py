@@ -24,10 +24,10 @@ class UserTokens:
     is_loop: bool
 
     def at(self, tokens: SymBuffer | SymAddress, elements: int | SymNumber) -> SymAddress:
-        """Return the address of the current iteration's tokens within a buffer of all tokens.
+        """Return the address of the tokens that the current loop iteration processes.
 
         Args:
-            tokens: Buffer, or address of the first token of the first iteration.
+            tokens: Buffer of the tokens of all iterations, or the address of the first of them.
             elements: Elements per token.
         """
         at = SymAddress(buffer=tokens) if isinstance(tokens, SymBuffer) else tokens

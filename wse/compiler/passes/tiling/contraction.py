@@ -57,7 +57,7 @@ class WeightTypes:
         return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
 
     def dimension(self, spec: ModelSpec, kind: str) -> Dimension:
-        """Return the properties of a dimension of the model that determine how it is best divided.
+        """Return the matrices and formats that determine how a model dimension is best divided.
 
         Args:
             spec: Model.
@@ -66,10 +66,10 @@ class WeightTypes:
         return dimension_of(spec, kind, self.dtype, self.float_bytes)
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
-        """Return the group size that block boundaries are multiples of; 0 to divide evenly.
+        """Return the group size at whose multiples a dimension is best divided, or 0.
 
-        A quantisation group is a set of inputs that share a scale. Blocks that end at group
-        boundaries need fewer scales.
+        0 means that it is divided evenly. A quantisation group is a set of inputs that share a
+        scale. Blocks that end at group boundaries need fewer scales.
 
         Args:
             spec: Model.

@@ -40,11 +40,11 @@ class Dimension(NamedTuple):
     float_bytes: int
 
     def line_bytes(self, cut: Cut) -> float:
-        """Return the bytes of the matrices on the row or column of PEs with the largest block.
+        """Return the bytes of weights on the fullest row or column of PEs, given a division.
 
         Args:
-            cut: The division: size of the largest block, and number of quantisation groups that a
-                block touches.
+            cut: How the dimension is divided: size of the largest block, and number of quantisation
+                groups that a block touches.
         """
         width, float_bytes = cut.width, self.float_bytes
         total: float = sum(
@@ -58,7 +58,7 @@ class Dimension(NamedTuple):
 
     @property
     def place_bytes(self) -> float:
-        """Bytes of all matrices per element of the dimension.
+        """Bytes of weights in all matrices for one element of the dimension.
 
         The scales of matrices that contract over the dimension are not included.
         """
@@ -72,7 +72,7 @@ class Dimension(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The result of dividing a dimension into blocks, one for each row or column of PEs.
+    """A division of a dimension (such as the hidden features) into blocks over rows or columns.
 
     Attributes:
         width: Elements of the largest block.
@@ -84,7 +84,7 @@ class Cut(NamedTuple):
 
 
 class _Matrix(NamedTuple):
-    """Size and number format of a weight matrix that has a certain dimension as input or output.
+    """A weight matrix that has a given dimension, such as the hidden features, as input or output.
 
     Attributes:
         coding: Quantisation format of the matrix; None if it is not quantised.
@@ -144,7 +144,12 @@ def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
 
 
 def _contracts(name: str, kind: str) -> bool:
-    """Return whether a matrix contracts over a dimension instead of having it as output."""
+    """Return whether a dimension is the input of a matrix, which sums over it, not the output.
+
+    Args:
+        name: Name of the matrix.
+        kind: The dimension, such as ``HIDDEN``.
+    """
     last = name.rpartition(".")[2]
     return last in HIDDEN_IN if kind == HIDDEN else last == "down"
 
@@ -155,5 +160,8 @@ def _bits(coding: Coding | None, float_bytes: int) -> int:
 
 
 def _code_bytes(coding: Coding | None, rows: int, float_bytes: int) -> int:
-    """Return the bytes of the weights from ``rows`` inputs to one output, excluding scales."""
+    """Return the bytes of the weights from ``rows`` inputs to one output, without scales.
+
+    ``coding`` is None for floating-point weights, which have ``float_bytes`` bytes each.
+    """
     return rows * float_bytes if coding is None else coding.code_bytes(rows, 1)

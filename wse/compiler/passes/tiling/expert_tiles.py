@@ -63,7 +63,12 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
 
 
 def _router_vector(name: str, outputs: I32, *, scored_on_columns: bool) -> Tile:
-    """Return the tile of a router's bias, or of its corrections for selecting experts."""
+    """Return the tile of a router's bias, or of the corrections that it adds to select experts.
+
+    Args:
+        outputs: Router outputs that each column of PEs computes.
+        scored_on_columns: Whether a column needs only the corrections of its own outputs.
+    """
     is_correction = name.endswith("router_correction")
     if scored_on_columns or not is_correction:
         return tile_of([part_of(name, None, (outputs, ROWS))], view="f32" if is_correction else "wgt")

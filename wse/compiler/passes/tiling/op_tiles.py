@@ -83,7 +83,7 @@ def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: R
 
 
 def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the weight tiles of a router op or an expert op."""
+    """Return the tiles (the weights that each PE stores) of a router op or an expert op."""
     on_columns = tiling.scored_on_columns and cut.span == 1
     whole_tiles = (
         router_tiles(op, cut, _router_index(spec, tiling, cut), scored_on_columns=on_columns)
@@ -104,7 +104,7 @@ def _router_index(spec: ModelSpec, tiling: Tiling, cut: RegionCut) -> I32:
 
 
 def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the weight tiles of an op that is neither a router nor part of the experts."""
+    """Return the tiles (the weights that each PE stores) of an op outside the experts."""
     tiles = column_vectors(op, cut, spec)
     is_stored_twice = op.layer >= 0 and tiling.prefill == MESH_GEMM_OWN
     if not is_stored_twice or {DECODE, VERIFY} & {*tiling.phases}:

@@ -148,11 +148,11 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
 
 
 def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32, T], tuple[I32, I32]]:
-    """Wrap a function of an index array so that arrays with equal contents share cached results."""
+    """Cache a function of an index array by the content of the array."""
 
     @lru_cache(MAX_INDICES)
     def compute(content: bytes, shape: tuple[int, ...], option: T) -> tuple[I32, I32]:
-        """Compute the results for an index passed as bytes. Results are cached and read-only."""
+        """Compute the read-only results for an index array, which is given as hashable bytes."""
         results = function(np.frombuffer(content, np.int32).reshape(shape), option)
         for array in results:
             array.setflags(write=False)  # callers share the cached arrays
@@ -160,7 +160,7 @@ def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32,
 
     @wraps(function)
     def compute_cached(index: I32, option: T) -> tuple[I32, I32]:
-        """Return the cached results for an index."""
+        """Return the results for an index array, from the cache if possible."""
         return compute(index.tobytes(), index.shape, option)
 
     return compute_cached
@@ -202,7 +202,7 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
 
 
 def _without_padding(index: I32) -> I32:
-    """Return a copy of an index in which padding (-1) repeats the preceding entry.
+    """Return an index array in which each padding entry (-1) is replaced by the entry before it.
 
     Padding before the first entry stays -1.
     """

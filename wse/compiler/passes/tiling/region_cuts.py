@@ -73,20 +73,21 @@ def region_cut(
 
 
 def _cut_on_one_wafer(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Compute `region_cut` for whole blocks on one wafer; this function has its own cache."""
+    """Compute `region_cut` for a region on one wafer, if no feed-forward block is split."""
     return _region_cut(spec, weight_types, scope, region)
 
 
 def _cut_across_wafers(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Compute `region_cut` for whole blocks on several wafers; this function has a smaller cache.
+    """Compute `region_cut` for a region on several wafers, if no feed-forward block is split.
 
-    Each result takes megabytes, so fewer results are cached than for one wafer.
+    Each result needs megabytes of memory. The cache of this function therefore stores fewer results
+    than the cache for regions on one wafer.
     """
     return _region_cut(spec, weight_types, scope, region)
 
 
 def _region_cut(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Compute how a model with whole feed-forward blocks is divided over a region."""
+    """Compute how a model is divided over a region of PEs, if no feed-forward block is split."""
     rows, cols, span, attention_cols = region.rows, region.cols, region.span, region.attention_cols
     hidden_group = weight_types.group_of_cut(spec, HIDDEN, rows)
     hidden = blocks(spec.hidden_size, rows, hidden_group)
@@ -135,7 +136,10 @@ def _with_parts(
 
 
 def _block_cuts(spec: ModelSpec, weight_types: WeightTypes, region: RegionShape, parts: Parts) -> dict[str, Any]:
-    """Return which features of parts of the feed-forward blocks each column stores.
+    """Return which features each column of PEs stores for some parts of feed-forward blocks.
+
+    Args:
+        parts: The parts of the blocks that the region stores.
 
     Returns:
         Keys are the fields ``ffn``, ``shared``, ``experts`` and ``mixture`` of `RegionCut`.
@@ -187,7 +191,10 @@ def _shifted_index(first: int, index: I32) -> I32:
 def _latent_cut(
     spec: ModelSpec, weight_types: WeightTypes, hidden: I32, cols: int, attention_cols: int
 ) -> LatentCut | None:
-    """Return how latent attention is divided over a region; None for a model without it."""
+    """Return how latent attention is divided over the PEs of a region, or None without it.
+
+    It uses ``attention_cols`` columns in the middle of the region.
+    """
     if spec.latent is None:
         return None
     cut = latent_cut(

@@ -109,7 +109,12 @@ def matrix_tile(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: 
 
 
 def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
-    """Return a tile that stores several trained vectors side by side."""
+    """Return a tile that stores several trained vectors one after another.
+
+    Args:
+        tensors: Names of the vectors.
+        cuts: For each vector, the elements that PEs store, and the axis along which they vary.
+    """
     return tile_of([part_of(tensor, None, cut) for tensor, cut in zip(tensors, cuts, strict=True)])
 
 
@@ -280,7 +285,10 @@ def _is_hidden(name: str) -> bool:
 
 
 def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
-    """Return the elements of a trained vector that each column stores, int32 ``[cols, n]``."""
+    """Return which elements of a trained vector each column of PEs stores.
+
+    The result is int32 ``[cols, n]``. The name of the vector determines how it is divided.
+    """
     match name.rpartition(".")[2]:
         case "q_bias":
             return cut.queries

@@ -80,10 +80,10 @@ class Candidates:
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
     def _terms_and_bytes(self, layout: Layout) -> tuple[tuple[float, ...], float]:
-        """Return the forecast terms of a layout, and a lower bound on its bytes per PE.
+        """Return the input to the forecasts of a layout, and a lower bound on its bytes per PE.
 
-        For the terms, see `forecast_terms`. The bytes include weights and KV cache on the fullest
-        PE.
+        `forecast_terms` defines the input. The bytes include the weights and the KV cache on the
+        fullest PE.
         """
         sizes = self.demand.cache.of(_band_sizes, 1024)(self.demand, layout.without_sizes)
         rows, region_cols = layout.region(self.demand)
@@ -95,7 +95,7 @@ class Candidates:
         return forecast_terms(rows, cols * sizes.width, even_rows, even_cols, sizes.stages), least_bytes
 
     def _even_size(self, rows: int, cols: float) -> tuple[float, float]:
-        """Return the size that a region without padding would need to store the same bytes per PE.
+        """Return the size of a region without padding that would store the same bytes per PE.
 
         Args:
             rows, cols: Size of the region with padding.

@@ -148,7 +148,7 @@ class Exploration:
         return float(np.median(self._cycle_misses[-PATIENCE:])) if self._cycle_misses else 0.0
 
     def _try(self, pick: Pick) -> tuple[float | None, float | None]:
-        """Try a candidate layout if its weights fit, and update the forecasts with the result.
+        """Compile and time a layout if its weights fit, and improve the forecasts with the result.
 
         Returns:
             Bytes per PE, excluding reserved bytes, and dominant cycles (the cycles of the longer

@@ -115,7 +115,7 @@ class LayoutFamily:
         return None if cannot_fit else pick
 
     def _lowest_forecast(self, numbers: list[int], forecasts: F64) -> Pick | None:
-        """Return the candidate with the lowest forecast.
+        """Return the layout with the lowest forecast among some layouts of the family.
 
         Args:
             numbers: Indices of the layouts to consider.

@@ -60,12 +60,12 @@ def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], 
 
 
 def _holds(setup: TrialSetup, request: Options, choice: Choice) -> bool:
-    """Return whether a choice fits in SRAM and has enough colours.
+    """Return whether a model compiled with a choice fits in SRAM and has enough colours.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         request: What the user requested.
-        choice: The choice.
+        choice: Decisions of the search, such as the chunk size.
     """
     prompt = min(choice.prefill_chunk, max(request.prompt_tokens))
     options = replace(request, prompt_tokens=(prompt,) * request.batch)

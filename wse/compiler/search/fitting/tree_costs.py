@@ -114,7 +114,7 @@ class TreeCosts:
         return dict(cycles_by_phase)
 
     def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Compute the result of `cycles_of_stage`, which caches it."""
+        """Compute the cycles that fitted trees cost or save on a stage, for `cycles_of_stage`."""
         phases = [self._with_trees(phase, fitted_sizes) for phase in self._phases[stage]]
         try:
             route_rewrites = count_route_rewrites(replace(self._state, phases=tuple(phases)), self._same_routes)
@@ -139,12 +139,12 @@ class TreeCosts:
         return sum(self.savings[size].cycles[run.stage] * n for size, n in zip(sizes, iterations, strict=True) if size)
 
     def _times(self, run: BlockRun) -> int:
-        """Return how many runs in the whole model one run of a block represents."""
+        """Return how many block runs in the whole model one run in the reduced model represents."""
         layer = self._layers[run.op]
         return self._reduced.stage_multiplicity[run.stage] if layer < 0 else self._reduced.layer_multiplicity[layer]
 
     def _with_trees(self, phase: SymPhase, fitted_sizes: frozenset[TreeSize]) -> SymPhase:
-        """Return a copy of a phase in which all-reduces of some sizes use fitted trees."""
+        """Return a copy of a phase in which all-reduces of certain sizes use fitted trees."""
         blocks = {
             block: replace(
                 block,

@@ -74,9 +74,11 @@ def _with_setting(rewrites: Rewrites, setting: int) -> Rewrites:
 
 
 def _with_codes(choice: Choice, setting: int) -> Choice:
-    """Return a choice whose rewrite `wide_unpacking` has a given setting in all phases.
+    """Return a choice in which the rewrite `wide_unpacking` has another setting in all phases.
 
-    The setting is the number of weights to unpack at a time.
+    Args:
+        choice: Decisions of the search.
+        setting: Number of weights to unpack at a time.
     """
     verify_rewrites = None if choice.verify_rewrites is None else _with_setting(choice.verify_rewrites, setting)
     return replace(choice, rewrites=_with_setting(choice.rewrites, setting), verify_rewrites=verify_rewrites)

@@ -98,7 +98,7 @@ class ReducedModel:
         return self._bytes_with_caches(options.planned_cache_tokens / (options.context * options.batch))
 
     def _bytes_with_caches(self, passes: float) -> list[int]:
-        """For each stage, return the bytes per PE with the KV caches of a number of passes."""
+        """Return, for each stage, the bytes per PE with the KV caches of a number of passes."""
         state = self.state
         assert state.addresses is not None
         tops = [stage.sram_top_byte for stage in state.stages]
@@ -114,7 +114,7 @@ class ReducedModel:
         return bytes_by_stage
 
     def _cache_bytes(self) -> list[int]:
-        """For each stage, return the bytes per PE of the KV caches of one pass in all its layers."""
+        """Return, for each stage, the bytes per PE of one pass's KV caches in all of its layers."""
         state = self.state
         caches = [0] * len(state.plans)
         for buffer in state.sym_buffers:
@@ -125,7 +125,7 @@ class ReducedModel:
         return caches
 
     def _further_bytes(self, state: State) -> tuple[int, ...]:
-        """For each stage, return the bytes per PE of the layers that the reduced model omits."""
+        """Return, for each stage, the bytes per PE of the layers that the reduced model omits."""
         bytes_by_stage = [0] * len(state.plans)
         for buffer in (*state.weights, *state.sym_buffers):
             layer = _OF_LAYER.search(buffer.name)
@@ -162,7 +162,7 @@ class ReducedModel:
         """Return a lower bound on the bytes needed on the fullest PE of the whole model."""
 
         def layers_like(stage: int, layer: int, tile: str) -> int:
-            """Return how many equivalent tiles of the whole model's stage a tile represents."""
+            """Return how many tiles of the whole model one tile of the reduced model represents."""
             return 1 + self._other_layers(stage, layer) if _OF_LAYER.search(tile) else 1
 
         return least_bytes(self.state, layers_like)

@@ -47,7 +47,7 @@ class Admission:
 
     @property
     def head_fits(self) -> bool:
-        """Whether a request waits, and the one to be admitted next has a batch slot and room."""
+        """Whether the next waiting request can be admitted: a batch slot and room are free."""
         head = self._head()
         return head is not None and self._fits(head)
 

@@ -21,12 +21,14 @@ from wse.serving.simulation.workload import Workload
 
 
 class GapRun(NamedTuple):
-    """Some rounds in whose gaps (idle time of the busiest stage) prompts are read.
+    """Time of some decode rounds during which prompts are read in gaps.
+
+    A gap is the time in a round for which the busiest stage would otherwise be idle.
 
     Attributes:
         seconds: Duration of the rounds.
         gap_s: Total seconds of their gaps.
-        round_per_gap: Ratio of the time of the last round to the time of its gap.
+        round_per_gap: Duration of the last round, divided by the duration of its gap.
     """
 
     seconds: float
@@ -60,7 +62,10 @@ class DecodeRounds:
 
     @property
     def round_per_gap(self) -> float:
-        """Ratio of the time of the next round to the time of its gap; 1 without users."""
+        """Duration of the next round, divided by the idle time of the busiest stage in it.
+
+        The ratio is 1 without users.
+        """
         if not self.users.count:
             return 1.0
         times, gaps = self._gap_times(self.users.count)
@@ -118,7 +123,7 @@ class DecodeRounds:
         return seconds
 
     def _end(self, first_s: float, last_s: float, passes: int, seconds: float) -> None:
-        """Record some decode passes, and advance the users by them.
+        """Record decode passes that have ended, and add their tokens to the users' answers.
 
         Args:
             first_s, last_s: Seconds of the first and the last pass.

@@ -184,7 +184,10 @@ class ContinuousMachine:
             record.work_s += gap_s - self._read_prompts(gap_s, record.now, round_per_gap)
 
     def _next_change(self) -> float:
-        """Return the next time at which a user may join or a request may be admitted."""
+        """Return the next time at which a user may start to decode or a request may be admitted.
+
+        The result is at most the horizon up to which the machine is simulated.
+        """
         time = self.ready[0][0] if self.ready else inf
         if self.prefill is not None and self.admission.head_fits:
             time = min(time, self.prefill.free_s)

@@ -119,6 +119,6 @@ class PromptReader:
         return self._unread_s[request]
 
     def _rest(self, request: int) -> PromptPart:
-        """Return the part of a prompt that is not in the cache when its request is admitted."""
+        """Return the part of a prompt that must be read: all tokens that are not in the cache."""
         context = self._read_tokens[request]
         return PromptPart(self._prompts[request] - context, context)

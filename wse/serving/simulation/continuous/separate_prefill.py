@@ -30,7 +30,7 @@ class PrefillMachine:
 
 
 class SeparatePrefill:
-    """The state of a separate prefill machine and of its link to the decode machine.
+    """A machine that only reads prompts, and the link over which it sends caches to the decoder.
 
     Attributes:
         machine: The prefill machine.

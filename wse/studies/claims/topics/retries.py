@@ -22,7 +22,7 @@ def break_even_accuracy(accuracy: float, speed_ratio: float, steps_between_check
 
     Args:
         accuracy: Probability p that the slower model gets a step right.
-        speed_ratio: Speed v of the faster model divided by that of the slower one.
+        speed_ratio: Speed of the faster model, divided by the speed of the slower model (v).
         steps_between_checks: Number n of steps that are checked as a group, and all repeated if any
             of them is wrong.
 

@@ -10,7 +10,7 @@ from wse.studies.compare.machine import WAFER
 
 
 def with_best(rows: Sequence[CurveRow]) -> tuple[CurveRow, ...]:
-    """Return the rows, with ``best`` set for rows on the speed-cost frontier.
+    """Mark the rows that are on the frontier of speed and cost by setting ``best``.
 
     A row is on the frontier if no other row of its group is at least as fast and at most as
     expensive. All wafers form one group, and each GPU machine forms its own group.
@@ -23,7 +23,7 @@ def with_best(rows: Sequence[CurveRow]) -> tuple[CurveRow, ...]:
 
 
 def group_of(row: CurveRow) -> str:
-    """Return the name of the group that a row competes in when the best rows are selected.
+    """Return the name of the group of rows among which the best ones are marked.
 
     All wafers form one group, because they are alternatives to each other. Each GPU machine forms
     its own group.

@@ -106,7 +106,7 @@ def _machine(axes: Any, key: str, rows: Sequence[CurveRow], number: int) -> None
 
 
 def _public(axes: Any, key: str, public: Sequence[PublicPoint]) -> None:
-    """Draw published speeds at their prices, or as ticks at the upper edge if unpriced."""
+    """Draw published speeds at their prices, or at the upper edge if they have no price."""
     for point in public:
         price = point.usd_per_million_tokens if key == PANELS[0][0] else None
         if price is None:

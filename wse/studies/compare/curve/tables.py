@@ -104,10 +104,10 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
     plain = {row.machine: row for row in rows if PLAIN in row.tiers}
 
     def times(key: str) -> Column:
-        """Return a column that shows the ratio of a field to its value in the plain tier."""
+        """Return a column that shows a field of the fast tier relative to the plain tier."""
 
         def cell(row: CurveRow) -> str:
-            """Return the ratio as text for a row in the fast tier only; empty for other rows."""
+            """Return the ratio as text; empty for rows that are not in the fast tier."""
             if row.tier != FAST or row.machine not in plain:
                 return ""
             return f"{getattr(row, key) / getattr(plain[row.machine], key):.2g} x"

@@ -52,7 +52,7 @@ def _cheapest(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
 
 
 def _crossover(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
-    """Return a sentence about the speeds per user at which tokens are cheaper on wafers.
+    """Return a sentence about the speeds per user at which wafers have the cheaper token.
 
     Speeds are stated for central prices, for the lowest wafer price with the highest GPU price, and
     for the highest wafer price with the lowest GPU price.
@@ -76,7 +76,7 @@ def _crossover(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
 
 
 def _prices_text(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
-    """Return for which prices a statement holds that does not depend on prices within their ranges."""
+    """Return "at all prices within the ranges", or a phrase for prices without ranges."""
     costs = [_full(machine).usd_per_million_tokens for machine in (*wafers, *gpus)]
     has_ranges = any(cost is not None and cost.low < cost.high for cost in costs)
     return "at all prices within the ranges" if has_ranges else "at the given prices"
@@ -134,5 +134,5 @@ def _price(point: OperatingPoint) -> str:
 
 
 def _times(times: float) -> str:
-    """Format a factor."""
+    """Format a factor, such as "2.5 times", with a decimal below 10."""
     return f"{times:,.0f} times" if times >= 10 else f"{times:.1f} times"

@@ -172,5 +172,5 @@ def with_link(prepared_estimate: PreparedEstimate, link: WaferLink | None) -> Pr
 
 
 def _with_link(wafer: WaferSpec, link: WaferLink) -> WaferSpec:
-    """Return a copy of a wafer with another link."""
+    """Return a copy of a wafer whose link to other wafers has another bandwidth and latency."""
     return replace(wafer, wafer_link_bytes_per_s=link.bytes_per_s, wafer_link_latency_s=link.latency_s)

@@ -273,7 +273,7 @@ def _rates(request: CompareRequest, host_bytes_per_s: float) -> tuple[float, ...
 
 
 def _by_machine(rows: Sequence[ComparisonRow]) -> list[list[ComparisonRow]]:
-    """Group the rows by wafer count and link."""
+    """Group rows that have the same number of wafers and the same link between wafers."""
     groups: dict[object, list[ComparisonRow]] = {}
     for row in rows:
         groups.setdefault((row.wafers, row.link), []).append(row)
@@ -281,7 +281,7 @@ def _by_machine(rows: Sequence[ComparisonRow]) -> list[list[ComparisonRow]]:
 
 
 def _link(row: ComparisonRow) -> str:
-    """Return the description of a row's link."""
+    """Describe the link between wafers in a row by its bandwidth and latency."""
     return rate_and_latency(row.link_bytes_per_s or 0.0, row.link_latency_s, joint=" and ")
 
 

@@ -113,7 +113,7 @@ def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
 
 
 def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
-    """Return what limits the number of streams (batches of users) in the pipeline of wafers.
+    """Return what limits the batches of users (streams) that are in flight on wafers.
 
     The result is used for the sentence that describes what limits a row.
     """

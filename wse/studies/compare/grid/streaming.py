@@ -125,7 +125,7 @@ def streamed_row(
 
 
 def _sentence(streaming: StreamingBound, wafers: int, batch: int) -> str:
-    """Return a sentence stating whether streaming the weights or the pass itself is slower."""
+    """Return a sentence on what takes longer: streaming the weights, or the pass itself."""
     weights = streaming.weights
     host_bytes = bytes_per_pass(weights, batch)
     load = f"{in_bytes(host_bytes)} of weights"

@@ -27,7 +27,7 @@ from wse.studies.workers.engine_pool import Pool, each_output, engine_pool
 
 
 class HasBug(Protocol):
-    """Output of a call in a worker process."""
+    """What a worker process returns: it reports whether the call ended in a bug in wse."""
 
     @property
     def bug(self) -> str:

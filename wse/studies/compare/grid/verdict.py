@@ -78,7 +78,7 @@ def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
 
 
 def _cycles(row: ComparisonRow) -> float:
-    """Return the cycles per token of a run."""
+    """Return the cycles per token of a row, summed over all causes."""
     return sum((row.cycles_by or {}).values())
 
 
@@ -234,7 +234,10 @@ def speed(row: ComparisonRow) -> float:
 
 
 def place(row: ComparisonRow) -> str:
-    """Return text such as "4 wafers (pipeline)": wafers, mapping, and objective if it matters."""
+    """Describe the machine of a row, such as "4 wafers (pipeline)".
+
+    The text names the wafers, the mapping and, if it is not the default, the layout objective.
+    """
     return f"{plural(row.wafers, 'wafer')} ({row.chosen or row.mapping}{row.purpose})"
 
 

@@ -28,8 +28,8 @@ class CombinationPlan:
     """The rows of one mapping on one number of wafers.
 
     Attributes:
-        rows: For each link between wafers, the best layout, and the one with the lowest price per
-            hour if this is another one.
+        rows: For each link between wafers, the best layout and, if it is a different layout, the
+            layout with the lowest price per hour.
         reason: Why the mapping is impossible on these wafers; empty if it is possible.
         bug: Traceback if the combination ended in a bug in wse; empty otherwise.
     """

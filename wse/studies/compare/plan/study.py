@@ -87,7 +87,7 @@ def plan_machines(
             request_of_lengths = replace(request, base=base)
 
             def report_progress(done: int, total: int, name: str, position: int = position) -> None:
-                """Report progress over all lengths."""
+                """Report the progress for one pair of lengths as progress over all pairs."""
                 on_progress(position * total + done, len(lengths) * total, name)
 
             first, wafer_rows, wafer_reasons, wafers = _wafer_rows(request_of_lengths, report_progress, pool)
@@ -146,7 +146,7 @@ def _wafer_rows(
         done_before = len(outputs)
 
         def report_progress(done: int, total: int, name: str, done_before: int = done_before) -> None:
-            """Report progress. Combinations of earlier iterations of the search are included."""
+            """Report progress, including the combinations of earlier iterations of the search."""
             on_progress(done_before + done, done_before + total, name)
 
         outputs |= all_outputs(

@@ -142,7 +142,7 @@ def _limits(goal: Goal) -> str:
 
 
 def _users(goal: Goal) -> str:
-    """Format the number of users of a goal."""
+    """Describe the users of a goal: their number, "one user" (latency), or just "users"."""
     if goal.users is not None:
         return plural(goal.users, "user")
     return "one user" if goal.objective == LATENCY else "users"

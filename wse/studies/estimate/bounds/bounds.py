@@ -169,7 +169,7 @@ def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
 
 
 def _numbers(bounds: BoundsResult, width: int) -> list[Column]:
-    """Return the columns of cycles and bounds, which follow the row name.
+    """Return the columns of a table of bounds after the first: cycles, bounds and ratio.
 
     Wide terminals also show bars, and the fraction of cycles that depends only on measured
     constants.

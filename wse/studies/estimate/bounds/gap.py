@@ -88,7 +88,7 @@ def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
 
 
 def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict[str, float]:
-    """Return the op kinds that account for most of a cause's cycles above the bound.
+    """Return the op kinds that contribute most to the cycles above the bound that have one cause.
 
     Returns:
         The fraction of these cycles for each op kind, keyed by op kind. There are at most `OPS`

@@ -80,8 +80,8 @@ def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -
 
     Raises:
         BadInput: The draft model cannot be used.
-        DoesNotFit: The draft does not fit in its place. The message suggests options with which it
-            is known to compile.
+        DoesNotFit: The draft does not fit in its place. The message suggests options that are known
+            to make it fit.
     """
     request = prepared_estimate.request
     if request.drafts.draft_model is None:
@@ -173,7 +173,7 @@ def free_regions(prepared_estimate: PreparedEstimate, program: Program) -> list[
     2. Clip each rectangle to at most the size of the model's mesh, because ``wse run`` gives a
        draft the same number of PEs as the model. The clipped rectangles come first, followed by the
        whole rectangles. Both groups are sorted by size, largest first.
-    3. Of several rectangles with the same shape, keep the one nearest to the model's embedding.
+    3. Of several rectangles with the same shape, keep the nearest to the model's embedding.
 
     Args:
         prepared_estimate: The request.

@@ -40,7 +40,7 @@ class DraftTreeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceResult(Result):
-    """Probabilities that draft tokens are accepted, and the source of their measurement."""
+    """How likely draft tokens are to be accepted at each position, and where this was measured."""
 
     acceptance: Annotated[str, Doc("name of the acceptance: a measured model, `typical`, or what the user gave")]
     acceptance_by_position: Annotated[

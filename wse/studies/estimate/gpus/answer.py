@@ -62,7 +62,7 @@ def _sentences(result: GpuEstimateResult) -> Iterator[str]:
 
 
 def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:
-    """Yield the answer's rows of numbers."""
+    """Yield the rows of a GPU estimate's main table, such as speed, KV cache and weights."""
     bound = f"at least {seconds(result.latency.bound_s)} with perfect software at the stated rates"
     sequences = result.serving.max_users
     by_stack = result.memory.kv_capacity_users == result.system.max_sequences

@@ -54,7 +54,7 @@ class GpuSystemResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuMemoryResult(Result):
-    """The total memory of all GPUs."""
+    """Use of the memory of all GPUs: weights, drafts, and the capacity for KV caches."""
 
     weight_bytes: Annotated[int, Doc("weights", "B")]
     draft_bytes: Annotated[
@@ -221,7 +221,7 @@ class GpuEstimateResult(Result):
 
 
 def _inputs_table(result: GpuEstimateResult) -> Table:
-    """Return the table of the model and all options."""
+    """Return a table of the settings of an estimate: the model, and all options."""
     options = [f"--{name.replace('_', '-')} {printable(value)}" for name, value in result.inputs.items()]
     return pair_table([("model", printable(result.inputs["model"])), ("options", " ".join(options[1:]))], "Settings")
 

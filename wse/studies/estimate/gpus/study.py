@@ -195,7 +195,10 @@ def _published(
 
 
 def _decoded(prepared_estimate: PreparedGpuEstimate, users: int) -> Tokens:
-    """Return the work of a decode pass: one new token per user, halfway through the generation."""
+    """Describe the work of a decode pass, which adds one token for each user, for cost models.
+
+    The KV caches have the length that they reach halfway through the generation.
+    """
     return Tokens(users=users, new=1, context=prepared_estimate.middle_context)
 
 

@@ -80,7 +80,7 @@ def choose_layout(
 
 
 def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dict[int | None, ChosenLayout]:
-    """Return the fastest layouts for 2, 4, 8 ... users, and the one with the highest throughput.
+    """Return the fastest layouts for 2, 4, 8 ... users, and the layout with the highest throughput.
 
     The user counts are powers of two below the number that saturates the layout with the highest
     throughput.
@@ -155,7 +155,7 @@ def _to_chosen_layout(
 
 
 def _check_room(layout: CompiledLayout) -> None:
-    """Raise BadInput if a layout has no room for the KV caches of all requested users."""
+    """Raise BadInput if the chosen layout cannot store the KV caches of all requested users."""
     users, room = layout.prepared.request.serving.users, layout.deployment.max_concurrency
     replicas = layout.prepared.goal.replicas_for(room)
     if users is not None and users > replicas * room:

@@ -144,7 +144,7 @@ class LayoutRanking:
 
         @cache
         def rank(layout: CompiledLayout) -> Rank:
-            """Return the (cached) rank of a layout for the goal."""
+            """Return the sort key of a layout for the goal, from a cache if possible."""
             return layout.rank(goal)
 
         layout_by_key: dict[tuple[Options, Choice], CompiledLayout] = {}
@@ -166,7 +166,7 @@ class LayoutRanking:
         return sorted([*layout_by_key.values(), *wider_layouts], key=rank)
 
     def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
-        """Return a layout, followed by its variants that fit and leave more room for KV caches."""
+        """Return a layout and its variants with more KV-cache room, if they fit."""
         key = candidate.options, candidate.choice
         layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, search_result, finalist)
         self._layouts[key] = layout
@@ -292,7 +292,7 @@ def variant_choices(choice: Choice) -> dict[str, Choice]:
 
 
 def _without_unpacking(choice: Choice) -> Choice:
-    """Return compiler choices without the rewrite that unpacks many codes of weights at once."""
+    """Return a choice without the rewrite that unpacks many quantised weights at once."""
     rewrites, verify_rewrites = (
         None if settings is None else tuple(setting for setting in settings if setting[0] != WIDE_UNPACKING)
         for settings in (choice.rewrites, choice.verify_rewrites)

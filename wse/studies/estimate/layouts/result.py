@@ -68,7 +68,7 @@ def search_result(choice: Compilation) -> SearchResult | None:
     costs, chosen_trial = dict(choice.compiled_trials), choice.compiled_trials[0][0]
 
     def rank(trial: Trial) -> tuple[bool, float, float]:
-        """Return the sort key of a layout: the chosen one comes first, then the fastest."""
+        """Return the sort key of a layout in the record: the chosen one first, then the fastest."""
         return trial != chosen_trial, costs.get(trial) or math.inf, trial.token_cycles or math.inf
 
     order = sorted(choice.trials, key=rank)

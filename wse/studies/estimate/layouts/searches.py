@@ -111,7 +111,7 @@ def with_trials(
     Args:
         prepared_estimate: The request.
         compilation: The chosen layout, with the trials of its own search.
-        searches: All searches, starting with the one that found the chosen layout.
+        searches: All searches, starting with the search that found the chosen layout.
     """
     chosen_trial = compilation.compiled_trials[0][0]
     compiled: dict[tuple[Layout, str], tuple[Trial, float]] = {}

@@ -108,5 +108,5 @@ def latency_result(
 
 
 def _seconds(totals: PhaseTotals, cause: str, wafer: WaferSpec) -> float:
-    """Return how long a phase spends on one cause, such as ``crossing``, in seconds."""
+    """Return how many seconds a phase spends on one cause of cycles, such as ``crossing``."""
     return float(totals.by_cause[CAUSES.index(cause)]) / wafer.clock_hz

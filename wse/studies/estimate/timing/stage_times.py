@@ -239,7 +239,10 @@ class RouteReader:
         return {step: stream for step, stream in streams if stream is not None}
 
     def _stream(self, phase: Phase, step: int) -> _Stream | None:
-        """Return a step's transfer to another server; None if the step has no such transfer."""
+        """Return how a step sends words to another server (a region of PEs or a link).
+
+        The result is None if the step sends no words to another server.
+        """
         source, transfer = int(phase.steps.stage[step]), transfer_of(self._program, phase, step, self._empty)
         wafer, messages = self._program.stages[source].wafer, transfer.messages
         from_host = any(sender == HOST for sender, _ in transfer.crossings)
@@ -274,7 +277,12 @@ class RouteReader:
         return math.ceil(cycles)
 
     def _number(self, key: tuple[object, ...], server: Server) -> int:
-        """Return the index of a server, adding the server if its key is new."""
+        """Return the index of a server, adding the server to the list if it is new.
+
+        Args:
+            key: Key that identifies the server.
+            server: The server.
+        """
         if key not in self._numbers:
             self._numbers[key] = len(self.servers)
             self.servers.append(server)
@@ -296,7 +304,7 @@ def pass_time(reader: RouteReader, wafer: WaferSpec, route: PassRoute) -> PassTi
 
 
 def _add(visits: list[Visit], *new_visits: Visit) -> None:
-    """Append visits to a route. Visits without any cycles are left out.
+    """Append visits to a route, leaving out visits without any cycles.
 
     A visit is merged with the previous visit if both are to the same server and there is no latency
     between them.

@@ -136,7 +136,12 @@ def _user_acceptance(shares: list[tuple[float, ...]], place: str, name: str) -> 
 
 
 def _share(value: Any, place: str) -> float:
-    """Convert a value to a probability from 0 to 1; raise BadInput if this is not possible."""
+    """Convert a value to a probability from 0 to 1, or raise BadInput.
+
+    Args:
+        value: The value.
+        place: Option or file that contains the value, for the error message.
+    """
     try:
         share = float(value)
     except (TypeError, ValueError):
@@ -147,6 +152,6 @@ def _share(value: Any, place: str) -> float:
 
 
 def _refuse(place: str, reason: str) -> NoReturn:
-    """Raise BadInput with the option (``place``) and the reason."""
+    """Raise BadInput with a message that names the option or file (``place``) and the reason."""
     message = f"{place}: {reason}"
     raise BadInput(message)

@@ -89,7 +89,7 @@ class LookUp:
         self._times, self._context = times, context
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Return 0, because the look-up receives the prompt together with the model."""
+        """Return 0 cycles: a look-up only searches the text, so it need not read the prompt."""
         return 0.0
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
@@ -138,7 +138,7 @@ class DraftModel:
         self._region = Region(rows=stage.rect.rows, cols=stage.cols)
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Run the prompt through the draft model and return the number of cycles.
+        """Run the prompt through the draft model and return the number of cycles this takes.
 
         On the host, reading all weights dominates the time. A whole prompt is therefore assumed to
         take as long as a single token.

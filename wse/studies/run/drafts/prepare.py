@@ -103,7 +103,10 @@ def _default_mesh(target: PreparedRun, place: str) -> str | None:
 
 
 def _has_room(target: PreparedRun, draft_rows: int, draft_cols: int) -> bool:
-    """Return whether a draft model's mesh fits on the model's wafer, to the right or below."""
+    """Return whether a draft model's mesh fits next to the model's mesh on the wafer.
+
+    It may be to the right of the model's mesh or below it.
+    """
     full_wafer, (rows, cols) = target.whole, target.fabric_shape
     fits_right = cols + draft_cols <= full_wafer.mesh_cols and draft_rows <= full_wafer.mesh_rows
     fits_below = rows + draft_rows <= full_wafer.mesh_rows and draft_cols <= full_wafer.mesh_cols

@@ -137,7 +137,7 @@ def _equal_ops(sums: StepSums) -> Iterator[Group]:
 
 
 def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
-    """Return the totals of some ops as a dict of `Group` fields."""
+    """Return the layers, count, cycles and traffic of some ops as a dict of `Group` fields."""
     names = ("layers", "count", "cycles", "words", "hops", "mostly")
     return {"phase": phase, **{name: getattr(part, name) for name in names}}
 
@@ -212,15 +212,15 @@ def _causes(sums: StepSums) -> Iterator[Group]:
 
 
 def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
-    """Return a group for each cause of cycles, with the op that has the most cycles of this cause.
+    """Return, for each cause of cycles in each phase, its cycles and the op that has most of them.
 
-    Equal ops of different layers are considered separately.
+    Equal ops of different layers count as different ops.
     """
     return _causes_by(sums, sums.steps["op"], sums.trace.texts("graph/ops/name"))
 
 
 def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Group]:
-    """Yield a group for each cause of cycles, with the op that has the most cycles of this cause.
+    """Yield, for each cause of cycles in each phase, its cycles and the op that has most of them.
 
     Args:
         sums: Steps of a trace.

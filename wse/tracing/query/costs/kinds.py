@@ -167,11 +167,11 @@ def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[
 
 
 def _parts(totals: Sums, phase: int) -> list[dict[str, Any]]:
-    """Return the fields of ``PartCycles`` for each group of steps in one phase.
+    """Convert totals of groups of steps to dicts of ``PartCycles`` fields, one per group.
 
     Args:
         totals: Totals of each phase and group.
-        phase: Code of the phase.
+        phase: Code of the phase to convert.
     """
     columns = (getattr(totals, name)[phase].tolist() for name in ("cycles", "words", "hops", "cycles_by"))
     return [

@@ -52,13 +52,14 @@ def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
 
 
 def _schedule_values(trace: Trace, path: str) -> Array:
-    """Return, for each pass, the value of its schedule in a column of the schedule table.
-
-    The result is int64 ``[pass]``, with -1 for passes without an existing schedule.
+    """Look up, for each pass, a property of its schedule (the sequence of steps that it executes).
 
     Args:
         trace: An open trace.
-        path: Path of the column.
+        path: Path of the column of the schedule table with the property.
+
+    Returns:
+        int64 ``[pass]``, with -1 for passes without an existing schedule.
     """
     column, sequence = trace.column(path).astype(np.int64), trace.column("passes/schedule")
     in_table = (sequence >= 0) & (sequence < len(column))

@@ -32,12 +32,12 @@ class LinkTie(NamedTuple):
     cols: Array
 
     def first(self, count: int) -> LinkTie:
-        """Return a tie with only the first ``count`` links of this tie."""
+        """Return a copy that contains only the first ``count`` links."""
         return self._replace(rows=self.rows[:count], cols=self.cols[:count])
 
 
 class _Key(NamedTuple):
-    """Identity of a tie: a set of links on a wafer that carry the same number of words.
+    """What the links of a tie have in common: their wafer, direction and number of words.
 
     Attributes:
         words: Number of words on each link.
@@ -51,7 +51,7 @@ class _Key(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Sort key: most words first, then ascending wafer and direction."""
+        """Sort key of the tie: most words first, then in order of wafer and direction."""
         return -self.words, self.wafer, self.direction
 
 
@@ -115,7 +115,7 @@ def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
 
 
 def _tie(key: _Key, places: list[tuple[Array, Array]]) -> LinkTie:
-    """Return a tie (links that carry the same number of words), ordered by row and column.
+    """Create a tie (links that carry the same number of words), ordered by row and column.
 
     Args:
         key: Words, wafer and direction of the tie.

@@ -183,7 +183,10 @@ def _routes(trace: Trace, wafer: int, row: int, col: int) -> list[PeRoute]:
 
 
 def _busy(trace: Trace, wafer: int, row: int, col: int) -> dict[str, Any]:
-    """Return the fields of ``Pe`` about busy cycles, or an empty dict if they were not recorded."""
+    """Return how many cycles a PE computes and how long the run is, as fields of ``Pe``.
+
+    The result is empty if busy cycles were not recorded.
+    """
     if not trace.rows("pe/busy_cycles"):
         return {}
     busy, cycles = int(trace["pe/busy_cycles"][wafer, row, col]), run_cycles(trace)

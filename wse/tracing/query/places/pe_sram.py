@@ -91,7 +91,7 @@ def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Arra
     """Return the stages whose recorded buffers apply to a PE.
 
     Buffers of a stage that spans several wafers are recorded only for its first wafer. On other
-    wafers, the recorded stage is the one with the same layers and the same rectangle.
+    wafers, the recorded stage has the same layers and the same rectangle.
 
     Args:
         buffer_stage: Stage of each recorded buffer.

@@ -58,7 +58,10 @@ def used_fraction(uses: Mapping[str, int]) -> float:
 
 
 def narrow_attention(stages: Sequence[Stage]) -> list[int]:
-    """Return the distinct attention column counts of stages that have more columns than that."""
+    """Return how many columns attention uses in the stages where it does not use all columns.
+
+    The numbers are distinct and in ascending order.
+    """
     widths = [(stage.attention[1] - stage.attention[0] + 1, stage.cols) for stage in stages if stage.attention]
     return sorted({attention_cols for attention_cols, stage_cols in widths if attention_cols < stage_cols})
 

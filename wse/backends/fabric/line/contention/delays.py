@@ -130,10 +130,10 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
 
 
 def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
-    """Return the first cycle at which both streams are at the start of the span that they share.
+    """Return when words of two streams can first meet at the start of the links that both use.
 
-    The cycle is given as the time at which a word that is then at this place left the source of the
-    first stream.
+    The cycle is not the time at this place. It is the earlier time at which the word of the first
+    stream left its source.
     """
     shift, other_shift, room = contender.conflict.shared_ends[0]
     return max(window.first, contender.window.first_at(other_shift, room) - shift)
@@ -180,7 +180,7 @@ def wait_on_colour(first: float, earlier_streams: Sequence[tuple[float, Sequence
 
 
 class _Place(NamedTuple):
-    """Cycles at which the first and last words of two streams pass one place of a line.
+    """Cycles at which the first and last words of two streams pass one place on a line of PEs.
 
     ``lag`` is the number of cycles by which the second stream arrives earlier than the first, if
     its words never wait.
@@ -196,10 +196,10 @@ class _Place(NamedTuple):
 def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
     """Return the effects of two streams on each other at the place where they are largest.
 
-    If the words of the stream are those of the contender, sent on by a relay, the stream arrives
-    later than the contender by some lag. A delay of the contender then causes gaps in the stream,
-    which the contender's own later words fill, until the words in transit amount to half of the
-    lag. These words still arrive at half the rate after the contender has ended.
+    The stream may consist of words of the contender that a relay has sent on. It then arrives later
+    than the contender by some lag. A delay of the contender then causes gaps in the stream, which
+    the contender's own later words fill, until the words in transit amount to half of the lag.
+    These words still arrive at half the rate after the contender has ended.
 
     Returns:
         The effect on the stream, and the effect on the contender.
@@ -223,10 +223,10 @@ def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Inter
 
 
 def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
-    """Return the places at which to evaluate the contention of two streams.
+    """Return the places on a line at which to evaluate how two streams delay each other.
 
-    They are the ends of the shared span, and any place in between at which both streams arrive at
-    the same time because one catches up with the other.
+    They are the ends of the PE range that both streams use, and any place in between where one
+    stream catches up with the other.
     """
     other_window, ends = contender.window, list[_Place]()
     for shift, other_shift, other_room in contender.conflict.shared_ends:

@@ -33,12 +33,12 @@ class Window(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Mean number of words per cycle in the window, including cycles of waiting."""
+        """Mean words per cycle from the first to the last word, including cycles spent waiting."""
         return self.words / (self.last - self.first + 1)
 
     @property
     def pace(self) -> float:
-        """Words per cycle, without the cycles in which words wait for words of other streams."""
+        """Mean words per cycle, without the cycles spent waiting for words of other streams."""
         return self.words / (self.last - self.contention_cycles - self.first + 1)
 
     def first_at(self, shift: int, room: int) -> float:
