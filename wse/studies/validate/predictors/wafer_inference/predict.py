@@ -8,11 +8,17 @@ from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.predictors.prediction import Prediction, decline
+from wse.studies.validate.predictors.wafer_inference import layer_rows, phase_rows, step_rows
 
 SCORED_KINDS: Final = re.compile(r"measured|sum of measured|compiled", re.IGNORECASE)
 """Kinds of values that a model is compared with. Fits and differences of other rows are not."""
 
-_PREDICTORS: Final[tuple[Callable[[Measurement], Prediction | None], ...]] = ()
+_PREDICTORS: Final[tuple[Callable[[Measurement], Prediction | None], ...]] = (
+    phase_rows.predict,
+    layer_rows.predict,
+    step_rows.predict,
+)
+"""Predictors in the order in which they are tried."""
 
 
 def predict(m: Measurement) -> Prediction | None:
