@@ -19,7 +19,8 @@ import numpy as np
 from wse.hardware.compute_engine import ComputeEngineCosts
 from wse.hardware.spec import WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.predictors.wafer_inference.kernel_work import KernelWork, kernel_work
+from wse.studies.validate.predictors.wafer_inference.kernel_work import KernelWork, kernel_work, probe_cycles
+from wse.studies.validate.predictors.wafer_inference.layer_time import LayerTime
 from wse.studies.validate.predictors.wafer_inference.lines import collective_of, multicast_of, ring_bytes, stored_words
 from wse.studies.validate.predictors.wafer_inference.reduce_time import all_reduce_cycles
 
@@ -86,7 +87,9 @@ def _fit_operations(rows: Sequence[Measurement], wafer: WaferSpec) -> FittedCons
     for counts in product(range(6, 13), range(2, 9), range(2, 6), range(2, 8)):
         numbers = dict(zip(OPERATION_COUNTS, counts, strict=True))
         terms = [_terms(work, numbers, wafer) for _, work in used]
-        targets = [value - fixed for value, (_, _, fixed) in zip(measured, terms, strict=True)]
+        targets = [
+            value - fixed - probe_cycles(m) for value, (_, _, fixed), (m, _) in zip(measured, terms, used, strict=True)
+        ]
         matrix = [[operations, elements] for operations, elements, _ in terms]
         solution = _least_squares(matrix, targets, measured)
         residuals = (np.array(matrix) @ solution - targets) / measured
@@ -116,9 +119,11 @@ def _fit_relay(rows: Sequence[Measurement], wafer: WaferSpec, costs: ComputeEngi
     without = replace(costs, relay_cycles=0)
     relays = [line.pes // line.group // 2 + line.group // 2 for _, line in used]
     rest = [all_reduce_cycles(wafer, without, line.pes, line.words, line.group) for _, line in used]
-    local = [line.operations * (costs.operation_cycles + costs.element_cycles * line.length) for _, line in used]
+    layer = LayerTime(wafer, costs)
+    local = [line.operations * layer.work_cycles("reduction", line.length) for _, line in used]
     measured = [m.measured or 0 for m, _ in used]
-    targets = [value - a - b for value, a, b in zip(measured, rest, local, strict=True)]
+    probes = [probe_cycles(m) for m, _ in used]
+    targets = [value - a - b - c for value, a, b, c in zip(measured, rest, local, probes, strict=True)]
     (relay,) = _least_squares([[float(count)] for count in relays], targets, measured)
     return FittedConstants({"relay_cycles": relay}, tuple(m for m, _ in used))
 

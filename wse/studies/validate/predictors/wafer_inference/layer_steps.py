@@ -16,7 +16,9 @@ from typing import Final, Literal
 from wse.studies.validate.predictors.wafer_inference.shard import Shard
 
 Size = Callable[[Shard], int]
-Work = Literal["plain", "multiply-accumulate", "conversion", "exponential", "sigmoid", "head norm", "rotation"]
+Work = Literal[
+    "plain", "multiply-accumulate", "reduction", "conversion", "exponential", "sigmoid", "head norm", "rotation"
+]
 Line = Literal["column", "row", "band"]
 
 
@@ -29,8 +31,9 @@ class Operations:
         count: How many times the work is done for one sequence.
         length: Elements of each operation.
         work: ``plain`` for one float32 vector operation, ``multiply-accumulate`` for one on 16-bit
-            operands, ``conversion`` for one from float32 to bfloat16; otherwise a sequence of
-            operations whose number is a constant of the software profile.
+            operands, ``reduction`` for the sum or maximum of a float32 vector, ``conversion`` for one
+            from float32 to bfloat16; otherwise a sequence of operations whose number is a constant of
+            the software profile.
         spans_batch: Whether one operation covers all sequences of a batch, which lie side by side.
     """
 
@@ -126,10 +129,10 @@ ATTENTION: Final = (
     Step(
         name="softmax",
         operations=(
-            Operations(purpose="maximum", count=lambda s: s.heads, length=lambda s: s.positions),
-            Operations(purpose="subtract and scale", count=lambda s: s.heads, length=lambda s: s.positions),
+            Operations(purpose="maximum", count=lambda s: s.heads, length=lambda s: s.positions, work="reduction"),
+            Operations(purpose="subtract and scale", count=lambda s: 2 * s.heads, length=lambda s: s.positions),
             Operations(purpose="exp", count=lambda s: s.heads, length=lambda s: s.positions, work="exponential"),
-            Operations(purpose="sum", count=lambda s: s.heads, length=lambda s: s.positions),
+            Operations(purpose="sum", count=lambda s: s.heads, length=lambda s: s.positions, work="reduction"),
             _conversion(lambda s: s.scores),
         ),
         collectives=(

@@ -73,6 +73,7 @@ class LayerTime:
         return {
             "plain": plain,
             "multiply-accumulate": costs.operation_cycles + length / self.wafer.mac_fp16_fp32_per_cycle,
+            "reduction": costs.operation_cycles + length / self.wafer.max_fp32_per_cycle,
             "conversion": costs.operation_cycles + length / self.wafer.convert_per_cycle,
             "exponential": costs.exponential_operations * plain,
             "sigmoid": (costs.exponential_operations + costs.sigmoid_operations) * plain,

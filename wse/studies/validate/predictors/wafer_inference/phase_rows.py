@@ -8,6 +8,7 @@ from typing import Final
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.predictors.prediction import Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.described_run import described_run
+from wse.studies.validate.predictors.wafer_inference.kernel_work import probe_cycles
 from wse.studies.validate.predictors.wafer_inference.layer_steps import ATTENTION, FEED_FORWARD
 from wse.studies.validate.predictors.wafer_inference.profile import duration, step_time_of
 
@@ -58,4 +59,4 @@ def predict(m: Measurement) -> Prediction | None:
         return decline(run)
     if not run.states_context and not _CONTEXT_STEPS.isdisjoint(names):
         return decline("the row does not state the context")
-    return duration(m, steps.layer.cycles([_STEPS[name] for name in names], run.shard))
+    return duration(m, steps.layer.cycles([_STEPS[name] for name in names], run.shard) + probe_cycles(m))
