@@ -72,33 +72,34 @@ def fit_costs(rows: Iterable[Measurement], wafer: WaferSpec, costs: ComputeEngin
 
 def _fit_multicast(rows: Sequence[Measurement]) -> FittedConstants:
     """Fit fixed cycles, cycles per word and cycles per hop of multicasts."""
-    used = [(m, message) for m in rows if (message := multicast_of(m))]
-    terms = [[1.0, message.words, message.receivers] for _, message in used]
-    fixed, word, hop = _least_squares(terms, [m.measured or 0 for m, _ in used])
+    used_rows = [(m, message) for m in rows if (message := multicast_of(m))]
+    terms = [[1.0, message.words, message.receivers] for _, message in used_rows]
+    fixed, word, hop = _least_squares(terms, [m.measured or 0 for m, _ in used_rows])
     values = {"multicast_cycles": fixed, "multicast_word_cycles": word, "multicast_hop_cycles": hop}
-    return FittedConstants(values, tuple(m for m, _ in used))
+    return FittedConstants(values, tuple(m for m, _ in used_rows))
 
 
 def _fit_operations(rows: Sequence[Measurement], wafer: WaferSpec) -> FittedConstants:
     """Fit the cost of an operation and of an element, and the numbers of operations."""
-    used = [(m, work) for m in rows if (work := kernel_work(m))]
-    measured = [m.measured or 0 for m, _ in used]
+    used_rows = [(m, work) for m in rows if (work := kernel_work(m))]
+    measured_values = [m.measured or 0 for m, _ in used_rows]
     best: tuple[float, dict[str, float]] | None = None
     for counts in product(range(6, 13), range(2, 9), range(2, 6), range(2, 8)):
         numbers = dict(zip(OPERATION_COUNTS, counts, strict=True))
-        terms = [_terms(work, numbers, wafer) for _, work in used]
+        terms = [_terms(work, numbers, wafer) for _, work in used_rows]
         targets = [
-            value - fixed - probe_cycles(m) for value, (_, _, fixed), (m, _) in zip(measured, terms, used, strict=True)
+            value - fixed - probe_cycles(m)
+            for value, (_, _, fixed), (m, _) in zip(measured_values, terms, used_rows, strict=True)
         ]
         matrix = [[operations, elements] for operations, elements, _ in terms]
-        solution = _least_squares(matrix, targets, measured)
-        residuals = (np.array(matrix) @ solution - targets) / measured
+        solution = _least_squares(matrix, targets, measured_values)
+        residuals = (np.array(matrix) @ solution - targets) / measured_values
         error = float(residuals @ residuals)
         if best is None or error < best[0]:
             best = error, {"operation_cycles": solution[0], "element_cycles": solution[1], **numbers}
     if best is None:
         return FittedConstants({}, ())
-    return FittedConstants(best[1], tuple(m for m, _ in used))
+    return FittedConstants(best[1], tuple(m for m, _ in used_rows))
 
 
 def _terms(work: KernelWork, numbers: dict[str, float], wafer: WaferSpec) -> tuple[float, float, float]:
@@ -115,26 +116,34 @@ def _terms(work: KernelWork, numbers: dict[str, float], wafer: WaferSpec) -> tup
 
 def _fit_relay(rows: Sequence[Measurement], wafer: WaferSpec, costs: ComputeEngineCosts) -> FittedConstants:
     """Fit the cycles of a relay to all-reduces along a line."""
-    used = [(m, line) for m in rows if (line := collective_of(m))]
-    without = replace(costs, relay_cycles=0)
-    relays = [line.pes // line.group // 2 + line.group // 2 for _, line in used]
-    rest = [all_reduce_cycles(wafer, without, line.pes, line.words, line.group) for _, line in used]
+    used_rows = [(m, line) for m in rows if (line := collective_of(m))]
+    costs_without_relays = replace(costs, relay_cycles=0)
+    relays = [line.pes // line.group // 2 + line.group // 2 for _, line in used_rows]
+    rest = [all_reduce_cycles(wafer, costs_without_relays, line.pes, line.words, line.group) for _, line in used_rows]
     layer = LayerTime(wafer, costs)
-    local = [line.operations * layer.work_cycles("reduction", line.length) for _, line in used]
-    measured = [m.measured or 0 for m, _ in used]
-    probes = [probe_cycles(m) for m, _ in used]
-    targets = [value - a - b - c for value, a, b, c in zip(measured, rest, local, probes, strict=True)]
-    (relay,) = _least_squares([[float(count)] for count in relays], targets, measured)
-    return FittedConstants({"relay_cycles": relay}, tuple(m for m, _ in used))
+    local = [
+        line.operations * layer.work_cycles("reduction", line.length) + line.tasks * costs.task_cycles
+        for _, line in used_rows
+    ]
+    measured_values = [m.measured or 0 for m, _ in used_rows]
+    probes = [probe_cycles(m) for m, _ in used_rows]
+    targets = [value - a - b - c for value, a, b, c in zip(measured_values, rest, local, probes, strict=True)]
+    (relay,) = _least_squares([[float(count)] for count in relays], targets, measured_values)
+    return FittedConstants({"relay_cycles": relay}, tuple(m for m, _ in used_rows))
 
 
 def _fit_stored_words(rows: Sequence[Measurement]) -> FittedConstants:
     """Fit the cycles of storing a word by a task and reloading it, and what a PE saves by overlap."""
-    used = [(m, stored) for m in rows if m.text("unit") == "cycles" and (stored := stored_words(m))]
-    terms = [[float(stored.words * stored.pes), -float(stored.pes)] for _, stored in used]
-    word, overlap = _least_squares(terms, [m.measured or 0 for m, _ in used])
+    used_rows = [
+        (m, stored_message) for m in rows if m.text("unit") == "cycles" and (stored_message := stored_words(m))
+    ]
+    terms = [
+        [float(stored_message.words * stored_message.pes), -float(stored_message.pes)]
+        for _, stored_message in used_rows
+    ]
+    word, overlap = _least_squares(terms, [m.measured or 0 for m, _ in used_rows])
     values = {"stored_word_cycles": word, "stored_overlap_cycles": overlap}
-    return FittedConstants(values, tuple(m for m, _ in used))
+    return FittedConstants(values, tuple(m for m, _ in used_rows))
 
 
 def _fit_ring(rows: Sequence[Measurement]) -> FittedConstants:
@@ -142,13 +151,13 @@ def _fit_ring(rows: Sequence[Measurement]) -> FittedConstants:
 
     The number of bytes up to which the time is constant is stated in the first of the rows.
     """
-    used = [(m, size) for m in rows if (size := ring_bytes(m)) is not None]
-    flat = [size for m, size in used if re.search(r"8 B \.\.", m.text("metric"))]
+    used_rows = [(m, size) for m in rows if (size := ring_bytes(m)) is not None]
+    flat = [size for m, size in used_rows if re.search(r"8 B \.\.", m.text("metric"))]
     free = float(flat[0])
-    terms = [[1.0, max(0.0, size - free)] for _, size in used]
-    fixed, slope = _least_squares(terms, [m.measured or 0 for m, _ in used])
+    terms = [[1.0, max(0.0, size - free)] for _, size in used_rows]
+    fixed, slope = _least_squares(terms, [m.measured or 0 for m, _ in used_rows])
     values = {"ring_us": fixed, "ring_free_bytes": free, "ring_us_per_byte": slope}
-    return FittedConstants(values, tuple(m for m, _ in used))
+    return FittedConstants(values, tuple(m for m, _ in used_rows))
 
 
 def _least_squares(

@@ -28,6 +28,6 @@ def predict(m: Measurement) -> Prediction | None:
     if isinstance(run, str):
         return decline(run)
     if change:
-        before, after = (steps.tail_cycles(run.shard, int(top_k)) for top_k in change.groups())
-        return duration(m, after - before)
+        first_cycles, second_cycles = (steps.tail_cycles(run.shard, int(top_k)) for top_k in change.groups())
+        return duration(m, second_cycles - first_cycles)
     return duration(m, steps.tail_cycles(run.shard, run.top_k))

@@ -90,7 +90,7 @@ def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float] 
 def _layers(m: Measurement, run: DescribedRun) -> int:
     """Return how many layers the timed window covers."""
     metric = m.text("metric")
-    stated = _LAYERS.search(metric)
-    if stated:
-        return int(stated[1])
+    stated_layers = _LAYERS.search(metric)
+    if stated_layers:
+        return int(stated_layers[1])
     return 1 if _ONE_LAYER.search(metric) else run.layers

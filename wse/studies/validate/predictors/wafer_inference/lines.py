@@ -44,6 +44,7 @@ class LineCollective:
         words: 32-bit words on each PE.
         group: PEs per group.
         operations: Vector operations before the all-reduce, and ``length`` elements of each.
+        tasks: Tasks that start before it.
     """
 
     pes: int
@@ -51,6 +52,7 @@ class LineCollective:
     group: int = GROUP_PES
     operations: int = 0
     length: float = 0
+    tasks: int = 0
 
 
 def multicast_of(m: Measurement) -> MulticastMessage | None:
@@ -63,7 +65,8 @@ def collective_of(m: Measurement) -> LineCollective | None:
     """Return the all-reduce that a row is about, or None.
 
     An ordinary all-reduce has the words of the output of attention. The one inside a softmax has one
-    word per head, after an operation for each head.
+    word per head, after an operation for each head. A barrier is a step of its own: a task loads one
+    word, whose sum is not used.
     """
     metric, model, rows = m.text("metric").lower(), dimensions_of(m.text("model")), m.sizes.get("block_rows")
     if model is None or "us" in m.text("unit") or "extra" in metric:
@@ -76,11 +79,13 @@ def collective_of(m: Measurement) -> LineCollective | None:
         return LineCollective(pes=rows, words=shard.heads, operations=shard.heads, length=positions)
     if m.text("phase") != "allreduce" or "cycles per decode step" in metric:
         return None
-    over = _REDUCED_ROWS.search(metric)
-    pes = int(over[1]) if over else rows
+    over_rows = _REDUCED_ROWS.search(metric)
+    pes = int(over_rows[1]) if over_rows else rows
     if pes is None:
         return None
-    return LineCollective(pes=pes, words=1 if "barrier" in metric else shard.queries)
+    if "barrier" in metric:
+        return LineCollective(pes=pes, words=1, operations=1, length=1, tasks=1)
+    return LineCollective(pes=pes, words=shard.queries)
 
 
 def stored_words(m: Measurement) -> StoredWords | None:

@@ -33,7 +33,7 @@ def mean_context(m: Measurement) -> float | None:
             maximum = 1024 * int(match[1])
     if maximum is not None:
         return float(max(maximum // 2, maximum - UNFILLED_POSITIONS))
-    prompt, generated = sizes.get("prompt_len"), sizes.get("gen_tokens")
-    if prompt is not None and generated is not None:
-        return prompt + generated / 2
+    prompt, generated_tokens = sizes.get("prompt_len"), sizes.get("gen_tokens")
+    if prompt is not None and generated_tokens is not None:
+        return prompt + generated_tokens / 2
     return None

@@ -25,10 +25,10 @@ def predict(m: Measurement) -> Prediction | None:
     """Predict the time of single operations and messages. Return None for other rows."""
     if _LINK.search(m.text("metric")):
         return _predict_link(m)
-    message, stored, work, line = multicast_of(m), stored_words(m), kernel_work(m), collective_of(m)
+    message, stored_message, work, line = multicast_of(m), stored_words(m), kernel_work(m), collective_of(m)
     staged, cast = _STAGED_HOP.search(m.text("metric")), _CAST.search(m.text("metric"))
     is_hop_pair = _HOP_PAIR.search(m.text("metric")) is not None
-    if not (message or stored or work or line or staged or cast or is_hop_pair):
+    if not (message or stored_message or work or line or staged or cast or is_hop_pair):
         return None
     steps = step_time_of(m)
     if isinstance(steps, Prediction):
@@ -36,16 +36,16 @@ def predict(m: Measurement) -> Prediction | None:
     costs, layer = steps.layer.costs, steps.layer
     if message:
         return duration(m, multicast_cycles(costs, message.receivers, message.words))
-    if stored:
-        cycles = stored.words * costs.stored_word_cycles - costs.stored_overlap_cycles
-        return duration(m, stored.pes * max(0.0, cycles))
+    if stored_message:
+        cycles = stored_message.words * costs.stored_word_cycles - costs.stored_overlap_cycles
+        return duration(m, stored_message.pes * max(0.0, cycles))
     if work:
         count = sum(getattr(costs, name) for name in work.sequences) if work.sequences else 1
-        each = costs.operation_cycles + (costs.element_cycles * work.length if work.sequences else 0)
+        operation_cycles = costs.operation_cycles + (costs.element_cycles * work.length if work.sequences else 0)
         macs_cycles = work.macs / layer.wafer.mac_fp16_fp32_per_cycle
-        return duration(m, work.repeats * count * each + macs_cycles + probe_cycles(m))
+        return duration(m, work.repeats * count * operation_cycles + macs_cycles + probe_cycles(m))
     if line:
-        local = line.operations * layer.work_cycles("reduction", line.length)
+        local = line.operations * layer.work_cycles("reduction", line.length) + line.tasks * costs.task_cycles
         reduce = all_reduce_cycles(layer.wafer, costs, line.pes, line.words, line.group)
         return duration(m, local + reduce + probe_cycles(m))
     if staged:

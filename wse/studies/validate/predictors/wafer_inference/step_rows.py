@@ -54,9 +54,9 @@ def predict(m: Measurement) -> Prediction | None:
         return decline(run)
     if _PERIOD_OF_STAGES.search(metric):
         return decline("the row does not state how the layer is divided into stages")
-    both = _FORCED_AND_FREE.search(metric)
-    if both:
-        return _predict_request(m, steps, run, _whole(both[1]), _whole(both[2]))
+    both_parts = _FORCED_AND_FREE.search(metric)
+    if both_parts:
+        return _predict_request(m, steps, run, _whole(both_parts[1]), _whole(both_parts[2]))
     span = _SPAN.search(metric)
     retained = m.text("group") and re.search(r"same, KV retained|retained", metric)
     if span or retained:
@@ -89,29 +89,29 @@ def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float
     layer, shard = steps.layer, run.shard
     lines = ((shard.cols, shard.hidden, match[1]), (shard.rows, shard.queries, match[2] or "0"))
     extra = sum(
-        all_reduce_cycles(layer.wafer, layer.costs, pes, words + int(more))
+        all_reduce_cycles(layer.wafer, layer.costs, pes, words + int(padding_words))
         - all_reduce_cycles(layer.wafer, layer.costs, pes, words)
-        for pes, words, more in lines
+        for pes, words, padding_words in lines
     )
     return shard.model.layers * extra
 
 
-def _predict_request(m: Measurement, steps: StepTime, run: DescribedRun, forced: int, free: int) -> Prediction:
+def _predict_request(m: Measurement, steps: StepTime, run: DescribedRun, forced_tokens: int, free: int) -> Prediction:
     """Predict a request: forced tokens through the pipeline, then free tokens.
 
     Args:
         m: The row.
         steps: Timing model.
         run: The run.
-        forced: Tokens that are known.
+        forced_tokens: Tokens that are known.
         free: Tokens that are generated.
     """
     match = re.search(r"after ([0-9,]+) resident", m.text("metric"))
     resident = _whole(match[1]) if match else 0
-    forced_run = _with_context(run, resident + forced / 2)
-    free_run = _with_context(run, resident + forced + free / 2)
+    forced_run = _with_context(run, resident + forced_tokens / 2)
+    free_run = _with_context(run, resident + forced_tokens + free / 2)
     fill = steps.free_cycles(forced_run)
-    return duration(m, forced * steps.forced_cycles(forced_run) + fill + free * steps.free_cycles(free_run))
+    return duration(m, forced_tokens * steps.forced_cycles(forced_run) + fill + free * steps.free_cycles(free_run))
 
 
 def _predict_span(m: Measurement, steps: StepTime, run: DescribedRun, span: re.Match[str] | None) -> Prediction:
@@ -123,14 +123,16 @@ def _predict_span(m: Measurement, steps: StepTime, run: DescribedRun, span: re.M
         run: The run.
         span: What the metric says about the number of steps; None if only a column does.
     """
-    generated = _whole(span[2]) if span else m.sizes.get("gen_tokens")
-    if generated is None:
+    generated_tokens = _whole(span[2]) if span else m.sizes.get("gen_tokens")
+    if generated_tokens is None:
         return decline("the row does not state how many steps it covers")
-    stated = m.sizes.get("gen_tokens")
-    is_window = span is not None and "free" in span[0] and stated is not None and generated < stated
-    count = generated if is_window or "segment" in m.text("metric") else max(1, generated - UNTIMED_STEPS)
+    stated_tokens = m.sizes.get("gen_tokens")
+    is_window = (
+        span is not None and "free" in span[0] and stated_tokens is not None and generated_tokens < stated_tokens
+    )
+    count = generated_tokens if is_window or "segment" in m.text("metric") else max(1, generated_tokens - UNTIMED_STEPS)
     prefix = m.sizes.get("prompt_len") or 0
-    run = _with_context(run, prefix + generated / 2)
+    run = _with_context(run, prefix + generated_tokens / 2)
     per_token = steps.forced_cycles(run) if m.text("phase") == "decode-pipelined" else steps.free_cycles(run)
     return duration(m, count * per_token)
 

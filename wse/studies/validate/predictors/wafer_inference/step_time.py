@@ -75,8 +75,8 @@ class StepTime:
     def head_cycles(self, shard: Shard) -> float:
         """Return the cycles of the embedding: token and row of the table cross the region."""
         words = math.ceil(shard.model.hidden / TAIL_COLS / 2)
-        across = multicast_cycles(self.layer.costs, TAIL_ROWS + TAIL_COLS, 1)
-        return shard.batch * (across + multicast_cycles(self.layer.costs, TAIL_ROWS, words))
+        crossing_cycles = multicast_cycles(self.layer.costs, TAIL_ROWS + TAIL_COLS, 1)
+        return shard.batch * (crossing_cycles + multicast_cycles(self.layer.costs, TAIL_ROWS, words))
 
     def tail_cycles(self, shard: Shard, top_k: int) -> float:
         """Return the cycles from the last hidden vector to the next token, for each sequence in turn.
