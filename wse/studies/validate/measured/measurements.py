@@ -291,5 +291,5 @@ def _tolerant_measurement(file: str, table: str, header: list[str], record: CsvR
         fault = f"not CSV ({record.problem}); close the quote, or double a quote inside a quoted cell"
     elif len(record.cells) != len(header):
         fault = f"has {len(record.cells)} cells, the first line {len(header)} columns; quote cells that hold commas"
-    measured = None if fault else value
-    return Measurement(file=file, line=record.line, table=table, input=row, measured=measured, sizes=sizes, fault=fault)
+    number = None if fault else value
+    return Measurement(file=file, line=record.line, table=table, input=row, measured=number, sizes=sizes, fault=fault)

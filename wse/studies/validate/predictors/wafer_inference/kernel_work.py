@@ -12,7 +12,7 @@ from wse.studies.validate.predictors.wafer_inference.dimensions import Dimension
 from wse.studies.validate.predictors.wafer_inference.mean_context import mean_context
 from wse.studies.validate.predictors.wafer_inference.shard import Shard
 
-_CHUNK: Final = re.compile(r"\bchunk\s*([0-9]+)|\bc([0-9]{3,4})\b", re.IGNORECASE)
+_CHUNK: Final = re.compile(r"(?<!start )\bchunk\s*([0-9]+)|\bc([0-9]{3,4})\b", re.IGNORECASE)
 SILU_PARTS: Final = 3
 """Parts into which a prefill kernel divides the feed-forward vector for SiLU. Source: its number of
 calls per layer and chunk."""

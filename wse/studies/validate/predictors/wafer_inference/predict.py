@@ -12,8 +12,10 @@ from wse.studies.validate.predictors.wafer_inference import (
     head_rows,
     host_rows,
     layer_rows,
+    memory_rows,
     message_rows,
     phase_rows,
+    prefill_rows,
     step_rows,
 )
 
@@ -21,6 +23,8 @@ SCORED_KINDS: Final = re.compile(r"measured|sum of measured|compiled", re.IGNORE
 """Kinds of values that a model is compared with. Fits and differences of other rows are not."""
 
 _PREDICTORS: Final[tuple[Callable[[Measurement], Prediction | None], ...]] = (
+    memory_rows.predict,
+    prefill_rows.predict,
     host_rows.predict,
     message_rows.predict,
     phase_rows.predict,

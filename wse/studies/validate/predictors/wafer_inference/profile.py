@@ -6,6 +6,8 @@ from functools import cache
 from typing import Final
 
 from wse.hardware.compute_engine import load_compute_engine
+from wse.hardware.generations import DEFAULT_WAFER
+from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
 from wse.studies.validate.measured.durations import in_unit
 from wse.studies.validate.measured.measurements import Measurement
@@ -26,6 +28,14 @@ def step_time_of(m: Measurement) -> StepTime | Prediction:
     if on_simulator(m):
         return decline("measured in a simulator, whose costs of operations the profile does not have")
     return step_time(wafer)
+
+
+def memory_wafer(m: Measurement) -> WaferSpec:
+    """Return the wafer whose PEs a row of the linker is about.
+
+    Such a row names a compiler and no wafer, so the default wafer is assumed.
+    """
+    return wafer_of(m) or load_wafer(DEFAULT_WAFER)
 
 
 @cache
