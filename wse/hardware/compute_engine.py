@@ -37,6 +37,7 @@ class ComputeEngineCosts:
         forward_word_cycles: Cycles per word that an engine receives and sends again.
         stored_word_cycles: Cycles per word that a task stores and later reloads.
         stored_overlap_cycles: Cycles that a PE saves because its first word overlaps with the next PE.
+        vector_stored_word_cycles: Cycles per word that a vector operation stores and reloads.
         task_cycles: Cycles by which the start of a task delays a message.
         ring_us: Microseconds of a message from the host through two columns of PEs and back.
         ring_free_bytes: Bytes up to which that time is constant.
@@ -59,6 +60,7 @@ class ComputeEngineCosts:
     forward_word_cycles: float
     stored_word_cycles: float
     stored_overlap_cycles: float
+    vector_stored_word_cycles: float
     task_cycles: float
     ring_us: float
     ring_free_bytes: float

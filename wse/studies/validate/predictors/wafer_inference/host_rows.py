@@ -24,6 +24,7 @@ _NETWORK: Final = re.compile(r"\b(RDMA|TCP)\b.*round trip", re.IGNORECASE)
 _HOST_WORK: Final = re.compile(r"^host [A-Z]:|handler|host included", re.IGNORECASE)
 _HOP_PRICE: Final = re.compile(r"\bhop price|cost of the hop|\badded\b|\boverhead\b|second wafer", re.IGNORECASE)
 _ONE_WAFER_PART: Final = re.compile(r"\bwafer ([AB12])\b|per wafer|per-wafer", re.IGNORECASE)
+_WHOLE_LOOP: Final = re.compile(r"\bperiod\b|\bloop\b", re.IGNORECASE)
 _FRAMES: Final = re.compile(r"frames|queued|saturated|pipelined|in flight", re.IGNORECASE)
 
 
@@ -73,6 +74,6 @@ def _predict_two_wafers(m: Measurement, steps: StepTime) -> Prediction:
     if m.text("phase") == "decode-pipelined" or _FRAMES.search(metric):
         return duration(m, steps.forced_cycles(run))
     free_cycles = steps.free_cycles(run)
-    if _ONE_WAFER_PART.search(metric):
+    if _ONE_WAFER_PART.search(metric) and not _WHOLE_LOOP.search(metric):
         return duration(m, free_cycles / wafers)
     return duration(m, free_cycles + messages_cycles)

@@ -15,6 +15,7 @@ from wse.studies.validate.predictors.wafer_inference.shard import Shard
 
 _MULTICAST: Final = re.compile(r"multicast of ([0-9,]+) B along a line of ([0-9,]+) receivers?", re.IGNORECASE)
 _STORED: Final = re.compile(r"([0-9,]+) words(?: per PE|/PE), ([0-9,]+) PEs", re.IGNORECASE)
+_DISTANCE: Final = re.compile(r"at distance ([0-9]+)", re.IGNORECASE)
 _PAYLOAD: Final = re.compile(r"payload.*?([0-9,.]+) (K?)B\s*$", re.IGNORECASE)
 _REDUCED_ROWS: Final = re.compile(r"over ([0-9]+) rows", re.IGNORECASE)
 
@@ -29,10 +30,19 @@ class MulticastMessage:
 
 @dataclass(frozen=True, slots=True)
 class StoredWords:
-    """Words that each PE of a column stores at another PE and reloads, and the number of PEs."""
+    """Words that each PE of a column stores at another PE and reloads.
+
+    Attributes:
+        words: Words of each PE.
+        pes: Number of PEs.
+        distance: Hops to the PE that stores the words.
+        by_vector_operation: Whether a vector operation receives the words, rather than a task.
+    """
 
     words: int
     pes: int
+    distance: int = 1
+    by_vector_operation: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +101,16 @@ def collective_of(m: Measurement) -> LineCollective | None:
 def stored_words(m: Measurement) -> StoredWords | None:
     """Return the words that PEs of a column store and reload, or None if a row is about something else."""
     match = _STORED.search(m.text("metric"))
-    return StoredWords(_whole(match[1]), _whole(match[2])) if match and "reload" in m.text("metric") else None
+    if match is None or "reload" not in m.text("metric"):
+        return None
+    texts = f"{m.text('metric')} {m.text('settings')}"
+    distance = _DISTANCE.search(texts)
+    return StoredWords(
+        _whole(match[1]),
+        _whole(match[2]),
+        int(distance[1]) if distance else 1,
+        by_vector_operation=re.search(r"\bDSD\b", texts, re.IGNORECASE) is not None,
+    )
 
 
 def ring_bytes(m: Measurement) -> float | None:

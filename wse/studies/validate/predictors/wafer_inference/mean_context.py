@@ -19,21 +19,21 @@ _THOUSANDS: Final = re.compile(r"\b(?:at|context|ctx|,)\s*([0-9]+)\s*K\b", re.IG
 def mean_context(m: Measurement) -> float | None:
     """Return the mean number of cached positions, or None if the row does not state a context.
 
-    The row may state the mean, the bounds of the timed window, or only the maximum.
+    The row may state the mean, the bounds of the timed window, prompt and generated tokens, or only the
+    maximum.
     """
     sizes = m.sizes
     if "context_mean" in sizes:
         return float(sizes["context_mean"])
     if "context_min" in sizes and "context_max" in sizes:
         return (sizes["context_min"] + sizes["context_max"]) / 2
-    maximum = sizes.get("context_max")
-    if maximum is None:
-        match = _THOUSANDS.search(m.text("metric")) or _THOUSANDS.search(m.text("settings"))
-        if match:
-            maximum = 1024 * int(match[1])
-    if maximum is not None:
-        return float(max(maximum // 2, maximum - UNFILLED_POSITIONS))
     prompt, generated_tokens = sizes.get("prompt_len"), sizes.get("gen_tokens")
     if prompt is not None and generated_tokens is not None:
         return prompt + generated_tokens / 2
-    return None
+    maximum = sizes.get("context_max")
+    if maximum is None:
+        match = _THOUSANDS.search(m.text("metric")) or _THOUSANDS.search(m.text("settings"))
+        if match is None:
+            return None
+        maximum = 1024 * int(match[1])
+    return float(max(maximum // 2, maximum - UNFILLED_POSITIONS))

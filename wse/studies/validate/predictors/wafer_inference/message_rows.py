@@ -10,7 +10,13 @@ from wse.studies.validate.measured.platforms import words_per_cycle
 from wse.studies.validate.predictors.prediction import OWN_CONSTANT, Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.described_run import described_run
 from wse.studies.validate.predictors.wafer_inference.kernel_work import kernel_work, probe_cycles
-from wse.studies.validate.predictors.wafer_inference.lines import collective_of, multicast_of, stored_words
+from wse.studies.validate.predictors.wafer_inference.layer_time import LayerTime
+from wse.studies.validate.predictors.wafer_inference.lines import (
+    StoredWords,
+    collective_of,
+    multicast_of,
+    stored_words,
+)
 from wse.studies.validate.predictors.wafer_inference.profile import duration, in_row_unit, step_time_of
 from wse.studies.validate.predictors.wafer_inference.reduce_time import all_reduce_cycles, multicast_cycles
 from wse.studies.validate.predictors.wafer_inference.step_time import StepTime
@@ -37,8 +43,7 @@ def predict(m: Measurement) -> Prediction | None:
     if message:
         return duration(m, multicast_cycles(costs, message.receivers, message.words))
     if stored_message:
-        cycles = stored_message.words * costs.stored_word_cycles - costs.stored_overlap_cycles
-        return duration(m, stored_message.pes * max(0.0, cycles))
+        return duration(m, _stored_cycles(stored_message, layer))
     if work:
         count = sum(getattr(costs, name) for name in work.sequences) if work.sequences else 1
         operation_cycles = costs.operation_cycles + (costs.element_cycles * work.length if work.sequences else 0)
@@ -54,6 +59,14 @@ def predict(m: Measurement) -> Prediction | None:
     if cast:
         return duration(m, layer.work_cycles("conversion", int(cast[1].replace(",", ""))) + probe_cycles(m))
     return _predict_hop_pair(m, steps)
+
+
+def _stored_cycles(message: StoredWords, layer: LayerTime) -> float:
+    """Return the cycles in which the PEs of a column store words one after the other and reload them."""
+    costs = layer.costs
+    word_cycles = costs.vector_stored_word_cycles if message.by_vector_operation else costs.stored_word_cycles
+    hops = 2 * (message.distance - 1) * layer.wafer.hop_cycles
+    return message.pes * max(0.0, message.words * word_cycles - costs.stored_overlap_cycles + hops)
 
 
 def _predict_hop_pair(m: Measurement, steps: StepTime) -> Prediction:

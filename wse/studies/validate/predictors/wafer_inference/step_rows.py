@@ -24,10 +24,11 @@ _OTHER_SOFTWARE: Final = (
     (re.compile(r"stalling|\bstall\b", re.IGNORECASE), "contains a stall that its authors call a defect"),
     (re.compile(r"draft batch", re.IGNORECASE), "a verification pass over drafts, which is not described"),
     (
-        re.compile(r"first forced|after KV load|segment of (1|[1-9][0-9]{1,2}) tokens|\bF=\d", re.IGNORECASE),
+        re.compile(r"first forced|after KV load|segment of (1|[1-9][0-9]{1,2}) tokens", re.IGNORECASE),
         "contains the start of the machine or the load of the cache, which are not modelled",
     ),
 )
+_UNSTATED_FREE: Final = re.compile(r"\bF=[0-9]+")
 _FORCED_AND_FREE: Final = re.compile(r"([0-9,]+) forced \+ ([0-9,]+) free tokens", re.IGNORECASE)
 _SPAN: Final = re.compile(
     r"\b(?:span|segment) of (the timed part of )?([0-9,]+) (?:free |decode |forced )*(?:steps|tokens)", re.IGNORECASE
@@ -54,6 +55,8 @@ def predict(m: Measurement) -> Prediction | None:
         return decline(run)
     if _PERIOD_OF_STAGES.search(metric):
         return decline("the row does not state how the layer is divided into stages")
+    if _UNSTATED_FREE.search(metric):
+        return decline("a mix of forced and free steps, of which the row states only the forced ones")
     both_parts = _FORCED_AND_FREE.search(metric)
     if both_parts:
         return _predict_request(m, steps, run, _whole(both_parts[1]), _whole(both_parts[2]))
@@ -61,7 +64,7 @@ def predict(m: Measurement) -> Prediction | None:
     retained = m.text("group") and re.search(r"same, KV retained|retained", metric)
     if span or retained:
         return _predict_span(m, steps, run, span)
-    if not run.states_context and not _FRAMES.search(metric):
+    if not run.states_context:
         return decline("the row does not state the context")
     return duration(m, _token_cycles(m, steps, run) + _padding_cycles(m, steps, run))
 
