@@ -128,6 +128,8 @@ def test_memory_of_a_pe() -> None:
     [
         ({"context_min": "", "context_max": "", "context_mean": ""}, "does not state the context"),
         ({"block_rows": ""}, "does not state the shape of a block"),
+        ({"block_rows": "2000"}, "larger than the mesh"),
+        ({"dtype_weights": "int4"}, "the element type of the weights"),
         ({"model": "gpt-9"}, "the sizes of the model 'gpt-9' are not known"),
         ({"machine": "SDK simulator (WSE-3)"}, "measured in a simulator"),
         ({"machine": "a workstation"}, "wafer generation"),

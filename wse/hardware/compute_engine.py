@@ -108,8 +108,7 @@ def sourced_costs(name: str) -> dict[str, SourcedNumber]:
 def _number(path: Path, key: str, entry: Any) -> SourcedNumber:
     """Check one number of a file and return it."""
     value = entry.get("value") if isinstance(entry, dict) else None
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < float("inf"):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
         msg = f"{path}: {key} = {short_repr(entry)}: give a table with a value that is not negative"
         raise BadWafer(msg)
     if entry.get("grade") not in get_args(Grade) or not entry.get("unit") or not entry.get("source"):

@@ -9,7 +9,7 @@ operation explains all of its rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
@@ -102,7 +102,7 @@ def _fit_operations(rows: Sequence[Measurement], wafer: WaferSpec) -> FittedCons
     return FittedConstants(best[1], tuple(m for m, _ in used_rows))
 
 
-def _terms(work: KernelWork, numbers: dict[str, float], wafer: WaferSpec) -> tuple[float, float, float]:
+def _terms(work: KernelWork, numbers: Mapping[str, float], wafer: WaferSpec) -> tuple[float, float, float]:
     """Return operations, float32 elements and fixed cycles of the work of a kernel.
 
     Args:

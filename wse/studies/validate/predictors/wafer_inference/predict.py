@@ -22,6 +22,9 @@ from wse.studies.validate.predictors.wafer_inference import (
 SCORED_KINDS: Final = re.compile(r"measured|sum of measured|compiled", re.IGNORECASE)
 """Kinds of values that a model is compared with. Fits and differences of other rows are not."""
 
+_SIXTEEN_BITS: Final = re.compile(r"$|(bf|fp|f)16|bfloat16|float16|none", re.IGNORECASE)
+"""Element types of weights of the described kernels; the cell may be empty."""
+
 _PREDICTORS: Final[tuple[Callable[[Measurement], Prediction | None], ...]] = (
     memory_rows.predict,
     prefill_rows.predict,
@@ -57,6 +60,8 @@ def predict(m: Measurement) -> Prediction | None:
     kind = m.text("kind").strip().lower()
     if not SCORED_KINDS.match(kind):
         return decline(f"of the kind {kind.split(' (')[0]!r}, which is not a measurement to compare with")
+    if not _SIXTEEN_BITS.match(m.text("dtype_weights").strip()):
+        return decline("the element type of the weights is not one of the described kernels")
     for predictor in _PREDICTORS:
         prediction = predictor(m)
         if prediction is not None:

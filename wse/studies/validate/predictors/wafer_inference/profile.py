@@ -27,6 +27,9 @@ def step_time_of(m: Measurement) -> StepTime | Prediction:
         return NO_GENERATION
     if on_simulator(m):
         return decline("measured in a simulator, whose costs of operations the profile does not have")
+    rows, cols = m.sizes.get("block_rows") or 1, m.sizes.get("block_cols") or 1
+    if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
+        return decline(f"the block is larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs")
     return step_time(wafer)
 
 
