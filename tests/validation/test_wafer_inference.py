@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.inference_rows import rows_of
 from wse.errors import BadWafer, UnknownName
@@ -176,6 +179,41 @@ def test_profiles_are_checked(
     for name in ("odd", "other"):
         with pytest.raises((BadWafer, UnknownName)):
             load(name)
+
+
+PHASES = ("decode", "decode-pipelined", "layer", "layer-ffn", "attention-phase", "prefill", "prefill-kernel", "sram")
+METRICS = (
+    "cycles per decode step",
+    "phase: softmax",
+    "silu_chunk",
+    "ATTN: used",
+    "5 forced + 3 free tokens",
+    "span of 9 steps",
+)
+NUMBERS = st.sampled_from(["", "0", "1", "2", "33", "256", "900", "40000"])
+NUMBER_COLUMNS = (
+    *("block_rows", "block_cols", "n_blocks", "n_stages", "layers_per_stage", "batch", "wafers"),
+    *("context_min", "context_max", "context_mean", "prompt_len", "gen_tokens"),
+)
+
+
+@given(
+    st.sampled_from(PHASES),
+    st.sampled_from(METRICS),
+    st.sampled_from(["qwen3-1.7b", "qwen3-4b", "none"]),
+    st.sampled_from(["", "TOP_K 0", "TOP_K 9999", "CHUNK 0", "CHUNK 1024"]),
+    st.dictionaries(st.sampled_from(NUMBER_COLUMNS), NUMBERS),
+)
+def test_every_row_has_a_finite_prediction_or_a_reason(
+    phase: str, metric: str, model: str, settings: str, cells: dict[str, str]
+) -> None:
+    (m,) = rows_of({"phase": phase, "metric": metric, "model": model, "settings": settings, **cells})
+    prediction = predict(m)
+    if prediction.value is None:
+        assert prediction.reason
+    else:
+        assert math.isfinite(prediction.value)
+        assert prediction.value > 0 or phase == "sram"
 
 
 @pytest.fixture(scope="module")

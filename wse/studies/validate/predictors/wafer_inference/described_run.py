@@ -23,7 +23,7 @@ _TOP_K: Final = re.compile(r"TOP[_-]?K\s*=?\s*([0-9]+)", re.IGNORECASE)
 _TWO_ROLES: Final = re.compile(
     r"\bATTN\b.*\bFFN\b|\bT_(attn|ffn)\b|\b(ATTN|FFN) (block|per layer|own|strip)", re.IGNORECASE
 )
-_SHARED_BLOCK_MODELS: Final = ("qwen3-1.7b", "qwen3-0.6b")
+SHARED_BLOCK_MODELS: Final = ("qwen3-1.7b", "qwen3-0.6b")
 """Models whose kernels place attention and feed-forward part in one block of PEs."""
 
 
@@ -101,7 +101,7 @@ def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | 
             return True
     if _TWO_ROLES.search(f"{m.text('metric')} {m.text('settings')}"):
         return False
-    return m.text("model").strip().lower() in _SHARED_BLOCK_MODELS
+    return m.text("model").strip().lower() in SHARED_BLOCK_MODELS
 
 
 def _top_k(m: Measurement, *, is_shared_block: bool) -> int:

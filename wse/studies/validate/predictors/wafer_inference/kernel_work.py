@@ -78,7 +78,7 @@ def chunk_tokens(m: Measurement) -> int | None:
     for text in (m.text("metric"), m.text("settings")):
         match = _CHUNK.search(text)
         if match:
-            return int(match[1] or match[2])
+            return int(match[1] or match[2]) or None
     return None
 
 

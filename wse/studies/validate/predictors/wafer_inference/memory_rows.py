@@ -11,7 +11,7 @@ from wse.hardware.code_sizes import load_code_sizes
 from wse.hardware.spec import WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.described_run import max_layers
+from wse.studies.validate.predictors.wafer_inference.described_run import SHARED_BLOCK_MODELS, max_layers
 from wse.studies.validate.predictors.wafer_inference.dimensions import Dimensions, dimensions_of
 from wse.studies.validate.predictors.wafer_inference.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.pe_memory import PeMemory
@@ -22,7 +22,6 @@ DEFAULT_SIDE_PES: Final = 256
 """Rows and columns of a block if a row does not state them, as in most of the floor plans."""
 
 DEFAULT_CONTEXT: Final = 8192
-_SHARED_MODELS: Final = ("qwen3-1.7b", "qwen3-0.6b")
 _LAYERS: Final = re.compile(r"([0-9]+)[- ]layers?\b|\bL\s*=\s*([0-9]+)", re.IGNORECASE)
 _SHAPE: Final = re.compile(r"\b([0-9]+)x([0-9]+)\b")
 _KILOBYTES: Final = re.compile(r"\bKB\b")
@@ -91,7 +90,7 @@ def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float:
 def _memory_of(m: Measurement, model: Dimensions) -> PeMemory | str:
     """Return the memory of the PE that a row describes, or why the row does not describe one."""
     metric = m.text("metric")
-    is_shared_model = m.text("model").strip().lower() in _SHARED_MODELS
+    is_shared_model = m.text("model").strip().lower() in SHARED_BLOCK_MODELS
     role = next((role for pattern, role in _ROLES if pattern.search(metric)), None)
     if role is None and ("MAX_SEQ_LEN" in metric or "position" in metric):
         role = "shared" if is_shared_model else "attention"

@@ -28,10 +28,11 @@ _OTHER_SOFTWARE: Final = (
         "contains the start of the machine or the load of the cache, which are not modelled",
     ),
 )
+_SPAN_OF_COLUMN: Final = re.compile(r"\bKV retained\b", re.IGNORECASE)
 _UNSTATED_FREE: Final = re.compile(r"\bF=[0-9]+")
 _FORCED_AND_FREE: Final = re.compile(r"([0-9,]+) forced \+ ([0-9,]+) free tokens", re.IGNORECASE)
 _SPAN: Final = re.compile(
-    r"\b(?:span|segment) of (the timed part of )?([0-9,]+) (?:free |decode |forced )*(?:steps|tokens)", re.IGNORECASE
+    r"\b(?:span|segment) of (?:the timed part of )?([0-9,]+) (?:free |decode |forced )*(?:steps|tokens)", re.IGNORECASE
 )
 _FRAMES: Final = re.compile(r"frames queued|period with frames", re.IGNORECASE)
 _END_TO_END: Final = re.compile(r"end to end incl\. fill", re.IGNORECASE)
@@ -61,8 +62,7 @@ def predict(m: Measurement) -> Prediction | None:
     if both_parts:
         return _predict_request(m, steps, run, _whole(both_parts[1]), _whole(both_parts[2]))
     span = _SPAN.search(metric)
-    retained = m.text("group") and re.search(r"same, KV retained|retained", metric)
-    if span or retained:
+    if span or _SPAN_OF_COLUMN.search(metric):
         return _predict_span(m, steps, run, span)
     if not run.states_context:
         return decline("the row does not state the context")
@@ -126,7 +126,7 @@ def _predict_span(m: Measurement, steps: StepTime, run: DescribedRun, span: re.M
         run: The run.
         span: What the metric says about the number of steps; None if only a column does.
     """
-    generated_tokens = _whole(span[2]) if span else m.sizes.get("gen_tokens")
+    generated_tokens = _whole(span[1]) if span else m.sizes.get("gen_tokens")
     if generated_tokens is None:
         return decline("the row does not state how many steps it covers")
     stated_tokens = m.sizes.get("gen_tokens")

@@ -89,12 +89,13 @@ class StepTime:
         costs, wafer = self.layer.costs, self.layer.wafer
         hidden = math.ceil(shard.model.hidden / TAIL_ROWS)
         logits = tail_logits(shard.model.vocabulary)
+        top_k = max(1, min(top_k, logits))
         operation, element = costs.operation_cycles, costs.element_cycles
         norm = 4 * (operation + element * hidden) + reduce_cycles(wafer, costs, TAIL_ROWS, 1)  # 1
         product = hidden * (operation + logits / wafer.mac_fp16_fp32_per_cycle)
         product += reduce_cycles(wafer, costs, TAIL_ROWS, logits)
-        insertions = top_k * (1 + math.log(max(1.0, logits / top_k)))  # 2
-        local = operation + logits * element + insertions * max(1.0, math.log2(max(1, top_k))) * operation
+        insertions = top_k * (1 + math.log(logits / top_k))  # 2
+        local = operation + logits * element + insertions * max(1.0, math.log2(top_k)) * operation
         relays = GROUP_PES // 2 + TAIL_COLS // GROUP_PES // 2  # 3
         merge = relays * top_k * CANDIDATE_WORDS * costs.stored_word_cycles
         return shard.batch * (norm + product + local + merge)
