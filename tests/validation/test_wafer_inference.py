@@ -23,7 +23,7 @@ from wse.studies.validate.predictors.wafer_inference.fit_costs import FIT_GROUPS
 from wse.studies.validate.predictors.wafer_inference.mean_context import mean_context
 from wse.studies.validate.predictors.wafer_inference.reduce_time import _depth, _grouped_reduce
 
-FITTED_CONSTANTS, FITTED_ROWS = 14, 30
+FITTED_CONSTANTS, FITTED_ROWS = 14, 31
 
 
 def value_of(**cells: str) -> float:

@@ -122,7 +122,7 @@ def _fit_relay(rows: Sequence[Measurement], wafer: WaferSpec, costs: ComputeEngi
     rest = [all_reduce_cycles(wafer, costs_without_relays, line.pes, line.words, line.group) for _, line in used_rows]
     layer = LayerTime(wafer, costs)
     local = [
-        line.operations * layer.work_cycles("reduction", line.length) + line.tasks * costs.task_cycles
+        line.operations * layer.work_cycles(line.work, line.length) + line.tasks * costs.task_cycles
         for _, line in used_rows
     ]
     measured_values = [m.measured or 0 for m, _ in used_rows]

@@ -17,7 +17,7 @@ _BY_PHASE: Final = {
     "attention-phase": ("phases of a layer", _FITTED_NONE),
     "ffn-phase": ("phases of a layer", _FITTED_NONE),
     "prefill": ("prefill", _FITTED_NONE),
-    "prefill-kernel": ("kernels of a PE", "4 rows"),
+    "prefill-kernel": ("kernels of a PE", "5 rows"),
     "allreduce": ("all-reduces", "2 rows"),
     "hop": ("messages", "16 rows"),
     "kv-transfer": ("transfers of caches", "4 rows"),

@@ -94,6 +94,9 @@ _SEND: Final = (
     Operations(purpose="send", count=lambda _: 1, length=lambda s: s.hidden, spans_batch=True),
 )
 
+NORM_OPERATIONS: Final = len(_NORM)
+"""Vector operations of a norm of the hidden vector."""
+
 ATTENTION: Final = (
     Step(
         name="qkv",

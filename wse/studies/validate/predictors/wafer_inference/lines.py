@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.predictors.wafer_inference.dimensions import dimensions_of
+from wse.studies.validate.predictors.wafer_inference.dimensions import Dimensions, dimensions_of
+from wse.studies.validate.predictors.wafer_inference.kernel_work import chunk_tokens
+from wse.studies.validate.predictors.wafer_inference.layer_steps import NORM_OPERATIONS, Work
 from wse.studies.validate.predictors.wafer_inference.mean_context import mean_context
 from wse.studies.validate.predictors.wafer_inference.reduce_time import GROUP_PES
 from wse.studies.validate.predictors.wafer_inference.shard import Shard
@@ -53,7 +55,9 @@ class LineCollective:
         pes: PEs on the line.
         words: 32-bit words on each PE.
         group: PEs per group.
-        operations: Vector operations before the all-reduce, and ``length`` elements of each.
+        operations: Vector operations before and after the all-reduce.
+        length: Elements of each operation.
+        work: What each operation does.
         tasks: Tasks that start before it.
     """
 
@@ -62,6 +66,7 @@ class LineCollective:
     group: int = GROUP_PES
     operations: int = 0
     length: float = 0
+    work: Work = "reduction"
     tasks: int = 0
 
 
@@ -81,6 +86,8 @@ def collective_of(m: Measurement) -> LineCollective | None:
     metric, model, rows = m.text("metric").lower(), dimensions_of(m.text("model")), m.sizes.get("block_rows")
     if model is None or "us" in m.text("unit") or "extra" in metric:
         return None
+    if m.text("phase") == "prefill-kernel":
+        return _norm_of_prefill(m, model) if metric.startswith("rmsnorm") else None
     shard = Shard(model=model, rows=rows or 1, cols=m.sizes.get("block_cols") or rows or 1)
     match = re.search(r"softmax pass: (max all-reduce|sum reduce)", metric)
     if match and rows:
@@ -96,6 +103,17 @@ def collective_of(m: Measurement) -> LineCollective | None:
     if "barrier" in metric:
         return LineCollective(pes=pes, words=1, operations=1, length=1, tasks=1)
     return LineCollective(pes=pes, words=shard.queries)
+
+
+def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None:
+    """Return the norm of a prefill kernel: a reduce in one phase along a column, with all tokens of a PE."""
+    rows, cols, chunk = m.sizes.get("block_rows"), m.sizes.get("block_cols"), chunk_tokens(m)
+    if rows is None or cols is None or chunk is None:
+        return None
+    tokens, hidden = math.ceil(chunk / cols), math.ceil(model.hidden / rows)
+    return LineCollective(
+        pes=rows, words=tokens, group=rows, operations=NORM_OPERATIONS * tokens, length=hidden, work="plain"
+    )
 
 
 def stored_words(m: Measurement) -> StoredWords | None:

@@ -50,7 +50,7 @@ def predict(m: Measurement) -> Prediction | None:
         macs_cycles = work.macs / layer.wafer.mac_fp16_fp32_per_cycle
         return duration(m, work.repeats * count * operation_cycles + macs_cycles + probe_cycles(m))
     if line:
-        local = line.operations * layer.work_cycles("reduction", line.length) + line.tasks * costs.task_cycles
+        local = line.operations * layer.work_cycles(line.work, line.length) + line.tasks * costs.task_cycles
         reduce = all_reduce_cycles(layer.wafer, costs, line.pes, line.words, line.group)
         return duration(m, local + reduce + probe_cycles(m))
     if staged:
