@@ -21,6 +21,9 @@ from wse.studies.validate.predictors.wafer_inference.shard import Shard
 DEFAULT_SIDE_PES: Final = 256
 """Rows and columns of a block if a row does not state them, as in most of the floor plans."""
 
+PREFILL_BLOCKS: Final = ("prefill", "prefill_attention", "prefill_feed_forward")
+"""Roles of PEs that compute layers of a prefill."""
+
 DEFAULT_CONTEXT: Final = 8192
 _LAYERS: Final = re.compile(r"([0-9]+)[- ]layers?\b|\bL\s*=\s*([0-9]+)", re.IGNORECASE)
 _SHAPE: Final = re.compile(r"\b([0-9]+)x([0-9]+)\b")
@@ -31,6 +34,8 @@ _ROLES: Final = tuple(
     for pattern, role in (
         (r"prefill.*\bht_?head|prefill.*\bhead", "prefill_head"),
         (r"prefill.*\bht_?tail|prefill.*\btail", "prefill_tail"),
+        (r"prefill.*\bATTN\b", "prefill_attention"),
+        (r"prefill.*\bFFN\b", "prefill_feed_forward"),
         (r"\bprefill\b", "prefill"),
         (r"\bHT[_ ]?tail|\btail\b", "tail"),
         (r"\bHT[_ ]?head|\bhead\b", "head"),
@@ -106,7 +111,7 @@ def _memory_of(m: Measurement, model: Dimensions) -> PeMemory | str:
         shard=shard,
         layers=_layers(m, is_shared_model=is_shared_model),
         sizes=table[name],
-        tokens=math.ceil((chunk_tokens(m) or cols) / cols) if role == "prefill" else 0,
+        tokens=math.ceil((chunk_tokens(m) or cols) / cols) if role in PREFILL_BLOCKS else 0,
         has_strips=rows < cols,
         has_appliance_code="appliance" in texts.lower(),
         has_route_table=re.search(r"(?<!without )route[- ]table", texts, re.IGNORECASE) is not None,

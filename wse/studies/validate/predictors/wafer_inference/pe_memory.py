@@ -31,9 +31,8 @@ class PeMemory:
     """Bytes on a PE of one role.
 
     Attributes:
-        role: ``attention``, ``feed_forward``, ``shared`` (both parts), ``head``, ``tail``, ``prefill``,
-            ``prefill_head`` or ``prefill_tail``; the head and tail of kernels with shared blocks
-            begin with ``shared_``.
+        role: ``attention``, ``feed_forward``, ``shared`` (both parts), ``head`` or ``tail``; with
+            ``prefill`` for ``shared``, and ``prefill_`` before the others, if a PE prefills.
         shard: Sizes on the PE, with the capacity of the cache as context.
         layers: Layers of the block.
         sizes: Bytes of code and fixed buffers.
@@ -64,9 +63,9 @@ class PeMemory:
     def weight_bytes(self) -> int:
         """Bytes of weights."""
         s, values = self.shard, 0
-        if self.role in ("attention", "shared", "prefill"):
+        if self.has_cache:
             values += s.hidden * (s.queries + 2 * s.keys) + s.queries * s.hidden + s.hidden + s.queries + s.keys
-        if self.role in ("feed_forward", "shared", "prefill"):
+        if self.role in ("feed_forward", "shared", "prefill", "prefill_feed_forward"):
             values += 3 * s.hidden * s.ffn + s.hidden
         values *= self.layers
         if self.role.endswith("tail"):
@@ -82,7 +81,7 @@ class PeMemory:
     @property
     def has_cache(self) -> bool:
         """Whether the PE stores keys and values."""
-        return self.role in ("attention", "shared", "prefill")
+        return self.role in ("attention", "shared", "prefill", "prefill_attention")
 
     @property
     def cache_bytes(self) -> int:

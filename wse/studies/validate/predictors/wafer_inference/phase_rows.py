@@ -20,6 +20,7 @@ _PATTERNS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), names.split())
     for pattern, names in (
         (r"\bA1 second half", "qk_norm_rope"),
+        (r"\bA1 first half", "qkv"),
         (r"\bA1\b", "qkv qk_norm_rope"),
         (r"\bA2\b|score\s*\.\.\s*residual", "score softmax pv o_proj residual"),
         (r"\bscan\b", "score softmax pv"),

@@ -35,6 +35,7 @@ _SPAN: Final = re.compile(
     r"\b(?:span|segment) of (?:the timed part of )?([0-9,]+) (?:free |decode |forced )*(?:steps|tokens)", re.IGNORECASE
 )
 _FRAMES: Final = re.compile(r"frames queued|period with frames", re.IGNORECASE)
+_WITH_TAIL: Final = re.compile(r"\bverify\b|\bwith tail\b|top-k computed", re.IGNORECASE)
 _END_TO_END: Final = re.compile(r"end to end incl\. fill", re.IGNORECASE)
 _PADDED: Final = re.compile(r"lengthened by ([0-9]+)(?: and ([0-9]+))? f32 words", re.IGNORECASE)
 _PERIOD_OF_STAGES: Final = re.compile(r"period on the steps", re.IGNORECASE)
@@ -70,9 +71,14 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
-    """Return the cycles per token, free or forced as the row says."""
+    """Return the cycles per token, free or forced as the row says.
+
+    If candidates are computed for every forced token, the output head is one of the stages.
+    """
     if m.text("phase") == "decode-pipelined" or _FRAMES.search(m.text("metric")):
         cycles = steps.forced_cycles(run)
+        if _WITH_TAIL.search(f"{m.text('metric')} {m.text('settings')}"):
+            cycles = max(cycles, steps.tail_cycles(run.shard, run.top_k))
         tokens = m.sizes.get("gen_tokens")
         if _END_TO_END.search(m.text("metric")) and tokens:
             cycles += steps.free_cycles(run) / tokens
