@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -68,6 +70,13 @@ def test_forced_tokens_take_the_time_of_the_slowest_stage() -> None:
     attention, ffn = value_of(**ATTENTION), value_of(**FFN)
     assert value_of(**FORCED, n_stages="8") == pytest.approx(9 * max(attention, ffn))
     assert 9 * (attention + ffn) < value_of(**FORCED) < 1.01 * 9 * (attention + ffn)
+
+
+def test_candidates_of_every_forced_token_make_the_output_head_a_stage() -> None:
+    one_layer = {**FORCED, "n_blocks": "2", "n_stages": "2", "layers_per_stage": "1"}
+    verified = {**one_layer, "metric": "cycles per token, forced tokens, verify"}
+    assert value_of(**verified) > value_of(**one_layer)
+    assert value_of(**verified, settings="TOP_K 4") < value_of(**verified)
 
 
 def test_phases_add_up_to_the_attention_part() -> None:
@@ -235,6 +244,23 @@ def test_the_profile_is_the_fit_to_microbenchmarks(epcc_rows: list[Measurement])
     for name, value in constants:
         assert profile[name].value == pytest.approx(value, rel=2e-3), name
         assert "fitted" in profile[name].source
+
+
+def test_code_sizes_are_those_of_the_linker_rows_that_they_name(epcc_rows: list[Measurement]) -> None:
+    by_id = {row.text("id"): row.measured for row in epcc_rows}
+    path = code_sizes._FOLDER / "epcc.toml"
+    entries = [entry for role in tomllib.loads(path.read_text()).values() for entry in role.values()]
+    differences = 0
+    for entry in entries:
+        source = entry["source"].partition(";")[0]
+        ids = re.findall(r"SRAM\w*-[0-9]+", source)
+        values = [by_id[name] for name in ids]
+        if source in ids:
+            assert entry["value"] == values[0], source
+        elif re.fullmatch(r"\S+ less \S+", source):
+            differences += 1
+            assert entry["value"] == values[0] - values[1], source
+    assert differences == 8
 
 
 @pytest.mark.parametrize(
