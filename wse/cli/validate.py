@@ -56,7 +56,7 @@ def validate(
     """Predict published measurements, and report the errors.
 
     Each row is predicted separately. Rows without a prediction are counted with the reason. A file
-    has the columns of one of four tables, which are listed on the page that --page writes. Each row
+    has the columns of one of five tables, which are listed on the page that --page writes. Each row
     names its machine, so there is no --wafer and no --set.
 
     Examples:

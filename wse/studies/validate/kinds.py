@@ -19,6 +19,7 @@ from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.shapes import configuration_of
 from wse.studies.validate.predictors.gpus import METHOD as GPU_METHOD
 from wse.studies.validate.predictors.services import METHODS as SERVICE_METHODS
+from wse.studies.validate.predictors.wafer_inference.kind_of_row import kind_names
 
 FITTED_PART: Final = "a part"
 FITTED_NONE: Final = "none"
@@ -76,6 +77,10 @@ def kind_of(m: Measurement, method: str) -> MeasurementKind:
     if method in _SERVICES:
         when, fitted_rows = _SERVICES[method]
         return MeasurementKind(name=SERVICES, where=f"{generation} {when}", fitted=fitted_rows)
+    if m.table == "inference":
+        name, fitted_rows = kind_names(m)
+        place = "linker" if m.text("kind").startswith("compiled") else "silicon"
+        return MeasurementKind(name=name, where=f"{generation} {place}".strip(), fitted=fitted_rows)
     if m.table == "public":  # rates of the research decode, as its users report them
         return MeasurementKind(name="decode of 8B and 72B", where=f"{generation} silicon", fitted="6 rows")
     place = "simulator" if re.search("simulat", m.platform, re.IGNORECASE) else "silicon"

@@ -18,6 +18,7 @@ from wse.studies.validate.parts import (
     ValidationRow,
     ValidationSummary,
 )
+from wse.studies.validate.predictors.unmodelled_rows import WRONG_ROW
 
 Listed = Literal["predicted", "all", "none"]
 """Which rows are listed individually."""
@@ -29,6 +30,7 @@ PADDING: Final = 2
 CODE: Final = "code of a PE"
 ALL: Final = "all"
 MAX_REASONS: Final = 6
+MAX_WRONG_ROWS: Final = 50
 
 
 def validation_tables(
@@ -57,6 +59,9 @@ def validation_tables(
     tables = [_files_table(rows), _kinds_table(summary)]
     for (file, source), group in groups.items():
         tables += _group_tables(group, source, Path(file).name, width)
+    wrong_rows = [row for row in rows if (row.reason or "").startswith(WRONG_ROW)]
+    if wrong_rows:
+        tables.append(_wrong_rows_table(wrong_rows))
     if summary.reasons:
         tables.append(_reasons_table(summary.reasons))
     if listed_rows != "none":
@@ -147,9 +152,28 @@ def description(row: Mapping[str, str]) -> str:
     grid = f"{row['grid_h']}x{row['grid_w']}" if row.get("grid_w") and row.get("grid_h") else ""
     product = "x".join(part for part in (row.get("M,N,K") or "").split(",") if part)
     product = product or "x".join(row[c] for c in "MKN" if row.get(c))
+    if row.get("block_rows") and row.get("block_cols"):
+        grid = f"{row['block_rows']}x{row['block_cols']}"
     size = f"{row['vector_len_bytes']} B" if row.get("vector_len_bytes") else product
     model = row.get("workload") or row.get("model") or ""
     return ", ".join(part for part in (grid, size, model, name) if part)
+
+
+def _wrong_rows_table(rows: Sequence[ValidationRow]) -> Table:
+    """Build the table of rows with wrong or missing cells, with their lines and faults."""
+    columns = (
+        number("line", "line", str, width=LINE_WIDTH),
+        Column(key="reason", cell=lambda row: printable((row.reason or "").removeprefix(WRONG_ROW)), wraps=True),
+    )
+    first_rows = rows[:MAX_WRONG_ROWS]
+    note = ", ".join(dict.fromkeys(Path(row.file).name for row in rows))
+    return Table(
+        columns=columns,
+        rows=first_rows,
+        title="Wrong rows",
+        note=printable(note),
+        footer=more_rows(rows, len(first_rows)),
+    )
 
 
 def _reasons_table(reasons: Sequence[ReasonCount]) -> Table:

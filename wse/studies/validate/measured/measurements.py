@@ -1,18 +1,18 @@
 """Reader of CSV files with published or user-provided measurements.
 
 Each row becomes a Measurement. An invalid cell is reported with its file, line, column and value. A
-file has the columns of one of four tables, in any order:
+file has the columns of one of five tables, in any order:
 
 - `waferllm`: kernels and layers of language models on a wafer
 - `microbench`: collectives, links, PE cores
 - `gpu`: serving speeds of GPUs
 - `public`: serving speeds of services
+- `inference`: inference on a wafer by step, layer, phase, collective and memory. A wrong row of this
+  table becomes a Measurement with a fault, and the others are read.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,9 @@ from typing import Final
 from wse.errors import BadMeasurements, UnknownName
 from wse.files import read_file
 from wse.studies.validate.measured.cells import LARGEST, product_sizes, read_size, read_value
+from wse.studies.validate.measured.csv_records import CsvRecord, CsvRecords
+from wse.studies.validate.measured.inference_cells import COLUMNS as INFERENCE_COLUMNS
+from wse.studies.validate.measured.inference_cells import check_cells
 from wse.studies.validate.measured.units import check_unit
 
 FILE_LIMIT_BYTES: Final = 2**24
@@ -37,8 +40,12 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "microbench": (*_MICROBENCH.split(), "metric", "value", "value_kind", "platform", "note"),
     "gpu": (*_SERVING.split(), "framework", "parallelism"),
     "public": tuple(_SERVING.split()),
+    "inference": INFERENCE_COLUMNS,
 }
 """Columns of each table type."""
+
+TOLERANT: Final = ("inference",)
+"""Tables of which a wrong row is kept with its fault, instead of refusing the file."""
 
 ELEMENT_BYTES: Final = {
     **dict.fromkeys(("f32", "fp32", "float32", "32-bit"), 4),
@@ -59,7 +66,9 @@ class Measurement:
         measured: The published value. None if the row contains a range or a formula instead of a
             single number.
         sizes: Sizes stated in the row, such as PE rows or matrix sizes, with the same keys as
-            `wse.studies.validate.measured.cells.LARGEST`.
+            `wse.studies.validate.measured.cells.LARGEST`, or with the column names of the
+            `inference` table.
+        fault: Why the row cannot be used. Empty for a valid row.
     """
 
     file: str
@@ -68,6 +77,7 @@ class Measurement:
     input: Mapping[str, str]
     measured: float | None
     sizes: Mapping[str, int]
+    fault: str = ""
 
     def text(self, column: str) -> str:
         """Return the row's text in a column, or "" if the table has no such column."""
@@ -103,19 +113,24 @@ class Measurement:
 
     @property
     def kernel(self) -> str:
-        """Measured item: the kernel, or else the model, or else the system and its phase."""
+        """Measured item: the kernel, or else the model, or else the system and its phase.
+
+        For the table `inference`, this is the phase.
+        """
+        if self.table == "inference":
+            return self.text("phase")
         system = ", ".join(part for part in (self.text("system"), self.text("phase")) if part)
         return self.text("kernel") or self.text("model") or system
 
     @property
     def platform(self) -> str:
         """The machine, in the words of the source."""
-        return self.text("platform") or self.text("hardware") or self.text("system")
+        return self.text("platform") or self.text("hardware") or self.text("system") or self.text("machine")
 
     @property
     def source(self) -> str:
         """Publication that contains the value, as a title or web address."""
-        return self.text("source") or self.text("source_url")
+        return self.text("source") or self.text("source_url") or self.text("source_path")
 
     @property
     def evidence(self) -> str:
@@ -151,29 +166,30 @@ def parse(text: str, file: str) -> Iterator[Measurement]:
             column and the value.
         UnknownName: A column is unknown. The message suggests the closest known column.
     """
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    records = CsvRecords(text)
     table, count = "", 0
     header: list[str] = []
-    while True:
-        line = rows.line_num + 1
-        try:
-            cells = next(rows)
-        except StopIteration:
-            break
-        except csv.Error as error:
-            msg = f"{file}: line {line}: not CSV ({error}); close the quote, or double a quote inside a quoted cell"
-            raise BadMeasurements(msg) from error
-        if not any(cell.strip() for cell in cells):
+    for record in records:
+        place = f"{file}: line {record.line}"
+        if not record.problem and not any(cell.strip() for cell in record.cells):
             continue
+        if record.problem and table not in TOLERANT:
+            msg = f"{place}: not CSV ({record.problem}); close the quote, or double a quote inside a quoted cell"
+            raise BadMeasurements(msg)
         if not header:
-            header = [cell.strip() for cell in cells]
-            table = _table(header, f"{file}: line {line}")
+            header = [cell.strip() for cell in record.cells]
+            table = _table(header, place)
             continue
         count += 1
         if count > MAX_ROWS:
-            msg = f"{file}: line {line}: more than {MAX_ROWS:,} rows; split the file"
+            msg = f"{place}: more than {MAX_ROWS:,} rows; split the file"
             raise BadMeasurements(msg)
-        yield _measurement(file, line, table, header, cells)
+        if table in TOLERANT:
+            if len(record.cells) != len(header) and record.lines > 1:
+                records.resume_at(record.line + 1)  # an unclosed quote took the next rows in
+            yield _tolerant_measurement(file, table, header, record)
+        else:
+            yield _measurement(file, record.line, table, header, record.cells)
     if not header:
         msg = f"{file}: is empty; the first line names the columns, such as {','.join(TABLES['microbench'][:4])},..."
         raise BadMeasurements(msg)
@@ -258,3 +274,22 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
     return Measurement(
         file=file, line=line, table=table, input=row, measured=read_value(row["value"], place), sizes=sizes
     )
+
+
+def _tolerant_measurement(file: str, table: str, header: list[str], record: CsvRecord) -> Measurement:
+    """Return the measurement of a row of a tolerant table, with its fault if the row is wrong.
+
+    Args:
+        file: Name of the file.
+        table: Type of table, a key of `TABLES`.
+        header: Names of the columns.
+        record: The row.
+    """
+    row = dict.fromkeys(header, "") | dict(zip(header, (cell[:LONGEST_CELL] for cell in record.cells), strict=False))
+    sizes, value, fault = check_cells(row)
+    if record.problem:
+        fault = f"not CSV ({record.problem}); close the quote, or double a quote inside a quoted cell"
+    elif len(record.cells) != len(header):
+        fault = f"has {len(record.cells)} cells, the first line {len(header)} columns; quote cells that hold commas"
+    number = None if fault else value
+    return Measurement(file=file, line=record.line, table=table, input=row, measured=number, sizes=sizes, fault=fault)

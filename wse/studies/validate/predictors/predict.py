@@ -18,9 +18,12 @@ from wse.studies.validate.predictors import (
     waferllm,
 )
 from wse.studies.validate.predictors.prediction import Prediction, Predictor
+from wse.studies.validate.predictors.wafer_inference import predict as wafer_inference
 
 PREDICTORS: Final[tuple[Predictor, ...]] = (
+    unmodelled_rows.decline_wrong_rows,
     unmodelled_rows.decline_ranges,
+    wafer_inference.predict,
     services.predict,
     gpus.predict,
     waferllm.best_rate,

@@ -8,12 +8,24 @@ from typing import Final
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.predictors.prediction import Prediction, decline
 
+WRONG_ROW: Final = "wrong row: "
+"""Beginning of the reason for which a row with a fault is not predicted."""
+
 _OTHER_SYSTEMS: Final = re.compile(r"^(T10|Ladder|SGLang|cuBLAS|WSC-LLM|Ouroboros)", re.IGNORECASE)
 _NO_TIME: Final = re.compile(
     r"(\b|_)(ratio|speedup|gain|efficiency|fraction|underutilisation|growth|slowdown|error|percent|capacity)(\b|_)|%"
 )
 _SPECIFICATION: Final = re.compile(r"\bspec\b|\bclock\b|NoC", re.IGNORECASE)
 _RATE: Final = re.compile(r"flop|time steps|gb/s", re.IGNORECASE)
+
+
+def decline_wrong_rows(m: Measurement) -> Prediction | None:
+    """Decline to predict rows with wrong or missing cells.
+
+    Returns:
+        A prediction without a value, with the fault of the row. None if the row has no fault.
+    """
+    return decline(f"{WRONG_ROW}{m.fault}") if m.fault else None
 
 
 def decline_services(m: Measurement) -> Prediction | None:

@@ -1,0 +1,288 @@
+"""Predictions of inference on a wafer: from columns and texts, and constants fitted on microbenchmarks."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.inference_rows import rows_of
+from wse.errors import BadWafer, UnknownName
+from wse.hardware import code_sizes, compute_engine
+from wse.hardware.code_sizes import load_code_sizes
+from wse.hardware.compute_engine import load_compute_engine, sourced_costs
+from wse.hardware.load import load_wafer
+from wse.studies.validate.measured.measurements import Measurement, read
+from wse.studies.validate.predictors.predict import predict
+from wse.studies.validate.predictors.wafer_inference.fit_costs import FIT_GROUPS, fit_costs
+from wse.studies.validate.predictors.wafer_inference.mean_context import mean_context
+from wse.studies.validate.predictors.wafer_inference.reduce_time import _depth, _grouped_reduce
+
+FITTED_CONSTANTS, FITTED_ROWS = 14, 31
+
+
+def value_of(**cells: str) -> float:
+    (m,) = rows_of(cells)
+    assert m.fault == ""
+    prediction = predict(m)
+    assert prediction.value is not None, prediction.reason
+    assert prediction.software == "epcc"
+    return prediction.value
+
+
+def reason_of(**cells: str) -> str:
+    (m,) = rows_of(cells)
+    return predict(m).reason
+
+
+STEP = {"metric": "cycles per decode step"}
+FORCED = {"phase": "decode-pipelined", "metric": "cycles per token, forced tokens"}
+ATTENTION = {"phase": "layer-attention", "metric": "ATTN cycles per layer"}
+FFN = {"phase": "layer-ffn", "metric": "FFN cycles per layer"}
+
+
+def test_a_step_grows_with_context_batch_and_candidates() -> None:
+    base = value_of(**STEP)
+    assert value_of(**STEP, context_min="12288", context_max="16384", context_mean="14336") > base
+    assert base < value_of(**STEP, batch="2") < 2 * base
+    assert value_of(**STEP, settings="TOP_K 4") < base
+
+
+def test_a_step_is_its_layers_and_what_is_outside_of_them() -> None:
+    layers = 36 * (value_of(**ATTENTION) + value_of(**FFN))
+    assert layers < value_of(**STEP) < 1.25 * layers
+
+
+def test_the_feed_forward_part_does_not_depend_on_the_context() -> None:
+    longer = {"context_mean": "20000", "context_max": "22784"}
+    assert value_of(**FFN) == value_of(**FFN, **longer)
+    assert value_of(**ATTENTION) < value_of(**ATTENTION, **longer)
+
+
+def test_forced_tokens_take_the_time_of_the_slowest_stage() -> None:
+    attention, ffn = value_of(**ATTENTION), value_of(**FFN)
+    assert value_of(**FORCED, n_stages="8") == pytest.approx(9 * max(attention, ffn))
+    assert 9 * (attention + ffn) < value_of(**FORCED) < 1.01 * 9 * (attention + ffn)
+
+
+def test_candidates_of_every_forced_token_make_the_output_head_a_stage() -> None:
+    one_layer = {**FORCED, "n_blocks": "2", "n_stages": "2", "layers_per_stage": "1"}
+    verified = {**one_layer, "metric": "cycles per token, forced tokens, verify"}
+    assert value_of(**verified) > value_of(**one_layer)
+    assert value_of(**verified, settings="TOP_K 4") < value_of(**verified)
+
+
+def test_phases_add_up_to_the_attention_part() -> None:
+    names = ("QKV", "QK-norm + RoPE", "score", "softmax", "P.V", "O-proj", "residual")
+    phases = [value_of(phase="attention-phase", metric=f"phase: {name}") for name in names]
+    assert sum(phases) == pytest.approx(value_of(**ATTENTION))
+
+
+def test_thin_blocks_take_longer_for_each_layer() -> None:
+    thin = {"block_rows": "64", "n_blocks": "36", "n_stages": "36", "layers_per_stage": "2"}
+    assert value_of(**ATTENTION, **thin) > value_of(**ATTENTION)
+    assert value_of(**STEP, **thin) > value_of(**STEP)
+
+
+def test_blocks_with_whole_layers_are_told_from_their_number() -> None:
+    shared = {"model": "qwen3-1.7b", "layers_per_stage": "2-4 (28 layers = 2,4,4,4,4,4,4,2)", "n_stages": "8"}
+    assert value_of(**FORCED, **shared) < value_of(**STEP, **shared) / 6
+
+
+def test_units_of_durations_and_rates() -> None:
+    cycles = value_of(**STEP)
+    assert value_of(metric="time per token", unit="us") == pytest.approx(cycles / 750)
+    assert value_of(metric="time per token", unit="us at 0.85 GHz") == pytest.approx(cycles / 850)
+    assert value_of(metric="tokens per second", unit="tok/s at 750 MHz") == pytest.approx(750e6 / cycles)
+    assert "unit 'percent'" in reason_of(unit="percent")
+
+
+def test_two_wafers_add_messages_through_hosts() -> None:
+    one, two = value_of(metric="time per token", unit="us"), value_of(metric="time per token", unit="us", wafers="2")
+    assert 300 < two - one < 400
+
+
+@pytest.mark.parametrize(
+    ("size", "receivers", "cycles"), [(64, 1, 39), (512, 1, 165), (1024, 256, 563), (4096, 16, 1200)]
+)
+def test_multicasts(size: int, receivers: int, cycles: float) -> None:
+    metric = f"router multicast of {size} B along a line of {receivers} receivers"
+    assert value_of(phase="hop", model="none", metric=metric) == pytest.approx(cycles, rel=0.05)
+
+
+def test_a_prompt_is_computed_chunk_by_chunk_and_a_reused_prefix_is_not() -> None:
+    cells = {"phase": "prefill", "model": "qwen3-1.7b", "layers_per_stage": "4", "settings": "CHUNK 256"}
+    short, long = (value_of(**cells, metric="cycles", prompt_len=tokens) for tokens in ("1024", "8192"))
+    assert 8 * short < long
+    assert value_of(**cells, metric="cycles (start chunk 8)", prompt_len="8192") < long
+
+
+def test_memory_of_a_pe() -> None:
+    cells = {"phase": "sram", "unit": "bytes per PE", "kind": "compiled (link)", "machine": "compiler"}
+    items = ("code (.text)", "weights", "KV cache", "KV ingress", "RoPE", "activations", "system")
+    used = value_of(**cells, metric="decode ATTN: used")
+    assert sum(value_of(**cells, metric=f"decode ATTN: {item}") for item in items) == used
+    assert value_of(**cells, metric="decode ATTN: free") == 49152 - used
+    longer = value_of(**cells, metric="decode ATTN: used", context_max="16384")
+    assert longer - used == 32 * 176
+    assert value_of(**cells, metric="decode ATTN: KV cache", layers_per_stage="2") == 2 * 16 * 32
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        ({"context_min": "", "context_max": "", "context_mean": ""}, "does not state the context"),
+        ({"block_rows": ""}, "does not state the shape of a block"),
+        ({"block_rows": "2000"}, "larger than the mesh"),
+        ({"dtype_weights": "int4"}, "the element type of the weights"),
+        ({"model": "gpt-9"}, "the sizes of the model 'gpt-9' are not known"),
+        ({"machine": "SDK simulator (WSE-3)"}, "measured in a simulator"),
+        ({"machine": "a workstation"}, "wafer generation"),
+        ({"kind": "derived (floor subtracted)"}, "of the kind 'derived'"),
+        ({"metric": "cycles per token with KV farm"}, "keeps the cache in other PEs"),
+    ],
+)
+def test_reasons(cells: dict[str, str], reason: str) -> None:
+    assert reason in reason_of(**cells)
+
+
+def test_the_mean_context_of_a_row() -> None:
+    def mean(**cells: str) -> float | None:
+        return mean_context(rows_of({"context_min": "", "context_max": "", "context_mean": "", **cells})[0])
+
+    assert mean(context_mean="6144", context_max="8192") == 6144
+    assert mean(context_min="4096", context_max="8192") == 6144
+    assert mean(context_max="2048") == 1524
+    assert mean(prompt_len="256", gen_tokens="256") == 384
+    assert mean(metric="T_attn, bsz 2 at 8K") == 7668
+    assert mean() is None
+
+
+@pytest.mark.parametrize("pes", [1, 2, 15, 16, 17, 64, 80, 256])
+def test_a_grouped_reduce_adds_up_every_pe_once(pes: int) -> None:
+    messages = _grouped_reduce(pes, 16).tolist() if pes > 1 else []
+    sums = [1] * pes
+    for source, target, _ in messages:
+        sums[target] += sums[source]
+    assert len({source for source, _, _ in messages}) == len(messages) == pes - 1
+    assert max(sums) == pes
+    assert _depth(256, 16) == 16
+
+
+@pytest.mark.parametrize(("load", "module"), [(load_compute_engine, compute_engine), (load_code_sizes, code_sizes)])
+def test_profiles_are_checked(
+    load: Callable[[str], object], module: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UnknownName, match="epccc"):
+        load("epccc")
+    monkeypatch.setattr(module, "_FOLDER", tmp_path)
+    (tmp_path / "odd.toml").write_text("operation_cycles = 3\n")
+    (tmp_path / "other.toml").write_text("[role]\ncode_bytes = { value = 1.5 }\nsystem_bytes = 3\n")
+    for name in ("odd", "other"):
+        with pytest.raises((BadWafer, UnknownName)):
+            load(name)
+
+
+PHASES = ("decode", "decode-pipelined", "layer", "layer-ffn", "attention-phase", "prefill", "prefill-kernel", "sram")
+METRICS = (
+    "cycles per decode step",
+    "phase: softmax",
+    "silu_chunk",
+    "ATTN: used",
+    "5 forced + 3 free tokens",
+    "span of 9 steps",
+)
+NUMBERS = st.sampled_from(["", "0", "1", "2", "33", "256", "900", "40000"])
+NUMBER_COLUMNS = (
+    *("block_rows", "block_cols", "n_blocks", "n_stages", "layers_per_stage", "batch", "wafers"),
+    *("context_min", "context_max", "context_mean", "prompt_len", "gen_tokens"),
+)
+
+
+@given(
+    st.sampled_from(PHASES),
+    st.sampled_from(METRICS),
+    st.sampled_from(["qwen3-1.7b", "qwen3-4b", "none"]),
+    st.sampled_from(["", "TOP_K 0", "TOP_K 9999", "CHUNK 0", "CHUNK 1024"]),
+    st.dictionaries(st.sampled_from(NUMBER_COLUMNS), NUMBERS),
+)
+def test_every_row_has_a_finite_prediction_or_a_reason(
+    phase: str, metric: str, model: str, settings: str, cells: dict[str, str]
+) -> None:
+    (m,) = rows_of({"phase": phase, "metric": metric, "model": model, "settings": settings, **cells})
+    prediction = predict(m)
+    if prediction.value is None:
+        assert prediction.reason
+    else:
+        assert math.isfinite(prediction.value)
+        assert prediction.value > 0 or phase == "sram"
+
+
+@pytest.fixture(scope="module")
+def epcc_rows(beside: Path) -> list[Measurement]:
+    path = beside / "reference" / "wse3_qwen3.csv"
+    if not path.exists():
+        pytest.skip(f"no shared measurements: {path} is missing")
+    return read(path)
+
+
+def test_the_profile_is_the_fit_to_microbenchmarks(epcc_rows: list[Measurement]) -> None:
+    profile, costs = sourced_costs("epcc"), load_compute_engine("epcc")
+    fits = fit_costs(epcc_rows, load_wafer("wse3"), costs)
+    constants = [(name, value) for fit in fits for name, value in fit.values.items() if name != "ring_free_bytes"]
+    rows = {row.text("id"): row for fit in fits for row in fit.rows}
+    assert len(constants) == FITTED_CONSTANTS
+    assert len(rows) == sum(len(fit.rows) for fit in fits) == FITTED_ROWS
+    assert {row.text("group") for row in rows.values()} <= FIT_GROUPS
+    for name, value in constants:
+        assert profile[name].value == pytest.approx(value, rel=2e-3), name
+        assert "fitted" in profile[name].source
+
+
+def test_code_sizes_are_those_of_the_linker_rows_that_they_name(epcc_rows: list[Measurement]) -> None:
+    by_id = {row.text("id"): row.measured for row in epcc_rows}
+    path = code_sizes._FOLDER / "epcc.toml"
+    entries = [entry for role in tomllib.loads(path.read_text()).values() for entry in role.values()]
+    differences = 0
+    for entry in entries:
+        source = entry["source"].partition(";")[0]
+        ids = re.findall(r"SRAM\w*-[0-9]+", source)
+        values = [by_id[name] for name in ids]
+        if source in ids:
+            assert entry["value"] == values[0], source
+        elif re.fullmatch(r"\S+ less \S+", source):
+            differences += 1
+            assert entry["value"] == values[0] - values[1], source
+    assert differences == 8
+
+
+@pytest.mark.parametrize(
+    ("phases", "median_pct", "worst_pct"),
+    [
+        (("decode",), 5, 20),
+        (("decode-pipelined",), 16, 20),
+        (("attention-phase", "ffn-phase"), 7, 50),
+        (("layer", "layer-attention", "layer-ffn"), 13, 45),
+        (("prefill",), 3, 12),
+        (("sram",), 1, 20),
+    ],
+)
+def test_errors_of_rows_to_which_nothing_was_fitted(
+    epcc_rows: list[Measurement], phases: tuple[str, ...], median_pct: float, worst_pct: float
+) -> None:
+    errors = []
+    for m in epcc_rows:
+        if m.text("phase") in phases and m.text("group") not in FIT_GROUPS and m.measured:
+            value = predict(m).value
+            if value is not None:
+                errors.append(abs(100 * (value / m.measured - 1)))
+    assert len(errors) > 5
+    assert median(errors) < median_pct
+    assert max(errors) < worst_pct

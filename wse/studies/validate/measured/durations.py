@@ -1,0 +1,31 @@
+"""Conversion of cycles to the unit of a row."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from wse.studies.validate.measured.measurements import Measurement
+
+_CLOCK: Final = re.compile(r"at (?:an assumed )?([0-9.]+) ?([GM])Hz", re.IGNORECASE)
+_SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+def in_unit(m: Measurement, cycles: float, clock_hz: float) -> float | None:
+    """Return a duration in the unit of a row, or None if its unit is not one of a duration or rate.
+
+    Args:
+        m: The row. A clock in its unit or metric is the one with which its value was converted.
+        cycles: The duration in cycles.
+        clock_hz: Clock of the machine, if the row states none.
+    """
+    unit = m.text("unit").strip().lower()
+    match = _CLOCK.search(unit) or _CLOCK.search(m.text("metric"))
+    if match:
+        clock_hz = float(match[1]) * (1e9 if match[2].lower() == "g" else 1e6)
+    first = unit.split()[0].split("/")[0] if unit else ""
+    if first == "cycles":
+        return cycles
+    if unit.startswith(("tok/s", "tokens/s", "token/s")):
+        return clock_hz / cycles if cycles else None
+    return cycles / clock_hz / _SECONDS[first] if first in _SECONDS else None

@@ -1,0 +1,1 @@
+"""Predictors of measured inference on a wafer: steps, layers, phases, collectives, memory."""

@@ -1,0 +1,175 @@
+"""Fit of the constants of a compute-engine profile to rows of microbenchmarks.
+
+Only rows of single operations, messages and transfers are used: no row of a decoded token, a layer
+or a phase. Each fit minimises the sum of squared relative errors. The numbers of operations of an
+exponential, a sigmoid, a norm and a rotation are the whole numbers with which one cost of an
+operation explains all of its rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Final
+
+import numpy as np
+
+from wse.hardware.compute_engine import ComputeEngineCosts
+from wse.hardware.spec import WaferSpec
+from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.predictors.wafer_inference.kernel_work import KernelWork, kernel_work, probe_cycles
+from wse.studies.validate.predictors.wafer_inference.layer_time import LayerTime
+from wse.studies.validate.predictors.wafer_inference.lines import collective_of, multicast_of, ring_bytes, stored_words
+from wse.studies.validate.predictors.wafer_inference.reduce_time import all_reduce_cycles
+
+FIT_GROUPS: Final = frozenset({"DSD", "SOFTMAX", "MCAST", "M3", "M3C", "RING", "P17F"})
+"""Groups of rows to which constants of time may be fitted."""
+
+OPERATION_COUNTS: Final = (
+    "exponential_operations",
+    "sigmoid_operations",
+    "head_norm_operations",
+    "rotation_operations",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedConstants:
+    """Constants that were fitted together.
+
+    Attributes:
+        values: The constants, keyed by field of `ComputeEngineCosts`.
+        rows: The rows to which they were fitted.
+    """
+
+    values: dict[str, float]
+    rows: tuple[Measurement, ...]
+
+
+def fit_costs(rows: Iterable[Measurement], wafer: WaferSpec, costs: ComputeEngineCosts) -> tuple[FittedConstants, ...]:
+    """Fit the constants of a profile to the microbenchmarks among rows.
+
+    Args:
+        rows: Rows of the table `inference`. Other groups than `FIT_GROUPS` are ignored.
+        wafer: The wafer on which they were measured.
+        costs: Profile whose other constants are used.
+    """
+    usable = [m for m in rows if m.text("group") in FIT_GROUPS and m.measured and m.text("kind") == "measured"]
+    multicast = _fit_multicast(usable)
+    costs = replace(costs, **multicast.values)
+    operations = _fit_operations(usable, wafer)
+    costs = replace(costs, **operations.values)
+    return (
+        operations,
+        multicast,
+        _fit_relay(usable, wafer, costs),
+        _fit_stored_words(usable),
+        _fit_ring(usable),
+    )
+
+
+def _fit_multicast(rows: Sequence[Measurement]) -> FittedConstants:
+    """Fit fixed cycles, cycles per word and cycles per hop of multicasts."""
+    used_rows = [(m, message) for m in rows if (message := multicast_of(m))]
+    terms = [[1.0, message.words, message.receivers] for _, message in used_rows]
+    fixed, word, hop = _least_squares(terms, [m.measured or 0 for m, _ in used_rows])
+    values = {"multicast_cycles": fixed, "multicast_word_cycles": word, "multicast_hop_cycles": hop}
+    return FittedConstants(values, tuple(m for m, _ in used_rows))
+
+
+def _fit_operations(rows: Sequence[Measurement], wafer: WaferSpec) -> FittedConstants:
+    """Fit the cost of an operation and of an element, and the numbers of operations."""
+    used_rows = [(m, work) for m in rows if (work := kernel_work(m))]
+    measured_values = [m.measured or 0 for m, _ in used_rows]
+    best: tuple[float, dict[str, float]] | None = None
+    for counts in product(range(6, 13), range(2, 9), range(2, 6), range(2, 8)):
+        numbers = dict(zip(OPERATION_COUNTS, counts, strict=True))
+        terms = [_terms(work, numbers, wafer) for _, work in used_rows]
+        targets = [
+            value - fixed - probe_cycles(m)
+            for value, (_, _, fixed), (m, _) in zip(measured_values, terms, used_rows, strict=True)
+        ]
+        matrix = [[operations, elements] for operations, elements, _ in terms]
+        solution = _least_squares(matrix, targets, measured_values)
+        residuals = (np.array(matrix) @ solution - targets) / measured_values
+        error = float(residuals @ residuals)
+        if best is None or error < best[0]:
+            best = error, {"operation_cycles": solution[0], "element_cycles": solution[1], **numbers}
+    if best is None:
+        return FittedConstants({}, ())
+    return FittedConstants(best[1], tuple(m for m, _ in used_rows))
+
+
+def _terms(work: KernelWork, numbers: Mapping[str, float], wafer: WaferSpec) -> tuple[float, float, float]:
+    """Return operations, float32 elements and fixed cycles of the work of a kernel.
+
+    Args:
+        work: The work.
+        numbers: Operations of each kind of sequence, keyed by field of `ComputeEngineCosts`.
+        wafer: The wafer, which gives the rate of 16-bit multiply-accumulates.
+    """
+    count = work.repeats * sum(numbers[name] for name in work.sequences) if work.sequences else work.repeats
+    return count, count * work.length if work.sequences else 0, work.macs / wafer.mac_fp16_fp32_per_cycle
+
+
+def _fit_relay(rows: Sequence[Measurement], wafer: WaferSpec, costs: ComputeEngineCosts) -> FittedConstants:
+    """Fit the cycles of a relay to all-reduces along a line."""
+    used_rows = [(m, line) for m in rows if (line := collective_of(m))]
+    costs_without_relays = replace(costs, relay_cycles=0)
+    relays = [line.pes // line.group // 2 + line.group // 2 for _, line in used_rows]
+    rest = [all_reduce_cycles(wafer, costs_without_relays, line.pes, line.words, line.group) for _, line in used_rows]
+    layer = LayerTime(wafer, costs)
+    local = [
+        line.operations * layer.work_cycles(line.work, line.length) + line.tasks * costs.task_cycles
+        for _, line in used_rows
+    ]
+    measured_values = [m.measured or 0 for m, _ in used_rows]
+    probes = [probe_cycles(m) for m, _ in used_rows]
+    targets = [value - a - b - c for value, a, b, c in zip(measured_values, rest, local, probes, strict=True)]
+    (relay,) = _least_squares([[float(count)] for count in relays], targets, measured_values)
+    return FittedConstants({"relay_cycles": relay}, tuple(m for m, _ in used_rows))
+
+
+def _fit_stored_words(rows: Sequence[Measurement]) -> FittedConstants:
+    """Fit the cycles of storing a word by a task and reloading it, and what a PE saves by overlap."""
+    used_rows = [
+        (m, stored_message) for m in rows if m.text("unit") == "cycles" and (stored_message := stored_words(m))
+    ]
+    terms = [
+        [float(stored_message.words * stored_message.pes), -float(stored_message.pes)]
+        for _, stored_message in used_rows
+    ]
+    word, overlap = _least_squares(terms, [m.measured or 0 for m, _ in used_rows])
+    values = {"stored_word_cycles": word, "stored_overlap_cycles": overlap}
+    return FittedConstants(values, tuple(m for m, _ in used_rows))
+
+
+def _fit_ring(rows: Sequence[Measurement]) -> FittedConstants:
+    """Fit the time of a message from the host through a wafer and back, and its growth.
+
+    The number of bytes up to which the time is constant is stated in the first of the rows.
+    """
+    used_rows = [(m, size) for m in rows if (size := ring_bytes(m)) is not None]
+    flat = [size for m, size in used_rows if re.search(r"8 B \.\.", m.text("metric"))]
+    free = float(flat[0])
+    terms = [[1.0, max(0.0, size - free)] for _, size in used_rows]
+    fixed, slope = _least_squares(terms, [m.measured or 0 for m, _ in used_rows])
+    values = {"ring_us": fixed, "ring_free_bytes": free, "ring_us_per_byte": slope}
+    return FittedConstants(values, tuple(m for m, _ in used_rows))
+
+
+def _least_squares(
+    terms: Sequence[Sequence[float]], targets: Sequence[float], weights: Sequence[float] | None = None
+) -> list[float]:
+    """Return the factors of the terms with the smallest squared errors relative to the weights.
+
+    Args:
+        terms: Terms of each row, ``[rows, factors]``.
+        targets: Value of each row.
+        weights: Measured value of each row; by default, the targets.
+    """
+    scale = np.array(targets if weights is None else weights, dtype=float)
+    solution = np.linalg.lstsq(np.array(terms) / scale[:, None], np.array(targets) / scale, rcond=None)[0]
+    return [float(factor) for factor in solution]

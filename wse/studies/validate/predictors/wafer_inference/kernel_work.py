@@ -1,0 +1,123 @@
+"""Work of timed kernels without communication: numbers and lengths of their vector operations."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.predictors.wafer_inference.dimensions import Dimensions, dimensions_of
+from wse.studies.validate.predictors.wafer_inference.mean_context import mean_context
+from wse.studies.validate.predictors.wafer_inference.shard import Shard
+
+_CHUNK: Final = re.compile(r"(?<!start )\bchunk\s*([0-9]+)|\bc([0-9]{3,4})\b", re.IGNORECASE)
+SILU_PARTS: Final = 3
+"""Parts into which a prefill kernel divides the feed-forward vector for SiLU. Source: its number of
+calls per layer and chunk."""
+
+
+PROBE_CYCLES: Final = 60
+"""Cycles that the time stamps around one pass of a softmax add to it.
+
+The softmax of five passes took about 300 cycles more with these time stamps than without, by the
+remark on its rows."""
+
+SOFTMAX_PASSES: Final = 5
+_PASS: Final = re.compile(r"softmax pass:", re.IGNORECASE)
+_PROBED: Final = re.compile(r"with inner pass probes", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelWork:
+    """Vector operations of one call of a kernel.
+
+    Attributes:
+        repeats: Number of sequences of operations, or of operations if there are no sequences.
+        sequences: Fields of `ComputeEngineCosts` with the operations of one sequence.
+        length: Elements of each operation.
+        macs: 16-bit multiply-accumulates in all operations.
+    """
+
+    repeats: float
+    sequences: tuple[str, ...] = ()
+    length: float = 0
+    macs: float = 0
+
+
+def kernel_work(m: Measurement) -> KernelWork | None:
+    """Return the work of a kernel, or None if the row is not about such a kernel."""
+    model, metric = dimensions_of(m.text("model")), m.text("metric").lower()
+    rows, cols = m.sizes.get("block_rows"), m.sizes.get("block_cols")
+    if model is None or rows is None or cols is None:
+        return None
+    if m.text("phase") == "prefill-kernel":
+        chunk = chunk_tokens(m)
+        return None if chunk is None else _prefill_work(metric, model, rows, cols, chunk)
+    context = mean_context(m)
+    if re.search(r"softmax pass: exp\b", metric) and context is not None:
+        shard = Shard(model=model, rows=rows, cols=cols, context=context)
+        return KernelWork(
+            repeats=shard.heads * (m.sizes.get("batch") or 1),
+            sequences=("exponential_operations",),
+            length=shard.positions,
+        )
+    return None
+
+
+def probe_cycles(m: Measurement) -> int:
+    """Return the cycles that time stamps inside a softmax add to the measured value."""
+    if _PROBED.search(m.text("metric")):
+        return SOFTMAX_PASSES * PROBE_CYCLES
+    return PROBE_CYCLES if _PASS.search(m.text("metric")) else 0
+
+
+def chunk_tokens(m: Measurement) -> int | None:
+    """Return the tokens of a prefill chunk that a row states, or None."""
+    for text in (m.text("metric"), m.text("settings")):
+        match = _CHUNK.search(text)
+        if match:
+            return int(match[1] or match[2]) or None
+    return None
+
+
+def _prefill_work(metric: str, model: Dimensions, rows: int, cols: int, chunk: int) -> KernelWork | None:
+    """Return the work of one call of a kernel of prefill.
+
+    Tokens are distributed over columns and the values of a vector over rows.
+    """
+    tokens = math.ceil(chunk / cols)
+    hidden, ffn = math.ceil(model.hidden / rows), math.ceil(model.ffn / rows)
+    head_values = max(1, model.kv_size // rows)
+    heads = model.heads // model.kv_heads
+    if metric.startswith("qk_norm"):
+        return KernelWork(repeats=tokens * (heads + 1), sequences=("head_norm_operations",), length=head_values)
+    if metric.startswith("rope"):  # one call for queries and one for keys
+        repeats = tokens * (heads + 1) / 2
+        return KernelWork(repeats=repeats, sequences=("rotation_operations",), length=head_values // 2)
+    if metric.startswith("silu"):
+        length = tokens * math.ceil(ffn / SILU_PARTS)
+        return KernelWork(repeats=1, sequences=("exponential_operations", "sigmoid_operations"), length=length)
+    if metric.startswith("matmul"):
+        operations, macs = product_work(model, hidden, ffn, rows)
+        return KernelWork(repeats=tokens * operations / 4, macs=tokens * macs / 4)
+    return None
+
+
+def product_work(model: Dimensions, hidden: int, ffn: int, side: int) -> tuple[int, int]:
+    """Return operations and multiply-accumulates of one step of the four products of a layer.
+
+    The products are: queries, keys and values; output; up and gate; down. Each step multiplies one
+    tile for one token, with one operation for each input value.
+
+    Args:
+        model: Sizes of the model.
+        hidden: Values of the hidden vector on a PE.
+        ffn: Values of the feed-forward vector on a PE.
+        side: PEs over which the queries, keys and values are distributed.
+    """
+    queries, keys = math.ceil(model.query_size / side), math.ceil(model.kv_size / side)
+    operations = hidden + queries + hidden + ffn
+    macs = hidden * (queries + 2 * keys) + queries * hidden + hidden * 2 * ffn + ffn * hidden
+    return operations, macs

@@ -1,0 +1,39 @@
+"""Kinds of rows of the table `inference`, by which the accuracy table groups them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from wse.studies.validate.measured.measurements import Measurement
+
+_FITTED_NONE: Final = "none"
+_BY_PHASE: Final = {
+    "decode": ("decode steps", _FITTED_NONE),
+    "decode-pipelined": ("forced tokens", _FITTED_NONE),
+    "layer": ("parts of a layer", _FITTED_NONE),
+    "layer-attention": ("parts of a layer", _FITTED_NONE),
+    "layer-ffn": ("parts of a layer", _FITTED_NONE),
+    "attention-phase": ("phases of a layer", _FITTED_NONE),
+    "ffn-phase": ("phases of a layer", _FITTED_NONE),
+    "prefill": ("prefill", _FITTED_NONE),
+    "prefill-kernel": ("kernels of a PE", "5 rows"),
+    "allreduce": ("all-reduces", "2 rows"),
+    "hop": ("messages", "16 rows"),
+    "kv-transfer": ("transfers of caches", "4 rows"),
+    "sram": ("SRAM of a PE", "a part"),
+    "head": ("output head", _FITTED_NONE),
+}
+_PASS: Final = re.compile(r"\bpass:", re.IGNORECASE)
+
+
+def kind_names(m: Measurement) -> tuple[str, str]:
+    """Return the kind of a row and the rows of this kind to which constants were fitted."""
+    phase = m.text("phase").strip().lower()
+    if (m.sizes.get("wafers") or 1) > 1:
+        return "two wafers", _FITTED_NONE
+    if _PASS.search(m.text("metric")):
+        return "passes of a softmax", "4 rows"
+    if phase == "allreduce" and "decode step" in m.text("metric"):
+        phase = "decode"
+    return _BY_PHASE.get(phase, (phase, ""))

@@ -1,0 +1,96 @@
+"""Predictor of the attention and feed-forward part of a layer, or of all layers of a block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.predictors.prediction import Prediction, decline
+from wse.studies.validate.predictors.wafer_inference.described_run import DescribedRun, described_run
+from wse.studies.validate.predictors.wafer_inference.layer_steps import ATTENTION
+from wse.studies.validate.predictors.wafer_inference.profile import duration, step_time_of
+from wse.studies.validate.predictors.wafer_inference.step_time import StepTime
+
+_PHASES: Final = frozenset({"layer-attention", "layer-ffn", "layer"})
+_WITH_BOUNDARY: Final = re.compile(r"\bboundary\b", re.IGNORECASE)
+_WAITING: Final = re.compile(r"\bwait|contains waiting|back-pressure", re.IGNORECASE)
+_WAITS: Final = re.compile(r"\b(ATTN|FFN) block waits on (ATTN|FFN)\b", re.IGNORECASE)
+_ONE_LAYER: Final = re.compile(r"per layer|one layer|\bstage \(", re.IGNORECASE)
+_LAYERS: Final = re.compile(r"\(?([0-9]+) layers", re.IGNORECASE)
+_STEP_NUMBERS: Final = {step.name: i for i, step in enumerate(ATTENTION)}
+
+
+def predict(m: Measurement) -> Prediction | None:
+    """Predict the cycles of parts of a layer. Return None for other rows."""
+    waits = _WAITS.search(m.text("metric"))
+    if m.text("phase") not in _PHASES and not waits:
+        return None
+    if "meshrt" in m.text("model").lower():
+        return decline("other kernels, whose layers are not described")
+    steps = step_time_of(m)
+    if isinstance(steps, Prediction):
+        return steps
+    run = described_run(m)
+    if isinstance(run, str):
+        return decline(run)
+    if waits:
+        return _predict_wait(m, steps, run, waits[2].upper())
+    return _predict_part(m, steps, run)
+
+
+def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, other: str) -> Prediction:
+    """Predict how long a block waits for the other: between its layers, so once less than layers.
+
+    Args:
+        m: The row.
+        steps: Timing model.
+        run: The run.
+        other: Part for which the block waits, ``ATTN`` or ``FFN``.
+    """
+    if not run.states_context:
+        return decline("the row does not state the context")
+    cycles = steps.layer.attention_cycles(run.shard) if other == "ATTN" else steps.layer.ffn_cycles(run.shard)
+    return duration(m, (run.layers - 1) * cycles)
+
+
+def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Prediction:
+    """Predict one part of a layer, or both, for one layer or for all layers of a block."""
+    metric, texts = m.text("metric"), f"{m.text('metric')} {m.text('remark_trust')}"
+    is_timed_part = re.search(r"\bT_(attn|ffn)\b", metric) is not None
+    if _WITH_BOUNDARY.search(texts) and not is_timed_part:
+        return decline("includes the boundary of a test harness, which is not modelled")
+    if _WAITING.search(metric) or re.search(r"contains (back-pressure )?wait", texts, re.IGNORECASE):
+        return decline("contains waiting for another stage, so it is only an upper bound")
+    compute = _part(metric, m.text("phase"))
+    if compute is None:
+        return decline("the metric names no part of a layer that is described")
+    if "A1" not in metric and "ffn" not in m.text("phase") and not run.states_context:
+        return decline("the row does not state the context")
+    return duration(m, _layers(m, run) * compute(steps, run))
+
+
+def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float] | None:
+    """Return the function that computes the cycles of the part that a metric names."""
+    first_context_step = _STEP_NUMBERS["score"]
+    if re.search(r"\bA1\b", metric):
+        return lambda steps, run: steps.layer.cycles(ATTENTION[:first_context_step], run.shard)
+    if re.search(r"\bA2\b", metric):
+        return lambda steps, run: steps.layer.cycles(ATTENTION[first_context_step:], run.shard)
+    if re.search(r"\bserial\b", metric):
+        return None
+    if phase == "layer-attention" or re.search(r"T_attn|^ATTN", metric):
+        return lambda steps, run: steps.layer.attention_cycles(run.shard)
+    if phase == "layer-ffn" or re.search(r"T_ffn|^FFN", metric):
+        return lambda steps, run: steps.layer.ffn_cycles(run.shard)
+    return lambda steps, run: steps.layer.attention_cycles(run.shard) + steps.layer.ffn_cycles(run.shard)
+
+
+def _layers(m: Measurement, run: DescribedRun) -> int:
+    """Return how many layers the timed window covers."""
+    metric = m.text("metric")
+    stated_layers = _LAYERS.search(metric)
+    if stated_layers:
+        return int(stated_layers[1])
+    return 1 if _ONE_LAYER.search(metric) else run.layers

@@ -1,0 +1,193 @@
+"""Steps of one decoded layer: vector operations of a PE, collectives and messages, in order.
+
+This describes kernels in which a PE issues one vector operation at a time and waits for it. Each
+step lists its operations with their number and length as formulas of the `Shard`, and the collective
+that follows them. The numbers of operations of exponentials, norms of heads and rotations are
+constants of the software profile. Source of shards, order and collectives: working notes of the
+group that measured Qwen3 on a WSE-3 at EPCC, 2026, unreviewed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from wse.studies.validate.predictors.wafer_inference.shard import Shard
+
+Size = Callable[[Shard], int]
+Work = Literal[
+    "plain", "multiply-accumulate", "reduction", "conversion", "exponential", "sigmoid", "head norm", "rotation"
+]
+Line = Literal["column", "row", "band"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """Equal vector operations of a PE.
+
+    Attributes:
+        purpose: What they compute.
+        count: How many times the work is done for one sequence.
+        length: Elements of each operation.
+        work: ``plain`` for one float32 vector operation, ``multiply-accumulate`` for one on 16-bit
+            operands, ``reduction`` for the sum or maximum of a float32 vector, ``conversion`` for one
+            from float32 to bfloat16; otherwise a sequence of operations whose number is a constant of
+            the software profile.
+        spans_batch: Whether one operation covers all sequences of a batch, which lie side by side.
+    """
+
+    purpose: str
+    count: Size
+    length: Size
+    work: Work = "plain"
+    spans_batch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collective:
+    """All-reduce after the operations of a step.
+
+    Attributes:
+        line: PEs that take part: a column or row of the block, or the columns of one key-value head.
+        words: 32-bit words of each PE for one sequence.
+        only_in_one_block: Whether only kernels with whole layers in a block perform it separately.
+    """
+
+    line: Line
+    words: Size
+    only_in_one_block: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of a layer, as it was timed.
+
+    Attributes:
+        name: Name of the phase.
+        operations: Vector operations.
+        collectives: All-reduces.
+        messages: Messages to or from another block, each of which starts a task.
+    """
+
+    name: str
+    operations: tuple[Operations, ...]
+    collectives: tuple[Collective, ...] = ()
+    messages: int = 0
+
+
+def _conversion(length: Size) -> Operations:
+    """Return the conversion of a vector from float32 to bfloat16."""
+    return Operations(purpose="conversion", count=lambda _: 1, length=length, work="conversion", spans_batch=True)
+
+
+_NORM: Final = (
+    Operations(purpose="sum of squares", count=lambda _: 1, length=lambda s: s.hidden),
+    Operations(purpose="scale", count=lambda _: 1, length=lambda s: s.hidden),
+    Operations(purpose="gain", count=lambda _: 1, length=lambda s: s.hidden),
+    _conversion(lambda s: s.hidden),
+)
+_SQUARES: Final = Collective(line="column", words=lambda _: 1, only_in_one_block=True)
+_SEND: Final = (
+    Operations(purpose="residual", count=lambda _: 1, length=lambda s: s.hidden, spans_batch=True),
+    _conversion(lambda s: s.hidden),
+    Operations(purpose="send", count=lambda _: 1, length=lambda s: s.hidden, spans_batch=True),
+)
+
+NORM_OPERATIONS: Final = len(_NORM)
+"""Vector operations of a norm of the hidden vector."""
+
+ATTENTION: Final = (
+    Step(
+        name="qkv",
+        operations=(
+            *_NORM,
+            Operations(
+                purpose="projections",
+                count=lambda s: s.hidden,
+                length=lambda s: s.queries + 2 * s.keys,
+                work="multiply-accumulate",
+            ),
+        ),
+        collectives=(_SQUARES, Collective(line="column", words=lambda s: s.queries + 2 * s.keys + 1)),
+    ),
+    Step(
+        name="qk_norm_rope",
+        operations=(
+            Operations(purpose="norm", count=lambda s: s.heads + 1, length=lambda s: s.keys, work="head norm"),
+            Operations(purpose="RoPE", count=lambda s: s.heads + 1, length=lambda s: s.keys // 2, work="rotation"),
+        ),
+        collectives=(Collective(line="band", words=lambda s: s.heads + 1),),
+    ),
+    Step(
+        name="score",
+        operations=(
+            Operations(purpose="append keys and values", count=lambda _: 2, length=lambda s: s.keys),
+            Operations(
+                purpose="scores", count=lambda s: s.queries, length=lambda s: s.positions, work="multiply-accumulate"
+            ),
+        ),
+        collectives=(Collective(line="band", words=lambda s: s.scores),),
+    ),
+    Step(
+        name="softmax",
+        operations=(
+            Operations(purpose="maximum", count=lambda s: s.heads, length=lambda s: s.positions, work="reduction"),
+            Operations(purpose="subtract and scale", count=lambda s: 2 * s.heads, length=lambda s: s.positions),
+            Operations(purpose="exp", count=lambda s: s.heads, length=lambda s: s.positions, work="exponential"),
+            Operations(purpose="sum", count=lambda s: s.heads, length=lambda s: s.positions, work="reduction"),
+            _conversion(lambda s: s.scores),
+        ),
+        collectives=(
+            Collective(line="column", words=lambda s: s.heads),
+            Collective(line="column", words=lambda s: s.heads),
+        ),
+    ),
+    Step(
+        name="pv",
+        operations=(
+            Operations(
+                purpose="products", count=lambda s: s.queries, length=lambda s: s.positions, work="multiply-accumulate"
+            ),
+            Operations(purpose="divide", count=lambda s: 2 * s.heads, length=lambda s: s.keys),
+        ),
+        collectives=(Collective(line="column", words=lambda s: s.queries),),
+    ),
+    Step(
+        name="o_proj",
+        operations=(
+            Operations(
+                purpose="projection", count=lambda s: s.queries, length=lambda s: s.hidden, work="multiply-accumulate"
+            ),
+        ),
+        collectives=(Collective(line="row", words=lambda s: s.hidden),),
+    ),
+    Step(name="residual", operations=_SEND, messages=1),
+)
+"""Steps of the attention part."""
+
+FEED_FORWARD: Final = (
+    Step(
+        name="f1",
+        operations=(
+            *_NORM,
+            Operations(
+                purpose="up and gate", count=lambda s: s.hidden, length=lambda s: 2 * s.ffn, work="multiply-accumulate"
+            ),
+            Operations(purpose="SiLU", count=lambda _: 1, length=lambda s: s.ffn, work="sigmoid", spans_batch=True),
+            Operations(purpose="product", count=lambda _: 1, length=lambda s: s.ffn, spans_batch=True),
+            _conversion(lambda s: s.ffn),
+        ),
+        collectives=(_SQUARES, Collective(line="column", words=lambda s: 2 * s.ffn + 1)),
+    ),
+    Step(
+        name="f2",
+        operations=(
+            Operations(purpose="down", count=lambda s: s.ffn, length=lambda s: s.hidden, work="multiply-accumulate"),
+            *_SEND,
+        ),
+        collectives=(Collective(line="row", words=lambda s: s.hidden),),
+        messages=1,
+    ),
+)
+"""Steps of the feed-forward part."""

@@ -1,0 +1,146 @@
+"""Bytes on a PE of each role: weights and caches from the shards, code from the software profile."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from wse.hardware.code_sizes import CodeSizes
+from wse.studies.validate.predictors.wafer_inference.shard import Shard
+from wse.studies.validate.predictors.wafer_inference.step_time import (
+    TAIL_COLS,
+    TAIL_ROWS,
+    VOCABULARY_MULTIPLE,
+    tail_logits,
+)
+
+ELEMENT_BYTES: Final = 2
+"""Bytes of a weight, a cached key or value, and an activation between steps."""
+
+SCORE_BYTES: Final = 4 + ELEMENT_BYTES
+"""Bytes of a score, which is stored as float32 and again as bfloat16."""
+
+MAX_STRIDE: Final = 127
+"""Positions on a PE up to which a key can be appended with one strided store, whose stride has eight
+bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeMemory:
+    """Bytes on a PE of one role.
+
+    Attributes:
+        role: ``attention``, ``feed_forward``, ``shared`` (both parts), ``head`` or ``tail``; with
+            ``prefill`` for ``shared``, and ``prefill_`` before the others, if a PE prefills.
+        shard: Sizes on the PE, with the capacity of the cache as context.
+        layers: Layers of the block.
+        sizes: Bytes of code and fixed buffers.
+        tokens: Tokens of a prefill chunk on the PE.
+        has_strips: Whether the block has fewer rows than columns, with other code.
+        has_appliance_code: Whether the compiler of the appliance made the code.
+        has_route_table: Whether the host writes the routes.
+    """
+
+    role: str
+    shard: Shard
+    layers: int
+    sizes: CodeSizes
+    tokens: int = 0
+    has_strips: bool = False
+    has_appliance_code: bool = False
+    has_route_table: bool = False
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of instructions."""
+        sizes = self.sizes
+        code = sizes.strip_code_bytes if self.has_strips and sizes.strip_code_bytes else sizes.code_bytes
+        code += sizes.appliance_bytes if self.has_appliance_code else 0
+        return code - (sizes.route_table_bytes if self.has_route_table else 0)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of weights."""
+        s, values = self.shard, 0
+        if self.has_cache:
+            values += s.hidden * (s.queries + 2 * s.keys) + s.queries * s.hidden + s.hidden + s.queries + s.keys
+        if self.role in ("feed_forward", "shared", "prefill", "prefill_feed_forward"):
+            values += 3 * s.hidden * s.ffn + s.hidden
+        values *= self.layers
+        if self.role.endswith("tail"):
+            hidden = math.ceil(s.model.hidden / TAIL_ROWS)
+            values += hidden * tail_logits(s.model.vocabulary) + (hidden if self.role != "prefill_tail" else 0)
+        if self.role == "prefill_head":
+            values += math.ceil(s.model.hidden / TAIL_COLS) * tail_logits(s.model.vocabulary)
+        elif self.role.endswith("head"):
+            rows = math.ceil(s.model.vocabulary / VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE // TAIL_ROWS
+            values += math.ceil(s.model.hidden / TAIL_COLS) * rows
+        return ELEMENT_BYTES * values
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether the PE stores keys and values."""
+        return self.role in ("attention", "shared", "prefill", "prefill_attention")
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of cached keys and values of all layers."""
+        return self.layers * 2 * self.key_bytes * self.shard.positions if self.has_cache else 0
+
+    @property
+    def key_bytes(self) -> int:
+        """Bytes of the keys of one position and layer, which are also the bytes of its values."""
+        return ELEMENT_BYTES * self.shard.keys
+
+    @property
+    def ingress_bytes(self) -> int:
+        """Bytes of the buffer through which a cache is loaded."""
+        return self.key_bytes * self.shard.positions if self.role == "attention" else 0
+
+    @property
+    def score_bytes(self) -> int:
+        """Bytes of the buffers of scores."""
+        return SCORE_BYTES * self.shard.scores if self.role == "attention" else 0
+
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes of buffers for activations, with the scores."""
+        return self.sizes.scratch_bytes + self.tokens * self.sizes.token_scratch_bytes + self.score_bytes
+
+    @property
+    def system_bytes(self) -> int:
+        """Bytes of tables and stack of the runtime, and of buffers that the linker counts with them."""
+        return self.sizes.system_bytes + self.tokens * self.sizes.token_system_bytes
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of everything."""
+        return (
+            self.code_bytes
+            + self.weight_bytes
+            + self.cache_bytes
+            + self.ingress_bytes
+            + self.sizes.rope_bytes
+            + self.activation_bytes
+            + self.system_bytes
+        )
+
+    @property
+    def position_bytes(self) -> int:
+        """Bytes by which one more position on the PE increases the used bytes."""
+        if not self.has_cache:
+            return 0
+        scores = SCORE_BYTES * self.shard.heads + self.key_bytes
+        return self.layers * 2 * self.key_bytes + scores
+
+    def max_context(self, sram_bytes: int, *, has_long_strides: bool) -> int:
+        """Return the largest capacity of the cache in tokens that fits in SRAM.
+
+        Args:
+            sram_bytes: SRAM of a PE.
+            has_long_strides: Whether keys can be appended beyond `MAX_STRIDE` positions.
+        """
+        free = sram_bytes - self.used_bytes
+        positions = self.shard.positions + free // self.position_bytes
+        return self.shard.rows * (positions if has_long_strides else min(positions, MAX_STRIDE))

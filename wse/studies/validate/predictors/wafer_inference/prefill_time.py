@@ -1,0 +1,127 @@
+"""Cycles of prefill: chunks of a prompt pass through the blocks, with shifted products in each layer.
+
+Tokens are distributed over columns and the values of a vector over rows. Each matrix product of a
+layer takes one step for each row of the block. In a step, a PE multiplies one tile of weights with
+its tokens, and then shifts weights and activations to its neighbours. The attention of a chunk visits
+this chunk and all earlier ones: in each step of such a pair, keys or values move by one PE.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from wse.studies.validate.predictors.wafer_inference.dimensions import Dimensions
+from wse.studies.validate.predictors.wafer_inference.kernel_work import SILU_PARTS, product_work
+from wse.studies.validate.predictors.wafer_inference.layer_time import LayerTime
+from wse.studies.validate.predictors.wafer_inference.reduce_time import all_reduce_cycles
+
+PRODUCTS: Final = 4
+"""Matrix products of a layer: queries, keys and values; output; up and gate; down."""
+
+SHIFT_OPERATIONS: Final = 4
+"""Vector operations of a shift: a send and a receive of weights, and of activations."""
+
+SHIFT_TASKS: Final = 2
+"""Tasks that start in a shift, one for each direction."""
+
+MIN_TOKENS: Final = 2
+"""Tokens on a PE below which a chunk is padded, because a 32-bit word has two 16-bit values.
+
+This is inferred: chunks with one and with two tokens on a PE took the same time."""
+
+BLOCKS_PER_INTERVAL: Final = 2
+"""Blocks whose times separate two chunks. This is inferred: a block cannot take the next chunk before
+the block after it has taken the last one, so neighbours alternate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillRun:
+    """A prefill of one prompt.
+
+    Attributes:
+        model: Sizes of the model.
+        rows, cols: Shape of a block.
+        layers: Layers of the fullest block.
+        one_block_per_layer: Whether attention and feed-forward part share one block.
+        chunk: Tokens of a chunk.
+        prompt: Tokens of the prompt.
+        first_chunk: Chunks whose keys and values are reused.
+    """
+
+    model: Dimensions
+    rows: int
+    cols: int
+    layers: int
+    one_block_per_layer: bool
+    chunk: int
+    prompt: int
+    first_chunk: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a chunk on a PE."""
+        return max(MIN_TOKENS, math.ceil(self.chunk / self.cols))
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of the prompt."""
+        return math.ceil(self.prompt / self.chunk)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillTime:
+    """Timing model of prefill."""
+
+    layer: LayerTime
+
+    def cycles(self, run: PrefillRun) -> float:
+        """Return the cycles of a prefill.
+
+        The first chunk passes through all layers. Each further chunk follows after the times of two
+        neighbouring blocks, which together have as many layers as the block shape implies.
+        """
+        parts = 1 if run.one_block_per_layer else 2
+        interval_layers = BLOCKS_PER_INTERVAL * run.layers / parts
+        first = run.model.layers * self.layer_cycles(run, run.first_chunk)
+        later_chunks = range(run.first_chunk + 1, run.chunks)
+        return first + sum(interval_layers * self.layer_cycles(run, chunk) for chunk in later_chunks)
+
+    def layer_cycles(self, run: PrefillRun, chunk: int) -> float:
+        """Return the cycles of one layer for the chunk with an index, counted from 0."""
+        return self.product_cycles(run) + self.local_cycles(run) + (chunk + 1) * self.pair_cycles(run)
+
+    def product_cycles(self, run: PrefillRun) -> float:
+        """Return the cycles of the matrix products of a layer: one step more than there are rows."""
+        costs, wafer = self.layer.costs, self.layer.wafer
+        hidden, ffn = math.ceil(run.model.hidden / run.rows), math.ceil(run.model.ffn / run.rows)
+        operations, macs = product_work(run.model, hidden, ffn, run.rows)
+        body = run.tokens * (operations * costs.operation_cycles + macs / wafer.mac_fp16_fp32_per_cycle)
+        shift = SHIFT_OPERATIONS * costs.operation_cycles + SHIFT_TASKS * costs.task_cycles
+        weights = macs / 2 * costs.multicast_word_cycles
+        return (run.rows + 1) * (body + PRODUCTS * shift + weights)
+
+    def local_cycles(self, run: PrefillRun) -> float:
+        """Return the cycles of norms, rotations and SiLU of a layer, with the reduces of the norms."""
+        layer, heads = self.layer, run.model.heads // run.model.kv_heads
+        keys = max(1, run.model.kv_size // run.rows)
+        ffn = math.ceil(run.model.ffn / run.rows / SILU_PARTS)
+        head = layer.work_cycles("head norm", keys) + layer.work_cycles("rotation", keys // 2)
+        silu = SILU_PARTS * layer.work_cycles("sigmoid", run.tokens * ffn)
+        norm = all_reduce_cycles(layer.wafer, layer.costs, run.rows, run.tokens, run.rows)
+        return run.tokens * (heads + 1) * head + silu + 2 * norm
+
+    def pair_cycles(self, run: PrefillRun) -> float:
+        """Return the cycles of the attention of a chunk to one chunk, in two passes over the columns.
+
+        Scores and products with values each take one step for each column: an operation for each
+        head and token, and a send and a receive.
+        """
+        heads = run.model.heads // run.model.kv_heads
+        dims = max(1, run.model.kv_size // run.rows)
+        operations = heads * run.tokens
+        macs = operations * run.tokens * dims
+        costs, wafer = self.layer.costs, self.layer.wafer
+        step = (operations + 2) * costs.operation_cycles + macs / wafer.mac_fp16_fp32_per_cycle
+        return 2 * run.cols * step

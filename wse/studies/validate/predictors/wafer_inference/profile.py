@@ -1,0 +1,60 @@
+"""Software profile and machine with which rows of inference are predicted."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from wse.hardware.compute_engine import load_compute_engine
+from wse.hardware.generations import DEFAULT_WAFER
+from wse.hardware.load import load_wafer
+from wse.hardware.spec import WaferSpec
+from wse.studies.validate.measured.durations import in_unit
+from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.platforms import on_simulator, wafer_of
+from wse.studies.validate.predictors.prediction import NO_GENERATION, Prediction, decline
+from wse.studies.validate.predictors.wafer_inference.layer_time import LayerTime
+from wse.studies.validate.predictors.wafer_inference.step_time import StepTime
+
+PROFILE: Final = "epcc"
+METHOD: Final = "compute-engine model"
+
+
+def step_time_of(m: Measurement) -> StepTime | Prediction:
+    """Return the timing model of a row's machine, or a prediction with the reason for its absence."""
+    wafer = wafer_of(m)
+    if wafer is None:
+        return NO_GENERATION
+    if on_simulator(m):
+        return decline("measured in a simulator, whose costs of operations the profile does not have")
+    rows, cols = m.sizes.get("block_rows") or 1, m.sizes.get("block_cols") or 1
+    if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
+        return decline(f"the block is larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs")
+    return step_time(wafer)
+
+
+def memory_wafer(m: Measurement) -> WaferSpec:
+    """Return the wafer whose PEs a row of the linker is about.
+
+    Such a row names a compiler and no wafer, so the default wafer is assumed.
+    """
+    return wafer_of(m) or load_wafer(DEFAULT_WAFER)
+
+
+@cache
+def step_time(wafer: WaferSpec) -> StepTime:
+    """Return the timing model of decode steps on a wafer with the software profile."""
+    return StepTime(LayerTime(wafer, load_compute_engine(PROFILE)))
+
+
+def duration(m: Measurement, cycles: float) -> Prediction:
+    """Return the prediction of a duration in cycles, converted to the unit of a row."""
+    value = in_unit(m, cycles, load_compute_engine(PROFILE).clock_hz)
+    if value is None:
+        return decline(f"the unit {m.text('unit')[:30]!r} is not one of a duration")
+    return in_row_unit(value)
+
+
+def in_row_unit(value: float) -> Prediction:
+    """Return the prediction of a value that is already in the unit of its row."""
+    return Prediction(value=value, method=METHOD, software=PROFILE)

@@ -1,0 +1,97 @@
+"""Cycles of collectives along a line of PEs: grouped reduces, multicasts and all-reduces.
+
+A reduce runs through the compute engines, in groups of neighbours and then along the roots of the
+groups. The fabric model of a line times its messages. Routers then copy the sum to all PEs.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from wse.arrays import I32
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.line_time import line_cycles
+from wse.hardware.compute_engine import ComputeEngineCosts
+from wse.hardware.spec import WaferSpec
+from wse_mappings.schedule import Arrival
+
+GROUP_PES: Final = 16
+"""PEs of a group in a reduce along a row or column. Source: the description of the kernels."""
+
+OPERATION_GAP_CYCLES: Final = 2
+"""Cycles between two operations of a PE in a reduce, as in the profile of the research kernels."""
+
+
+def all_reduce_cycles(
+    wafer: WaferSpec, costs: ComputeEngineCosts, pes: int, words: int, group: int = GROUP_PES
+) -> float:
+    """Return the cycles of an all-reduce along a line: a reduce, then a multicast of the sum.
+
+    Args:
+        wafer: The wafer.
+        costs: Costs of messages.
+        pes: PEs on the line.
+        words: 32-bit words on each PE.
+        group: PEs per group. At least ``pes`` for a reduce in one phase.
+    """
+    if pes < 2:
+        return 0.0
+    return reduce_cycles(wafer, costs, pes, words, group) + multicast_cycles(costs, pes // 2, words)
+
+
+def multicast_cycles(costs: ComputeEngineCosts, receivers: int, words: float) -> float:
+    """Return the cycles of a multicast by routers along a line.
+
+    Args:
+        costs: Costs of messages.
+        receivers: PEs on the line that receive the words.
+        words: 32-bit words of the message.
+    """
+    return costs.multicast_cycles + words * costs.multicast_word_cycles + receivers * costs.multicast_hop_cycles
+
+
+def reduce_cycles(wafer: WaferSpec, costs: ComputeEngineCosts, pes: int, words: int, group: int = GROUP_PES) -> float:
+    """Return the cycles of a grouped reduce along a line into its middle.
+
+    Args:
+        wafer: The wafer.
+        costs: Costs of messages.
+        pes: PEs on the line.
+        words: 32-bit words on each PE.
+        group: PEs per group. At least ``pes`` for a reduce in one phase.
+    """
+    return _reduce_cycles(wafer, costs.relay_cycles, pes, words, group) if pes > 1 and words else 0.0
+
+
+@lru_cache(maxsize=4096)
+def _reduce_cycles(wafer: WaferSpec, relay: float, pes: int, words: int, group: int) -> float:
+    line_costs = LineCosts.of(wafer, OPERATION_GAP_CYCLES)
+    stages = _depth(pes, group)
+    return line_cycles(_grouped_reduce(pes, group), words, line_costs).total + relay * stages
+
+
+def _depth(pes: int, group: int) -> int:
+    """Return the number of relays between the ends of a line and the root of a grouped reduce."""
+    groups = -(-pes // group)
+    return min(group, pes) // 2 + groups // 2
+
+
+def _grouped_reduce(pes: int, group: int) -> I32:
+    """Return the messages of a reduce, int32 ``[m, 3]``: source, target, Arrival.
+
+    1. In each group, chains from both ends add up the words at the PE in the middle.
+    2. Chains from both ends of the line add up the sums at the middle group.
+    """
+    messages, roots = [], []
+    for first in range(0, pes, group):
+        end = min(first + group, pes)
+        root = first + (end - first) // 2
+        roots.append(root)
+        messages += [(pe, pe + 1) for pe in range(first, root)] + [(pe, pe - 1) for pe in range(end - 1, root, -1)]
+    middle = len(roots) // 2
+    messages += [(roots[i], roots[i + 1]) for i in range(middle)]
+    messages += [(roots[i], roots[i - 1]) for i in range(len(roots) - 1, middle, -1)]
+    return np.array([(source, target, Arrival.ADD) for source, target in messages], dtype=np.int32)

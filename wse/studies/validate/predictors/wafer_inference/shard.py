@@ -1,0 +1,76 @@
+"""Shards of one PE: how many values of each tensor of a layer a PE of a block stores."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from wse.studies.validate.predictors.wafer_inference.dimensions import Dimensions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """Sizes on one PE of a block that decodes one token of each sequence of a batch.
+
+    The hidden vector is distributed over rows and copied along columns. Heads are distributed over
+    columns, and cached positions over rows in turn.
+
+    Attributes:
+        model: Sizes of the model.
+        rows: Rows of PEs of the block.
+        cols: Columns of PEs of the block.
+        context: Mean number of cached positions.
+        batch: Sequences that are decoded together.
+        one_block_per_layer: Whether attention and feed-forward part share one block of PEs.
+    """
+
+    model: Dimensions
+    rows: int
+    cols: int
+    context: float = 0
+    batch: int = 1
+    one_block_per_layer: bool = False
+
+    @property
+    def hidden(self) -> int:
+        """Values of the hidden vector."""
+        return math.ceil(self.model.hidden / self.rows)
+
+    @property
+    def queries(self) -> int:
+        """Query values, which is also the input size of the output projection."""
+        return math.ceil(self.model.query_size / self.cols)
+
+    @property
+    def keys(self) -> int:
+        """Key values, which is also the number of dimensions of each head."""
+        return math.ceil(self.model.kv_size / self.cols)
+
+    @property
+    def ffn(self) -> int:
+        """Values of the feed-forward vector."""
+        return math.ceil(self.model.ffn / self.cols)
+
+    @property
+    def band_cols(self) -> int:
+        """Columns of PEs that share one key-value head."""
+        return max(1, self.cols // self.model.kv_heads)
+
+    @property
+    def heads(self) -> int:
+        """Query heads on a PE: those that use its key-value head."""
+        return self.model.heads // self.model.kv_heads
+
+    @property
+    def positions(self) -> int:
+        """Cached positions on the fullest row."""
+        return max(1, math.ceil(self.context / self.rows))
+
+    @property
+    def scores(self) -> int:
+        """Attention scores of all heads of a PE."""
+        return self.heads * self.positions
+
+    def with_context(self, context: float) -> Shard:
+        """Return this shard with another number of cached positions."""
+        return replace(self, context=context)

@@ -1,0 +1,106 @@
+"""Cycles of a decode step: layers, strips between rows of blocks, head and tail of the model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from wse.studies.validate.predictors.wafer_inference.described_run import DescribedRun
+from wse.studies.validate.predictors.wafer_inference.layer_time import LayerTime
+from wse.studies.validate.predictors.wafer_inference.reduce_time import GROUP_PES, multicast_cycles, reduce_cycles
+from wse.studies.validate.predictors.wafer_inference.shard import Shard
+
+TAIL_ROWS: Final = 256
+TAIL_COLS: Final = 128
+"""PEs of the region with the output head. Source: floor plan of the decode artifact."""
+
+VOCABULARY_MULTIPLE: Final = 256
+"""The vocabulary is padded to a multiple of this number of tokens."""
+
+STRIP_PIPES: Final = 8
+"""Interleaved chains of cells that carry the hidden vector to the next row of blocks."""
+
+CANDIDATE_WORDS: Final = 2
+"""32-bit words of a candidate of the sampler: value and token."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Timing model of decode steps of a run."""
+
+    layer: LayerTime
+
+    def free_cycles(self, run: DescribedRun) -> float:
+        """Return the cycles of a step that begins when the token of the step before is known."""
+        shard, parts = run.shard, 1 if run.shard.one_block_per_layer else 2
+        layer = self.layer.attention_cycles(shard) + self.layer.ffn_cycles(shard)
+        hops = (parts - 1) * self.hop_pair_cycles(shard)
+        seams = run.rows_of_blocks - 1
+        return (
+            shard.model.layers * (layer + hops)
+            + seams * self.strip_cycles(shard)
+            + self.head_cycles(shard)
+            + self.tail_cycles(shard, run.top_k)
+        )
+
+    def forced_cycles(self, run: DescribedRun) -> float:
+        """Return the cycles per token if all tokens are known: the time of the slowest stage.
+
+        If each block is a stage and has one part of its layers, the slower part counts.
+        """
+        attention, ffn = self.layer.attention_cycles(run.shard), self.layer.ffn_cycles(run.shard)
+        if run.shard.one_block_per_layer or run.stages < run.blocks:
+            hops = 0 if run.shard.one_block_per_layer else self.hop_pair_cycles(run.shard)
+            return run.layers * (attention + ffn + hops)
+        return run.layers * max(attention, ffn)
+
+    def hop_pair_cycles(self, shard: Shard) -> float:
+        """Return the cycles to send the hidden vector to the neighbouring block and back."""
+        words = shard.batch * math.ceil(shard.hidden / 2)
+        return 2 * multicast_cycles(self.layer.costs, 1, words)
+
+    def strip_cycles(self, shard: Shard) -> float:
+        """Return the cycles to carry the hidden vector to the next row of blocks.
+
+        The cells of a chain send the values of all cells before them and then their own. A second
+        chain distributes them, and a multicast copies them along the rows.
+        """
+        costs = self.layer.costs
+        cells = math.ceil(shard.rows / STRIP_PIPES)
+        words = shard.batch * math.ceil(shard.hidden / 2) * cells
+        chain = words * costs.forward_word_cycles + cells * costs.operation_cycles
+        return 2 * chain + multicast_cycles(costs, shard.cols, shard.batch * math.ceil(shard.hidden / 2))
+
+    def head_cycles(self, shard: Shard) -> float:
+        """Return the cycles of the embedding: token and row of the table cross the region."""
+        words = math.ceil(shard.model.hidden / TAIL_COLS / 2)
+        crossing_cycles = multicast_cycles(self.layer.costs, TAIL_ROWS + TAIL_COLS, 1)
+        return shard.batch * (crossing_cycles + multicast_cycles(self.layer.costs, TAIL_ROWS, words))
+
+    def tail_cycles(self, shard: Shard, top_k: int) -> float:
+        """Return the cycles from the last hidden vector to the next token, for each sequence in turn.
+
+        1. Norm, product with a tile of the output head, and reduce of the logits along columns.
+        2. Local candidates: one pass over the logits, and insertions into a heap. Of random logits
+           in random order, ``k + k ln(n / k)`` are inserted.
+        3. Merge of the candidates along the root row, stored by each relay.
+        """
+        costs, wafer = self.layer.costs, self.layer.wafer
+        hidden = math.ceil(shard.model.hidden / TAIL_ROWS)
+        logits = tail_logits(shard.model.vocabulary)
+        top_k = max(1, min(top_k, logits))
+        operation, element = costs.operation_cycles, costs.element_cycles
+        norm = 4 * (operation + element * hidden) + reduce_cycles(wafer, costs, TAIL_ROWS, 1)  # 1
+        product = hidden * (operation + logits / wafer.mac_fp16_fp32_per_cycle)
+        product += reduce_cycles(wafer, costs, TAIL_ROWS, logits)
+        insertions = top_k * (1 + math.log(logits / top_k))  # 2
+        local = operation + logits * element + insertions * max(1.0, math.log2(top_k)) * operation
+        relays = GROUP_PES // 2 + TAIL_COLS // GROUP_PES // 2  # 3
+        merge = relays * top_k * CANDIDATE_WORDS * costs.stored_word_cycles
+        return shard.batch * (norm + product + local + merge)
+
+
+def tail_logits(vocabulary: int) -> int:
+    """Return the logits of one column of the region with the output head."""
+    return math.ceil(vocabulary / VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE // TAIL_COLS
