@@ -68,15 +68,16 @@ def print_table(console: Console, table: Table) -> None:
 def shown_columns(console: Console, table: Table) -> list[Column]:
     """Return the columns of a table that fit the width of a terminal.
 
-    Columns with the largest ``priority`` are omitted first, starting with the rightmost. The first
-    column is always shown, and so are columns with priority 0 whose texts can wrap.
+    Columns whose cells are all empty are omitted. Of the others, columns with the largest
+    ``priority`` are omitted first, starting with the rightmost. The first column is always shown,
+    and so are columns with priority 0 whose texts can wrap.
 
     Args:
         console: Console to print on.
         table: The table.
     """
     width = {column.key: _needed_width(column, table) + GAP for column in table.columns}
-    columns = list(table.columns)
+    columns = _filled_columns(table)
     while sum(width[column.key] for column in columns) - GAP > console.width - INDENT:
         spare = [column for column in columns[1:] if column.priority or not column.wraps]
         if not spare:
@@ -86,6 +87,15 @@ def shown_columns(console: Console, table: Table) -> list[Column]:
     return columns
 
 
+def _filled_columns(table: Table) -> list[Column]:
+    """Return the columns that have text in at least one row, and the first column."""
+    return [
+        column
+        for number, column in enumerate(table.columns)
+        if not number or not table.rows or any(str(column.text(row)) for row in table.rows)
+    ]
+
+
 def _hidden_columns(table: Table, columns: Sequence[Column]) -> list[tuple[str, str]]:
     """Return a footer line that names the columns that do not fit, or [] if all are shown.
 
@@ -93,8 +103,8 @@ def _hidden_columns(table: Table, columns: Sequence[Column]) -> list[tuple[str, 
         table: The table.
         columns: The columns that are shown.
     """
-    titles = [column.title for column in table.columns if column.title and column not in columns]
-    return [("left out", f"columns {', '.join(titles)}: the terminal is too narrow; --json has them")] if titles else []
+    titles = [column.title for column in _filled_columns(table) if column.title and column not in columns]
+    return [("left out", f"columns {', '.join(titles)}: too wide for this output; --json has them")] if titles else []
 
 
 def _is_marked(column: Column, table: Table) -> bool:

@@ -80,8 +80,8 @@ def compare(
     Args:
         model: A model as for `run`, or a trace.
         other: The second trace, if the first argument is a trace.
-        wafers (1,2,4|auto): Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest.
-            None is auto.
+        wafers (1,2,4|auto): Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest, and
+            with users or targets also numbers between them, near the best. None is auto.
         mapping: Mappings to compare: names of `wse mappings`, TOML files that list regions, or your
             own strategies as FILE.py:NAME. Default: auto; with detail, all.
         link_bandwidth (GB/s,...): Bandwidths of links between wafers. Default: the wafer's own
@@ -92,8 +92,8 @@ def compare(
             repeats.
         plain_speed: Speed of the plain service tier with gpu, in tokens/s per user; the fast tier
             is 2.5 times as fast. Default: 50.
-        replicas (N|auto): Number of equal machines that share the users; auto: the fewest that meet
-            the targets. None is auto.
+        replicas (N|auto): Number of equal machines that share the users; auto: for each layout, the
+            fewest that meet the targets. None is auto.
         ttft: Limit the time to first token, such as 200ms, and rank machines. A number is in s; a
             text has a unit.
         tpot: Limit the time per output token, such as 2ms, and rank machines. Also limits

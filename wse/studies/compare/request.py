@@ -76,7 +76,8 @@ class CompareRequest:
     wafers: Annotated[
         tuple[int, ...] | None,
         Option(
-            doc="Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest.",
+            doc="Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest, and with --users or targets also "
+            "numbers between them, near the best.",
             panel="Wafer and mapping",
             metavar="1,2,4|auto",
             none="auto",
@@ -142,7 +143,8 @@ class CompareRequest:
     replicas: Annotated[
         int | None,
         Option(
-            doc="Number of equal machines that share the --users; auto: the fewest that meet the targets.",
+            doc="Number of equal machines that share the --users; auto: for each layout, the fewest that meet "
+            "the targets.",
             panel="Serving",
             metavar="N|auto",
             none="auto",

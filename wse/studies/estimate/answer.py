@@ -65,7 +65,9 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     serving, latency, decode = result.serving, result.latency, result.decode
     if serving is not None:
         cycles = "" if decode is None else f"{count(decode.cycles_per_token)} cycles per token alone on the machine"
-        first, *other_rows = serving_rows(serving, cycles)
+        tokens = serving.prompt_tokens + serving.new_tokens
+        room = f"KV caches of {plural(serving.max_users, 'sequence')} of {count(tokens)} tokens fit in this layout"
+        first, *other_rows = serving_rows(serving, cycles, room)
         yield first
         yield _network_row(result, serving.ttft_s - latency.ttft_s)
         yield from other_rows

@@ -92,7 +92,11 @@ def speed_sentence(serving: ServingResult) -> str:
         return f"One user gets {speed}."
     machines = "" if serving.replicas == 1 else f" on {serving.replicas:,} replicas"
     total = f"{count(serving.tokens_per_s)} tokens/s in total"
-    return f"{serving.users:,} concurrent users{machines} get {speed} each while they decode, {total}."
+    speeds = f"{serving.users:,} concurrent users{machines} get {speed} each while they decode, {total}."
+    if not serving.saturated or serving.tpot_s is None:
+        return speeds
+    decoding = serving.requests_per_s * (serving.new_tokens - 1) * serving.tpot_s  # Little's law
+    return f"{speeds} On average, {decoding:,.0f} of them decode, and the others wait for their first token."
 
 
 def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
@@ -120,9 +124,11 @@ def serving_rows(serving: ServingResult, tpot_note: str, room_note: str = "") ->
             how many KV caches fit.
     """
     at = f"at concurrency {serving.users:,}"
-    prompt = f"{serving.prompt_tokens:,} prompt tokens, {count(serving.prompt_tokens / serving.ttft_s)} tokens/s"
+    prompt = f"{serving.prompt_tokens:,} prompt tokens, "
     if serving.users > serving.replicas:
-        prompt += ", waiting for other users included"
+        prompt += "waiting for other users included"
+    else:
+        prompt += f"{count(serving.prompt_tokens / serving.ttft_s)} tokens/s"
     yield AnswerRow("TTFT", seconds(serving.ttft_s), prompt, "latency.ttft_s")
     if serving.tpot_s is not None:
         yield AnswerRow("TPOT", seconds(serving.tpot_s), tpot_note, "latency.tpot_s")

@@ -181,7 +181,8 @@ class ServeResult(Result):
             come = f"All requests come at once; {capacity} can be served."
         elif self.requests.in_flight is not None:
             users = plural(self.requests.in_flight, "user")
-            come = f"{users}, each sending the next request when an answer ends, make {count(rate)} requests/s."
+            sends = "sends" if self.requests.in_flight == 1 else "send"
+            come = f"{users} {sends} {count(rate)} requests/s, each the next one when an answer ends."
         elif not load.stable:
             come = (
                 f"Overloaded: {count(rate)} requests/s come and {capacity} can be served (load {load.offered:.2f}), so "

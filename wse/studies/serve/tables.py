@@ -100,7 +100,7 @@ def machine_table(result: ServeResult) -> Table:
             sizes = ", ".join(map(str, machine.grid_users))
             users = "1 user" if machine.grid_users == (1,) else f"{sizes} users"
             grid = f"passes of {users} at {len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,}"
-            rows.append(("", f"timed: {grid}, and chunks of {machine.chunk_tokens} prompt tokens"))
+            rows.append(("", f"timed: {grid}, and chunks of {plural(machine.chunk_tokens, 'prompt token')}"))
     if "objective" in result.inputs:
         user_count = result.inputs.get("users")
         purpose = "(--objective)" if user_count is None else f"of {plural(user_count, 'user')} (--objective, --users)"

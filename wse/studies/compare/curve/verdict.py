@@ -45,7 +45,8 @@ def _cheapest(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
     pairs = [min(((m, _full(m)) for m in group), key=lambda pair: _usd(pair[1])) for group in (wafers, gpus)]
     (winner, winner_point), (loser, loser_point) = sorted(pairs, key=lambda pair: _usd(pair[1]))
     return (
-        f"A token is cheapest on {winner.text}, {_price(winner_point)} with "
+        f"Of the numbers of wafers and GPUs compared, a token is cheapest on {winner.text}, "
+        f"{_price(winner_point)} with "
         f"{plural(winner_point.concurrency, 'user')} of {rate(winner_point.tokens_per_s_per_user or 0.0)}, "
         f"against {_price(loser_point)} on {loser.text}{_overlap(winner_point, loser_point)}."
     )

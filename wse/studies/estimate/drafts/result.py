@@ -165,6 +165,8 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
     if room is not None and room > NOTABLE * plain_s:
         text = f"with room for the head a token without drafts takes {seconds(room)}, without it {seconds(plain_s)}"
         layout.append(("layout", f"{text}; more --wafers may gain"))
+    if plan.users > 1 and plan.draft != HEAD:
+        layout.append(("users", "one draft model drafts for all users of a replica, one after another"))
     footer = (*acceptance_rows(plan), *layout, *([("host", printable(plan.host))] if plan.host else []), *cost)
     return Table(columns=tuple(columns), rows=rows, title="Drafts", note=note, footer=footer)
 

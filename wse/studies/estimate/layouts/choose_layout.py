@@ -194,10 +194,13 @@ def _no_room(prepared_estimate: PreparedEstimate, users: int, replicas: int, fau
     """
     wafers = plural(prepared_estimate.options.wafers, "wafer")
     wafers += "" if replicas == 1 else f" of each of {replicas:,} replicas"
+    workload = prepared_estimate.request.workload
+    given_lengths = (("--prompt-len", workload.prompt_len), ("--new-tokens", workload.new_tokens))
+    lengths = "".join(f" {option} {length}" for option, length in given_lengths if length is not None)
     remedies = f"{users_remedy}, more --wafers or --replicas" if users_remedy else "more --wafers"
     message = (
         f"--users {users}: {fault} on {wafers}; give {remedies}, or shorter --prompt-len and --new-tokens; "
-        f"`wse compare {prepared_estimate.request.model} --users {users}` finds wafers and replicas for them"
+        f"`wse compare {prepared_estimate.request.model} --users {users}{lengths}` finds wafers and replicas for them"
     )
     return BadInput(message)
 
