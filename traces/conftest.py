@@ -1,4 +1,4 @@
-"""Examples in docstrings name files from the root of the checkout."""
+"""Pytest configuration: docstring examples name files relative to the root of the checkout."""
 
 from __future__ import annotations
 

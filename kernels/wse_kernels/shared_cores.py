@@ -2,9 +2,9 @@
 
 Threads that work on the same step wait for each other after every step, and spin meanwhile. If
 another program has taken the core of one thread, all wait until it gets the core back, milliseconds
-later. A pass of thousands of steps that takes one core a second then takes two seconds on two
-cores, or fifty. Kernels therefore use a single core while threads have to wait for cores, and try
-more cores again after a pause.
+later. A pass of thousands of steps that takes one second on a single core may then take from two to
+fifty seconds on two cores. Kernels therefore use a single core while threads have to wait for
+cores, and try more cores again after a pause.
 """
 
 from __future__ import annotations

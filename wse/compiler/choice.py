@@ -56,7 +56,8 @@ class Choice:
         head_chunk: Number of vocabulary entries per column whose logits are computed at a time.
         rewrites: Rewrites of the steps of layers, with their settings.
         verify_rewrites: Rewrites for verification passes; None to use the same rewrites.
-        trees: All-reduces with a number of groups other than the number with the fewest relays.
+        trees: Number of groups for all-reduces of certain sizes. All other all-reduces have the
+            number with the fewest relays.
         block_parts: Number of parts into which feed-forward blocks may be split. Stages may then
             begin and end between attention and these parts. 0 keeps layers whole.
         attention_cols: Maximum number of columns for attention, in the middle of each region; 0 for

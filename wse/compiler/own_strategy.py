@@ -46,8 +46,8 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
         """Return the layouts of the user's strategy after checking that it may propose them.
 
         Raises:
-            BadInput: An item is not a layout, or it names a different strategy although this
-                strategy does not try others.
+            BadInput: An item is not a layout, or it belongs to a different strategy. Only a
+                strategy that tries others (``tries_others``) may return their layouts.
         """
         layouts_made: list[Layout] = _call(path, strategy_name, lambda: list(layouts(demand, other_strategies)))
         for layout in layouts_made:

@@ -94,8 +94,8 @@ class ColourUse:
     """Router colours that one communication pattern uses in one stage.
 
     A colour is one of the routes configured in a router. The pattern uses the colours ``first`` to
-    ``first + colours - 1``. If ``is_rewritten`` is true, several patterns use these colours in
-    turn, and the routes are rewritten at run time.
+    ``first + colours - 1``. If ``is_rewritten`` is true, several patterns use these colours at
+    different times, and the routes are rewritten at run time.
     """
 
     stage: int

@@ -1,4 +1,4 @@
-"""LLVM instructions that copy rows of lanes, of which only the chosen lanes are overwritten.
+"""LLVM instructions that copy rows of elements, but only in selected lanes (PEs of a block).
 
 The compiler cannot see that rows of a view do not overlap. Pointers declared as not aliasing let it
 process whole vectors of lanes.

@@ -169,7 +169,7 @@ class _CodeGenerator:
 
 
 def _accumulate(view: Any, program: Any, block: int, per_row: int, e: int, first: int, count: int) -> None:
-    """Sum values over a row or column of PEs by executing a list of steps for each value in turn.
+    """Sum values over a row or column of PEs by executing a list of steps for each value.
 
     This is the plain Python version of `accumulate`, used when Numba is disabled.
 

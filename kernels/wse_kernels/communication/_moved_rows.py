@@ -22,7 +22,7 @@ def sums_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
 
 
 def copies_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
-    """Return ``new``: the way to combine two stored vectors if words are only copied."""
+    """Return ``new``, because a copy ignores the vector that it replaces."""
     return new
 
 
@@ -33,9 +33,10 @@ def larger_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
 
 
 def _move_intrinsic(combine: Any) -> Any:
-    """Return a numba function that replaces elements of a block of PEs by ``combine(old, new)``.
+    """Return a numba function that combines elements of two blocks of PEs.
 
-    ``new`` stands for the elements of another block.
+    Each element ``old`` of the receiving block is replaced by ``combine(old, new)``, where ``new``
+    is the corresponding element of the sending block.
     """
 
     @intrinsic
@@ -102,9 +103,10 @@ def _fetch_compiled(typing_context: Any, view: Any, block: Any, e: Any, n: Any) 
 
 
 def _move_loop(combine: Any) -> Any:
-    """Return a plain Python function that replaces elements of a block by ``combine(old, new)``.
+    """Return a plain Python function that combines elements of two blocks of PEs.
 
-    ``new`` stands for the elements of another block of PEs.
+    Each element ``old`` of the receiving block is replaced by ``combine(old, new)``, where ``new``
+    is the corresponding element of the sending block.
     """
 
     def move(view: Any, receiver: int, target: int, sender: int, source: int, n: int) -> None:

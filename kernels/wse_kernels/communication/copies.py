@@ -1,4 +1,4 @@
-"""Transfer kernels that copy KV-cache entries to the row above, and weights to another region."""
+"""Transfer kernels that copy KV-cache entries to the row above, and vectors to another region."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:
 
 
 def hand_over(source_view: Any, target_view: Any, links: Any, pieces: Any, words: Any, a: Any) -> None:
-    """Copy parts of weight tiles from the PEs of one region to the PEs of another region.
+    """Copy pieces of vectors from the PEs of one region to the PEs of another region.
 
     The words travel along the row first, then along the column.
 

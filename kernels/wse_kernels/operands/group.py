@@ -2,8 +2,8 @@
 
 A parameter of a kernel whose annotation is a named tuple stands for as many consecutive operands as
 the class has fields, in the order of the fields. A parameter without such an annotation is a single
-operand. Kernel and oracle of the same name have the same groups. The classes are in
-``_product_operands``, ``_expert_operands``, ``_attention_operands`` and ``_layer_operands``.
+operand. Kernel and oracle of the same name have the same groups. The classes are in the modules
+``products``, ``experts``, ``attention`` and ``layers`` of this package.
 
 Sizes are counted for one PE unless a field says otherwise. An address counts elements of the view
 that the kernel reads or writes there.

@@ -1,14 +1,14 @@
 """Tables of the wavelet simulation, as one argument of its kernel and its oracle.
 
-The columns of the int32 tables are the constants below, and:
+The constants below are the columns of the int32 tables. Three tables need an explanation:
 
-- ``queues``: eight slots of (2 × cycle from which the wavelet may move + control bit, payload)
-  follow the columns; 128 bytes in all
-- ``routes``: number of outputs, up to five queues, control wavelets until the position ends (0:
-  never), next position or -1 while another colour holds it, a held position of another colour that
-  follows too or -1, queue that the position takes wavelets from
-- ``links``: cycle in which the link was last used, member whose turn it is, first and end of its
-  members
+- ``queues``: the columns are followed by eight slots, each with two words: 2 × (cycle from which
+  the wavelet may move) + control bit, and payload. A row has 128 bytes.
+- ``routes``: number of outputs; up to five output queues; number of control wavelets after which
+  the position ends (0: never); next position, or -1 if another position must release it first;
+  position of another colour that is released at the end, or -1; queue that wavelets come from.
+- ``links``: cycle in which the link was last used; member that may use it next (round-robin); first
+  member, and one past the last.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> No
 def hand_over(
     source_memory: Bytes, target_memory: Bytes, element: str, links: I64, pieces: I64, words: I64, a: I64
 ) -> None:
-    """Copy parts of weight tiles from the PEs of one region to the PEs of another.
+    """Copy pieces of vectors from the PEs of one region to the PEs of another.
 
     The words travel along rows first, then along columns. This reference is used to test the
     compiled kernel of the same name.

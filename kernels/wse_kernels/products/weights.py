@@ -117,9 +117,10 @@ class CodeWeights:
     def prepare(self, term: Term, lanes: Lanes) -> None:
         """Generate code that finds the groups of rows whose scales must be read before this term.
 
-        These are the groups of this row in lanes (PEs) that were in another group in the previous
-        row. Their range is stored. At the first term it is never empty, so that factors are always
-        set: lanes without a PE may contain only invalid groups.
+        A lane (PE) reads a new scale if this row belongs to another group than the previous row.
+        The code stores the range of the new groups of all lanes. For the first term, it never
+        stores an empty range, even if lanes without a PE contain only invalid groups, so that all
+        factors are set.
         """
         if not self.scaled:
             return

@@ -127,7 +127,7 @@ class TraceWriter(TableWriter):
         return self.append(field.table, {field.name: np.asarray(values)[np.newaxis]}).start
 
     def append_sram(self, stages: Mapping[str, ArrayLike], *, pe_bytes: int) -> None:
-        """Append the stages with the SRAM that they use, and the use of SRAM on every PE.
+        """Append the table of stages, and for every PE its SRAM bytes by use, such as weights.
 
         All PEs of a stage are assumed to be as full as its fullest PE. The SRAM of PEs that belong
         to no stage is free.

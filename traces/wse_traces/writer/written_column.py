@@ -1,4 +1,4 @@
-"""Datasets from a writer's point of view: the type and shape of rows, and how they are appended."""
+"""Datasets to which a writer appends rows, with the type and shape that a row must have."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class _RoutedTraffic(NamedTuple):
     Attributes:
         by_step: int64 ``[3, steps]``: words, hops and bytes of each step of the phase; 0 for steps
             that are not routed.
-        rectangles: int64 ``[n, 9]``, rectangles of links with their words, as in ``link_map``.
+        rectangles: int64 ``[n, 9]``, links and their words, in the format of ``link_map``.
     """
 
     by_step: I64
@@ -286,13 +286,13 @@ def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
-    """Return a phase and the index of a step in it, with operands for the fullest column of PEs.
+    """Return a phase and a step index in it, with the operands for the fullest column of PEs.
 
-    The operands of a step are for the maximum number of (token, expert) pairs that a column may
-    get. If tokens are distributed evenly over the experts, as is assumed here, even the fullest
-    column may get fewer pairs. The returned phase then consists of one step, with the operands for
-    that column. A step that does not depend on the selection is returned unchanged, with its own
-    phase.
+    The fullest column has the most (token, expert) pairs if tokens are distributed evenly over the
+    experts. The operands in ``phase`` are valid for an even larger number of pairs, the maximum
+    that any column may get. The returned phase therefore consists of one step, with the operands
+    for the fullest column. If a step does not depend on the selected experts, the arguments are
+    returned unchanged.
     """
     if not phase.steps.depends_on_experts[step]:
         return phase, step

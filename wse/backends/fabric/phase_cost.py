@@ -37,8 +37,9 @@ class PhaseTraffic:
     """Traffic of one run of a phase.
 
     ``rectangles``, ``by_slots`` and ``shifts`` list the links that carry words. They are separate
-    so that runs can share the parts that do not differ. Each row is a rectangle of links as in
-    ``link_map``; the index of its plane is wafer * 4 + direction.
+    so that runs can share the parts that do not differ. Each row describes a rectangle
+    of links with equal word counts, in the format of ``link_map``. The index of its plane is wafer
+    * 4 + direction.
 
     Attributes:
         words: int64 ``[steps]``, words of a step's messages, over all iterations.

@@ -54,7 +54,8 @@ class PhaseTotals:
         """Return the links that carried words in any run, with the words summed over all runs.
 
         Returns:
-            Rectangles of links with equal word counts, as in ``link_map``, int64 ``[n, 9]``.
+            int64 ``[n, 9]``: rectangles of links with equal word counts, in the format of
+            ``link_map``.
         """
         return np.concatenate([NOTHING, *(scale_words(part, times) for part, times in self._counted_links.values())])
 

@@ -64,7 +64,7 @@ class TrafficCounts:
 
         Returns:
             Words, hops and bytes, int64 ``[3, steps]``, and the links that carry the words, as
-            rectangles of ``link_map``.
+            rectangles of links with equal word counts.
         """
         return self._traffic_of(phase, steps, lambda step: self._traffic.shift_traffic(phase, step, slots, lengths))
 
@@ -78,7 +78,7 @@ class TrafficCounts:
 
         Returns:
             Words, hops and bytes, int64 ``[3, steps]`` with 0 for other steps, and the links that
-            carry the words, as rectangles of ``link_map``.
+            carry the words, as rectangles of links with equal word counts.
         """
         classes = self.shape_classes(phase.steps) if self._routes.has_no_faults else self.classes(phase.steps)
         kinds, class_of_step = np.unique(classes[counted_steps], return_inverse=True)

@@ -211,8 +211,9 @@ class _Flattening:
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
         """Return which queues, routers and threads belong to each batch, int32 ``[batches, 8]``.
 
-        The columns are the ends of index ranges, which `wse_kernels.timing.wavelet.run_wavelets`
-        describes. Queues that share a link are not included.
+        Columns 0 to 5 are three index ranges, each as the first index and the end: queues, routers
+        and threads. The other columns are 0. The range of queues contains only router queues that
+        share no link with other queues.
         """
         component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
         table = np.zeros((len(component_numbers), 8), np.int32)

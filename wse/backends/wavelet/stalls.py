@@ -11,9 +11,9 @@ A stream waits for another stream in these cases:
 4. As a part of one operation. A PE that adds received words and forwards the sum does both
    simultaneously, so neither stream can proceed without the other. Such streams form a group.
 
-If groups wait for each other in a circle, or for themselves, they stall as soon as a message has
-more words than fit into the queues on its path. Without a circular wait, nothing stalls for any
-number of words: the first group proceeds, then the groups after it.
+Groups that wait for each other circularly, or for themselves, stall as soon as a message has more
+words than fit into the queues on its path. Without a circular wait, nothing stalls for any number
+of words: the first group proceeds, then the groups after it.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def _circular_wait(plan: Plan) -> str:
 
     1. If no operation both receives and sends, and operations are in the order of the streams, no
        circular wait is possible.
-    2. Streams that one operation receives and sends are merged into a group (case 4 of the module
-       docstring).
+    2. Streams that one operation receives and sends are merged into a group, because neither can
+       proceed without the other.
     3. For each group, the groups that it waits for are collected and searched for a circular wait.
     """
     number = {id(flow): i for i, flow in enumerate(plan.flows)}
@@ -93,7 +93,8 @@ def _circular_wait(plan: Plan) -> str:
 def _waiting_pairs(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
     """Yield all pairs of streams in which the first stream waits for the second.
 
-    The numbers in the body refer to the cases in the module docstring.
+    A stream may wait at a router, on a PE's main thread, or in the SRAM of a PE (cases 1 to 3 of
+    the module docstring).
     """
     for positions in plan.positions.values():  # 1. at a router
         flows_in_order = (flow for position in positions for flow in position.flows)

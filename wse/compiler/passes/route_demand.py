@@ -30,8 +30,8 @@ class RouteDemand(NamedTuple):
             by all routes.
         tokens: For each token phase and each of its blocks of steps: the routes in the order in
             which the steps need them, and the number of consecutive runs of the block. Empty for
-            the baseline schedule, in which routes stay where they are first placed, and routes in
-            the pool are rewritten in every run.
+            the baseline schedule, which does not improve the first assignment of colours, and
+            rewrites the routes in the shared pool in every run.
     """
 
     widths: tuple[int, ...]

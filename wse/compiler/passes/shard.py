@@ -91,7 +91,7 @@ def regions_of(state: State) -> list[RegionShape]:
 
 
 class HasName(Protocol):
-    """Anything with a name: a weight tile, or its size before the tile is created."""
+    """Protocol of objects that have a name, such as a weight tile or a record of its size."""
 
     @property
     def name(self) -> str:

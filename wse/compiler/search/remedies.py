@@ -289,7 +289,7 @@ def _bits(dtype: str) -> int:
 
 
 def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
-    """Return how many PEs, on all wafers together, have enough SRAM for the weights alone."""
+    """Return the number of PEs, not rounded, whose SRAM the weights alone would fill."""
     weight_bytes = stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type])
     return weight_bytes / max(free_bytes_per_pe(wafer, software), 1)
 

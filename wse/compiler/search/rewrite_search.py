@@ -61,9 +61,10 @@ class PayingRewrites(NamedTuple):
 
 
 def paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial) -> PayingRewrites:
-    """Find the rewrites that save cycles and restrict attention to fewer columns, on one layout.
+    """Find the rewrites that save cycles on the fastest layout, for use on all layouts.
 
-    The result is used for all other layouts.
+    1. Restrict attention to the smallest number of columns that needs no additional memory.
+    2. Find the rewrites that save cycles in decode and, if requested, in verification passes.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

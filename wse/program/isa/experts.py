@@ -64,8 +64,8 @@ def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding
 def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int) -> int:
     """Return the bytes of expert weights that a PE must read.
 
-    One tile (the weights of an expert on the PE) is read per (token, expert) pair, but each tile
-    only once.
+    A (token, expert) pair needs one tile, which is the weights of the expert on the PE. A tile that
+    several pairs need is counted once.
 
     Args:
         b: Bytes per element of each SRAM view.

@@ -142,7 +142,9 @@ class Kernel:
         return self._product(extent, operands) if isinstance(extent, str) else int(self._value(extent, operands))
 
     def elements_used(self, name: str, operands: Sequence[int]) -> int:
-        """Return how many elements a call uses, starting at the address in an operand.
+        """Return how many elements a call really uses, starting at the address in an operand.
+
+        A call may use fewer than the `elements` that it may access, if the operand says so.
 
         Args:
             name: Name of the address operand.

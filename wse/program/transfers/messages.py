@@ -101,7 +101,7 @@ class Translation:
 
 
 class HostWords(Enum):
-    """What the words that the host sends or receives represent, such as a prompt or logits."""
+    """Type of the data that the host sends or receives, such as a prompt or logits."""
 
     TOKENS_IN = auto()  # the prompt
     TOKEN_OUT = auto()

@@ -23,8 +23,8 @@ class StageStream(Transfer):
         bytes: Payload in bytes, excluding padding.
         vectors: Number of vectors that are divided among the rows. If the regions have different
             row counts, the receiving rows divide the vectors differently. 0 means that the words of
-            a PE are sent as a whole, either to the same row or, if several rows store equal words,
-            to rows in proportion.
+            a PE are sent as a whole: with R sending and S receiving rows, receiving row j gets the
+            words of row j * R // S.
         extent: Number of elements per vector, over all rows.
         group, target_group: Group sizes at which the rows of the two regions divide a vector; 0 if
             they divide it evenly.

@@ -111,8 +111,9 @@ def softmax_sums(pe, x, sums, M, H, T):
 def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Window):
     """Compute the maximum visible score of each token and query head, with one cache per column.
 
-    This is `attention_max` for a square of PEs in which column c stores the scores of row c's cache
-    entries. This NumPy reference for one PE is used to test the compiled kernel of the same name.
+    Unlike in `attention_max`, the region is square, and the PEs of column c have the scores of row
+    c's cache entries. This NumPy reference for one PE is used to test the compiled kernel of the
+    same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -129,8 +130,9 @@ def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Win
 def attention_exp_by_column(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window):
     """Compute unnormalised softmax weights and their sums, with one cache per column.
 
-    This is `attention_exp` for a square of PEs in which column c stores the scores of row c's cache
-    entries. This NumPy reference for one PE is used to test the compiled kernel of the same name.
+    Unlike in `attention_exp`, the region is square, and the PEs of column c have the scores of row
+    c's cache entries. This NumPy reference for one PE is used to test the compiled kernel of the
+    same name.
 
     Args:
         pe: PE whose SRAM is read and written.

@@ -155,9 +155,10 @@ class LineCalls:
 def _is_exchange(schedule: LineSchedule, *, along_rows: bool) -> bool:
     """Return True if executing a pattern as an exchange is possible and faster.
 
-    In an exchange, each PE copies the words of at most one PE. This is not faster if all columns
-    execute the same messages, which are then moved for all lanes at once, or if a row has a single
-    message.
+    In an exchange, each PE copies the words of at most one PE. This is not faster in two cases:
+
+    - All columns execute the same messages, which can be executed for many columns at once.
+    - Each row has a single message.
     """
     variants = len(schedule.first) - 1
     is_faster = len(schedule.messages) > variants if along_rows else variants > 1
@@ -176,9 +177,9 @@ def _sums_whole(schedule: LineSchedule) -> bool:
 
 @lru_cache(maxsize=64)
 def _core_s(schedule: LineSchedule, elements: int, element_bytes: int, *, along_columns: bool) -> float:
-    """Return the approximate seconds of a core for a pattern, with one line for each variant.
+    """Estimate how many seconds one CPU core needs to execute each variant of a pattern once.
 
-    A variant is a list of messages that some of the lines execute.
+    A variant is a list of messages that some of the pattern's lines execute.
     """
     return core_s_of_line(message_spans(schedule, elements, element_bytes), along_columns=along_columns)
 

@@ -80,9 +80,8 @@ def multicasts_cover(schedule: LineSchedule) -> bool:
 def senders_of(schedule: LineSchedule) -> I32 | None:
     """Return the sender from which each PE receives words, for each variant of a pattern.
 
-    A variant is one of the pattern's lists of messages. A variant is one of the pattern's lists of
-    messages. A variant is one of the pattern's lists of messages. The caller must ensure that no PE
-    sends from an address where other words arrive; otherwise the pattern is not an exchange.
+    A variant is one of the pattern's lists of messages. The caller must ensure that no PE sends
+    from an address where other words arrive; otherwise the pattern is not an exchange.
 
     Returns:
         int32 ``[variants, length]``, with -1 for a PE that receives nothing. None if words are

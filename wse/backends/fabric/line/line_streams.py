@@ -32,8 +32,8 @@ class LineStreams:
     Attributes:
         contended: For each piece, whether it shares a link or ramp with another piece.
         arrivals: For each piece, the arrival of its stream; None until a stream has reached it.
-        stored_ends: Time at which the words of a stored piece are all in SRAM, by piece, without
-            the delays by streams that were computed later.
+        stored_ends: For each piece whose words are stored at its end, the time at which all of them
+            are in SRAM. Delays by streams that were computed later are not included.
         max_streams: Maximum number of streams that shared a link or ramp at one time.
     """
 

@@ -23,9 +23,10 @@ when PEs become free, by these rules:
 6. Words that wait at their destination fill the queues and wires along their path, from the
    destination back to the source. Only words that find no room there leave the source later.
 
-Sources of the rules: the cycle logs of chain and two-phase reduces of the WSE-2 fabric simulator
-(github.com/pr0f3ss/SpMM_Cerebras), and the model of Luczynski et al., HPDC 2024 (arXiv 2404.15888).
-The additive form of that model is the closed form of this recurrence.
+Sources of the rules: published cycle logs in which the WSE-2 fabric simulator executes two reduce
+algorithms, chain and two-phase (github.com/pr0f3ss/SpMM_Cerebras), and the model of Luczynski et
+al., HPDC 2024 (arXiv 2404.15888). The additive form of that model is the closed form of this
+recurrence.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class _LineState:
     """State of one line in the computation: when PEs are free, and when words move along the line.
 
     The path segments of the line's messages are computed in order, and each updates these times.
-    The numbers in the bodies of the methods refer to the rules in the module docstring.
+    The module docstring states the rules; comments in the methods name them by their numbers.
     """
 
     def __init__(

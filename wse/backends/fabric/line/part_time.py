@@ -152,7 +152,7 @@ class _PartState:
     def round(self, messages: _Messages) -> None:
         """Compute the times of the messages of one round, in which no PE sends or receives twice.
 
-        The numbers in the body refer to the steps in the module docstring.
+        The module docstring describes the four steps for each message.
         """
         source, target, part, adds, path_cycles, stream, waits, drained = messages
         begin = _maximum(self.sending[:, source] + self.gap, self.used[:, source, part])  # 1

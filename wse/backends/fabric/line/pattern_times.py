@@ -1,8 +1,8 @@
 """Times of patterns, alone or several at once, cached by pattern, variant and words.
 
 Simultaneous patterns share the ramps of every PE and, if their lines have the same axis, also the
-links. Lines of different axes cross at every PE. The index of a PE on its row and its index on its
-column are independent; PEs with two equal indices represent all PEs.
+links. A row and a column cross at one PE, whose index on the row is independent of its index on the
+column. Only the PEs with two equal indices are considered, as representatives of all PEs.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ class Rounds:
 def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: LineCosts, places: Places = None) -> Rounds:
     """Return how many cycles the first and each further round of a repeated pattern take.
 
-    The pattern computes sums. A round is one iteration of the loop that repeats it. The numbers in
-    the body refer to the steps in the module docstring.
+    The pattern computes sums. A round is one iteration of the loop that repeats it. The module
+    docstring describes the three steps of the computation.
 
     Args:
         schedule: Pattern in which chains of PEs add up words into a root. All messages on a link

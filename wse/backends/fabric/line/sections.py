@@ -83,7 +83,7 @@ class LineSection(NamedTuple):
 def sections_of(lines: Sequence[LineArrays]) -> list[tuple[LineSection, ...]]:
     """Divide lines on which patterns run concurrently into sections, which are timed separately.
 
-    No message leaves or enters a section. The numbers in the body refer to the module docstring.
+    No message leaves or enters a section. The module docstring describes the two steps.
 
     Args:
         lines: Messages of each pattern on its line.

@@ -37,11 +37,11 @@ class PathSegment(NamedTuple):
     Attributes:
         source: PE that sends.
         relays: Index of the piece for the run of relays; -1 if there is none.
-        relays_hop_cycles, relays_relay_cycles: Cycles that this run spends on hops, and cycles that
-            it spends on relays, including their software.
-        relays_age: Cycles that words which never wait spend on this run.
-        relays_room: Number of words that fit on this run.
-        piece, end_piece: Index of the first further piece, and one past the last.
+        relays_hop_cycles, relays_relay_cycles: Cycles of the hops and of the relays in this run.
+            The software of the relays is included.
+        relays_age: Cycles that a word needs for this run if it never waits.
+        relays_room: Number of words that fit on this run, in queues and on wires.
+        piece, end_piece: Index of the first further piece, and the index after the last.
         hop_cycles, room: Cycles that the hops of the first further piece take, and number of words
             that fit on that piece.
         target: PE that receives the words in its main thread; -1 if they are stored by another
@@ -176,7 +176,7 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
 
 
 def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
-    """Return whether a relay forwards each message as the next message, as bool ``[m]``.
+    """Return, for each message, whether a relay forwards it as the next message, bool ``[m]``.
 
     This is the case if the next message begins where the message ends, both go to a neighbour in
     the same direction, and the PE between them combines the words without receiving or sending

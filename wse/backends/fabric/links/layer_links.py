@@ -75,10 +75,10 @@ class _Moves:
     """Transfers of a phase in classes of equal steps, with the number of steps per layer.
 
     Attributes:
-        regions: For each class, the region of its step on each wafer, as rectangles of ``link_map``
-            without words.
-        rectangles: For each class, the links that one step uses, as rectangles with the words of
-            all runs.
+        regions: For each class, the region of its step on each wafer, in the same format as
+            ``rectangles``, with 0 words.
+        rectangles: For each class, the links that one step uses: rectangles of links with equal
+            word counts, summed over all runs, in the format of ``link_map``.
         counts: Keys are layers; values are int64 ``[classes]``, the number of steps of the layer in
             each class.
     """
@@ -206,8 +206,8 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
 def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers: Pairs) -> I64:
     """Return the links that a step between wafers uses, with their words summed over all runs.
 
-    The result contains rectangles of links as in ``link_map``. Each wafer is counted only for the
-    runs in which tokens were routed to experts on it.
+    The result contains rectangles of links with equal word counts. Each wafer is counted only for
+    the runs in which tokens were routed to experts on it.
 
     Args:
         fabric: Timing model of the Program.
@@ -284,7 +284,7 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
     Each map is cropped to the sending regions and the links in use.
 
     Args:
-        rectangles: Links in use with their words, as rectangles of ``link_map``.
+        rectangles: Links in use: rectangles of links with equal word counts.
         regions: Regions of PEs that send words, in the same form.
     """
     for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():

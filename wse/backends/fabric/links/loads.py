@@ -1,4 +1,7 @@
-"""Rectangles of links that each type of transfer loads (``link_map`` defines rectangles)."""
+"""Links that the words of each type of transfer use.
+
+Links with equal word counts form rectangles, in the format of ``link_map``.
+"""
 
 from __future__ import annotations
 

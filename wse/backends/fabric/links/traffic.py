@@ -1,7 +1,8 @@
 """Traffic of a step: its words, the links that they cross, and its bytes between wafers.
 
-Links are represented as rectangles of ``link_map``, whose planes have the index wafer * 4 +
-direction. All numbers are totals over the iterations of the step's loop.
+Links with equal word counts are represented by rectangles in the format of ``link_map``. Each
+direction on a wafer is a plane, with the index wafer * 4 + direction. All numbers are totals over
+the iterations of the step's loop.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class StepTraffic(NamedTuple):
         words: Number of words sent.
         hops: Number of links that each word crosses, summed over all words.
         bytes: Payload in bytes between wafers, or to and from the host.
-        rectangles: int64 ``[n, 9]``, links that carry the words, as rectangles of ``link_map``.
+        rectangles: int64 ``[n, 9]``, links that carry the words: rectangles of links with equal
+            word counts, in the format of ``link_map``.
     """
 
     words: int
@@ -236,7 +238,7 @@ def _by_wafer(stage: Stage, rectangles: I64) -> I64:
 def _edge(edge: EdgeStream) -> I64:
     """Return the links between PEs and the edge of a wafer over which a stream enters or leaves it.
 
-    The result contains rectangles of ``link_map`` with their words.
+    The result is int64 ``[n, 9]``: rectangles of links with equal word counts.
     """
     return _on_wafer(edge.wafer, edge_streams(edge))
 

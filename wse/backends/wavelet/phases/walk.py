@@ -79,8 +79,8 @@ class PhaseWalk:
     def carry_out(self, steps: range, iteration: int) -> None:
         """Simulate a step, or the steps of an overlap group, in one iteration of their loop.
 
-        The steps of an overlap group run at the same time. The numbers in the body refer to the
-        module docstring.
+        The steps of an overlap group run at the same time. The module docstring describes the five
+        phases of the simulation.
 
         Args:
             steps: Indices of the steps.

@@ -40,7 +40,8 @@ class Context:
     Attributes:
         spec, wafer, options, choice: Inputs of the compilation.
         costs: Costs of operations on a PE.
-        cuts, cuts_of_parts, plans: Divisions and plans of the stages, as in `State`.
+        cuts, cuts_of_parts: How model dimensions are divided over the PEs of each stage.
+        plans: Layers and region of each stage.
         builder: Builder that collects the steps.
         buffers, patterns: Buffers and patterns of all phases.
         on_mesh: Whether the tokens are divided over rows. Otherwise every PE processes all tokens.

@@ -214,11 +214,11 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
 def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, segment_count: int) -> int:
     """Return the number of column groups among which placement ``grouped`` distributes experts.
 
-    This is the smallest number whose bytes per column exceed the minimum by at most the fraction
-    `MAX_EXTRA_FRACTION`.
+    Few groups are preferred, but padding makes some numbers of groups need more memory than others.
 
     1. Compute the bytes of expert weights per column for every number of groups.
-    2. Return the smallest number within the limit.
+    2. Return the smallest number of groups that needs at most 1 + `MAX_EXTRA_FRACTION` times the
+       minimum of these bytes.
 
     Args:
         spec: Model with experts.

@@ -5,8 +5,8 @@ region. Trained vectors (biases, head gains, sinks) are divided like the values 
 vector over outputs, which are divided over columns, is the same in all rows and is used in every
 phase. A vector over hidden features is divided over rows for decode, and over columns for MeshGEMM.
 
-The axes are defined as in `wse.program.steps`: indices ``[cols, n]``, which differ from column to
-column, vary along ROWS.
+An axis is ROWS or COLUMNS, as in `wse.program.steps`. Indices ``[cols, n]`` differ from column to
+column, so their axis is ROWS: they vary along each row of PEs.
 """
 
 from __future__ import annotations

@@ -26,11 +26,12 @@ class _BandSizes(NamedTuple):
 
     Attributes:
         stages: Number of stages.
-        width: Fraction of a band's width covered by a layer's region, multiplied by the number of
+        width: Width of a layer's region as a fraction of the band, multiplied by the number of
             wafers that the region spans; mean over all layers.
-        fullest: Bytes on the fullest wafer divided by the number of bands, as if all PEs of a band
-            were as full as the PEs of its fullest region. The bytes of experts on a separate stage
-            are added.
+        fullest: Bytes that a band of the fullest wafer would store if all of its PEs were as full
+            as those of its fullest region: the total of all bands divided by their number, or the
+            maximum if the request specifies the shape of regions. The bytes of experts on a
+            separate stage are added.
     """
 
     stages: int

@@ -63,7 +63,11 @@ class Exploration:
 
     @property
     def goes_on(self) -> bool:
-        """True until the limit on timed, non-fitting or oversized layouts is reached."""
+        """True until the search has tried as many layouts as it may.
+
+        There are separate limits for layouts that were timed, layouts that did not fit, and layouts
+        whose weights alone did not fit.
+        """
         misfits = sum(not trial.fits for trial in self.trials) if self._most_bytes < math.inf else 0
         return len(self.trials) - misfits < MAX_TIMED and misfits < MAX_MISFITS and self._oversized_count < MAX_CUT
 

@@ -102,8 +102,9 @@ class LayoutFamily:
     def emptiest(self, free_bytes: float) -> Pick | None:
         """Return the untried layout with the lowest byte forecast that may fit, or None.
 
-        None is also returned if the layout would not fit even assuming that its forecast is too
-        high by the largest of the recent errors.
+        None is also returned if the forecasts are so reliable that the layout cannot be expected to
+        fit: its forecast, reduced by the largest of the last `PATIENCE` errors, exceeds
+        ``free_bytes``.
 
         Args:
             free_bytes: Bytes per PE that are not reserved.

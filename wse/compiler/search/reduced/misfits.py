@@ -21,7 +21,7 @@ class Misfits:
         return len(self._needed_bytes)
 
     def needed_bytes(self, reduced: ReducedModel) -> int:
-        """Return the most bytes per PE that a stage of a reduced model is already known to need.
+        """Return the maximum bytes per PE that any stage of a reduced model is known to need.
 
         A stage is known if it, or an equivalent stage of another reduced model, did not fit
         earlier. The result is 0 if no stage is known.

@@ -20,9 +20,9 @@ of the messages. The delay of a stream follows these rules:
    arrives later than that stream by some lag, and is delayed by up to half of the lag in addition.
 5. If several other streams are on one link, the words of all of them count as delay, except that
    the pauses of one of them can be used (`delay_cycles`). Streams are added in order of their
-   arrival, and each further one meets this stream at its length with the delays so far. Which
-   streams compete is decided before that: a stream that arrives after the end of this stream
-   without delays is not one of them.
+   arrival, and each further one finds this stream lengthened by the delays so far. The set of
+   competing streams is fixed beforehand: it excludes streams that arrive after this stream would
+   end without delays.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Delays(NamedTuple, Generic[Owner]):
 def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[Owner]:
     """Return the effects of contention between a stream of words and its competitors.
 
-    The numbers in the body refer to the rules in the module docstring.
+    The module docstring states the rules; comments in the body name them by their numbers.
 
     Args:
         window: Time window of the stream at its source, without contention.
@@ -130,10 +130,10 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
 
 
 def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
-    """Return when words of two streams can first meet at the start of the links that both use.
+    """Return the earliest cycle at which a word leaves that meets a word of the contender.
 
-    The cycle is not the time at this place. It is the earlier time at which the word of the first
-    stream left its source.
+    The word leaves the source of the stream in this cycle. It meets the words of the contender
+    later, at the first PE of the range that both streams use.
     """
     shift, other_shift, room = contender.conflict.shared_ends[0]
     return max(window.first, contender.window.first_at(other_shift, room) - shift)
@@ -196,10 +196,11 @@ class _Place(NamedTuple):
 def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
     """Return the effects of two streams on each other at the place where they are largest.
 
-    The stream may consist of words of the contender that a relay has sent on. It then arrives later
-    than the contender by some lag. A delay of the contender then causes gaps in the stream, which
-    the contender's own later words fill, until the words in transit amount to half of the lag.
-    These words still arrive at half the rate after the contender has ended.
+    If the stream consists of words of the contender that a relay has sent on (``feeds``), it
+    arrives later than the contender by some lag, and up to half of the lag is added to its delay.
+    The reason is that a delay of the contender causes gaps in the stream. The contender's own later
+    words fill the gaps, until the words in transit amount to half of the lag. After the contender
+    has ended, these words still arrive at half the rate.
 
     Returns:
         The effect on the stream, and the effect on the contender.
