@@ -238,5 +238,5 @@ class State:
 
     @property
     def has_expert_stage(self) -> bool:
-        """True if the experts of all layers form a separate stage on the PEs of all stages."""
+        """True if the experts of all layers form a separate stage on the PEs of other stages."""
         return any(plan.experts for plan in self.plans)

@@ -1,6 +1,7 @@
 """Descriptions of the operands of products: tiles of weights, and rows of sums and activations.
 
-Product functions take these named tuples. Addresses and strides count rows of lanes of a view.
+Product functions take these named tuples. Addresses and strides count rows of a view. A row has one
+element for each lane (PE of a block).
 """
 
 from __future__ import annotations

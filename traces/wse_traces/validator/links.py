@@ -56,7 +56,7 @@ def pattern_problems(trace: Trace) -> Iterator[str]:
 
 
 def placed_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for each kind of error in the records of where layers put words on links.
+    """Yield a message for each kind of error in the records of the words that layers send.
 
     1. A layer is listed twice on a wafer.
     2. The rectangle of a layer extends beyond the mesh.

@@ -23,7 +23,7 @@ NONE: Final = -1
 
 
 def _per_pe(blocks: list[Any], values: list[Any]) -> I32:
-    """Convert one value per block of PEs to one value per PE of all blocks."""
+    """Repeat one value per block for each PE of the block, and concatenate all blocks."""
     return np.repeat(np.array(values, np.int32), [len(block.pes) for block in blocks])
 
 

@@ -77,7 +77,7 @@ def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
 
 
 def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **operands: Any) -> None:
-    """Lower the products of (token, expert) pairs and the weights of a column's experts.
+    """Lower the product of each (token, expert) pair's vector and the weights of its expert.
 
     Args:
         c: Context of the phase being lowered.

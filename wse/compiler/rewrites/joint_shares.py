@@ -1,4 +1,4 @@
-"""Rewrite: exchange the parts of two divided activations in one message.
+"""Rewrite: merge the exchanges after two activations that neighbouring PEs have divided.
 
 With the rewrite `shared_activation`, neighbours in a column each activate part of a block's
 features. They then exchange the results in an all-reduce, which a task waits for. With the rewrite

@@ -1,7 +1,7 @@
 """Sizes of weight tiles, without their contents, for compilations that only need sizes.
 
-A search needs nothing else. The sizes depend on the shape of a region and the kind of layer, so
-there are few distinct sizes, and each is computed only once.
+A search needs only the sizes. They depend on the shape of a region and the kind of layer, so there
+are few distinct sizes, and each is computed only once.
 """
 
 from __future__ import annotations

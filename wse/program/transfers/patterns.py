@@ -88,7 +88,7 @@ class BetweenWafers(Transfer):
         target_col: Receiving column of each wafer.
         part: Number of elements per message.
         round_count: Number of messages sent sequentially from one wafer to another.
-        latencies: Number of sequential link latencies.
+        latencies: Number of times, in sequence, that the latency of a wafer link is awaited.
         bytes: Payload in bytes from one wafer to another, excluding padding.
         by_choice: FROM_CHOSEN or TO_CHOSEN if only wafers that store selected experts send or
             receive, respectively; else 0.
@@ -168,9 +168,9 @@ class BetweenWafers(Transfer):
 
     @property
     def link_latencies(self) -> int:
-        """Number of sequential latencies of links between wafers.
+        """Number of times, in sequence, that the transfer waits for the latency of a wafer link.
 
-        The compiler has counted them. Concurrent messages count as one latency.
+        The compiler has counted them. Concurrent messages count as one.
         """
         return self.latencies
 

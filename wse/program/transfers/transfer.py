@@ -141,7 +141,7 @@ class Transfer:
 
     @property
     def link_latencies(self) -> int:
-        """Number of sequential latencies of links between wafers."""
+        """Number of times, in sequence, that the transfer waits for the latency of a wafer link."""
         return 1
 
     @property

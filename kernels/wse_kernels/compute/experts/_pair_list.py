@@ -1,6 +1,6 @@
 """Reading of the list of (token, expert) pairs, and multiplication by routing weights.
 
-The package describes the list. The vectors of the pairs are in its order.
+`wse_kernels.compute.experts` describes the list. Vectors of pairs are stored in the same order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""In-place messages as steps of an accumulator that holds the words in transit from PE to PE."""
+"""Conversion of in-place messages to steps of an accumulator, which holds words between PEs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Step = tuple[int, int, int]
 
 @lru_cache(maxsize=64)
 def accumulation_of(schedule: LineSchedule) -> I32 | None:
-    """Convert the messages of an in-place pattern to steps of an accumulator with the same effect.
+    """Convert the messages of an in-place pattern to equivalent steps of an accumulator.
 
     The accumulator holds the words that travel from PE to PE along a line. A sum therefore stays in
     registers until a PE needs it. Each message is converted as follows:

@@ -99,8 +99,11 @@ def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
 def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) -> bool:
     """Return True if a pass may begin on a wafer before the previous pass has finished there.
 
-    This is the case if only the first segment of each wafer (its steps up to the first wait for
-    another wafer) runs layers, which use the caches, and if no buffer is in use in two segments.
+    A segment consists of the steps of a wafer between two waits for other wafers. Passes may
+    overlap under two conditions:
+
+    - On each wafer, only the first segment runs layers, because layers use the caches.
+    - No buffer is in use in two segments.
 
     Args:
         program: The Program.

@@ -56,10 +56,10 @@ class Sampler:
     probability softmax(scores) (Gumbel, Statistical Theory of Extreme Values, 1954; Maddison et
     al., arXiv 1411.0030).
 
-    The variate of an id depends only on the seed and the index of the draw. If a model runs on two
-    meshes, its logits may differ in their last bits. This changes a draw only if the two highest
-    sums are that close. If such a difference moves an id across a limit such as top-k, this matters
-    only if the id has the highest sum.
+    The variate of an id depends only on the seed and the index of the draw. On different meshes,
+    the logits of a model may differ in their last bits. Such a difference changes a draw only if
+    the two highest sums are equally close. If it moves an id across a limit such as top-k, this
+    matters only if the id has the highest sum.
     """
 
     def __init__(self, sampling: Sampling, prompt: Sequence[int] = ()) -> None:

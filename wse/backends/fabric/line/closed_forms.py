@@ -32,7 +32,7 @@ from wse_mappings.patterns.pattern import LineReduce, Terms
 
 
 class Grouping(StrEnum):
-    """How a variant of the published formula combines contention, load, distance and depth."""
+    """Way in which a published formula combines contention, load, distance and depth."""
 
     ADDITIVE = "additive"
     OVERLAPPED = "overlapped"

@@ -32,8 +32,8 @@ class Tiling(NamedTuple):
         phases: Phases that use the tiles.
         prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
         with_norms: Whether the tiles of `norm_products` are needed.
-        scored_on_columns: Whether router scores are computed on the columns of the corresponding
-            outputs, on single-wafer regions.
+        scored_on_columns: Whether, on single-wafer regions, each column computes only the scores of
+            its own router outputs.
         router_outputs: Maximum number of router outputs per column if several column segments
             compute them all; 0 if there is a single segment.
     """

@@ -207,7 +207,8 @@ class Exploration:
         Args:
             layout: The variant.
             prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
-            worth_cycles: Dominant cycles that the variant should not exceed; see `try_layout`.
+            worth_cycles: Cycles of the longer phase, prefill or decode, beyond which the variant is
+                of no interest.
         """
         try:
             self.trials.append(try_layout(self._setup, layout, prefill, worth_cycles))
