@@ -12,10 +12,10 @@ Rewrites = tuple[tuple[str, int], ...]
 
 
 class TreeSize(NamedTuple):
-    """The size of K-tree all-reduces for which a search chooses a common number of groups.
+    """Size of a K-tree all-reduce: the length of its line of PEs, and the size of its messages.
 
     A K-tree reduces within groups of PEs, then among the groups. The best number of groups depends
-    on the length of the line and on the message size.
+    on this size, so a search chooses one number of groups for all all-reduces of the same size.
 
     Attributes:
         phase: Name of the phase.

@@ -10,9 +10,9 @@ The names cover:
 - Patterns of a user: ``FILE.py:NAME`` is a function of (length, lines, arrival) or a Pattern in
   that file.
 
-``NAME@4`` overrides the number that the authors of a pattern choose. Depending on the pattern, it
-is the number of groups of a K-tree, of PEs of a group in two phases, or of levels of a searched
-tree.
+``NAME@4`` overrides the number that the authors of a pattern choose. For a K-tree, this is the
+number of groups; for a two-phase reduce, the number of PEs per group; for a searched tree, the
+number of levels.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ class Steps:
 
     @property
     def linear(self) -> tuple[I64, ...]:
-        """Coefficients of the linear functions that compute operands (see the module docstring).
+        """Coefficients of the linear functions that compute operands from slots, rounds and pairs.
 
         Each array is ``[steps, OPERAND_COUNT]``. The order is fixed, per_slot, per_round, odd,
         per_slot_round, per_pair.

@@ -2,8 +2,8 @@
 
 ``links`` counts words, int64 ``[direction, row, col]``, where the directions are north, east,
 south, west and (row, col) is the PE that the word leaves. Only kernels whose messages depend on the
-contents of SRAM count words. For all others `wse.backends.execute.calls.line_loads` knows the words
-in advance.
+contents of SRAM count words. For all others, `wse.backends.execute.calls.line_loads` computes the
+words from the messages.
 """
 
 from __future__ import annotations

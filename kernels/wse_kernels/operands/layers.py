@@ -1,6 +1,6 @@
 """Groups of operands of norms and activation functions.
 
-`wse_kernels.operands.group` says how a kernel takes a group.
+A group is a named tuple that replaces single operands (`wse_kernels.operands.group`).
 """
 
 from __future__ import annotations

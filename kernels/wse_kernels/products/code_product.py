@@ -1,7 +1,8 @@
 """Products with a tile of quantised codes, which are unpacked in registers.
 
-A product is over a chunk of tokens in all lanes, or over one token in the chosen lanes. A PE would
-unpack a few rows at a time into scratch memory, which only the product itself reads.
+There are two products: of a chunk of tokens in all lanes (PEs of a block), and of one token in
+selected lanes. A PE would unpack a few rows at a time into scratch memory, which only the product
+itself reads.
 """
 
 from __future__ import annotations

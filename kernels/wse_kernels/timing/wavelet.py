@@ -1,11 +1,11 @@
 """Timing kernel: a cycle-by-cycle simulation of routers, queues and vector operations.
 
-Every place that can store a wavelet is a queue behind one physical link: the queue of a colour at a
-port of a router, or at the ramp of a compute element. All decisions of a cycle depend only on the
-state at its start and are then executed, so the order of queues does not affect the result. A link
-that several queues may use in a cycle selects one round-robin among their colours. A router serves
-its links beginning with port ``cycle mod 5``. `wse_kernels.operands.wavelet_tables` describes the
-tables of the simulated machine.
+Every place that can store a wavelet is a queue at the end of one physical link: the queue of a
+colour at a port of a router, or at the ramp of a compute element. All decisions of a cycle depend
+only on the state at its start and are then executed, so the order of queues does not affect the
+result. A link that several queues may use in a cycle selects one round-robin among their colours. A
+router serves its links beginning with port ``cycle mod 5``. `wse_kernels.operands.wavelet_tables`
+describes the tables of the simulated machine.
 """
 
 from __future__ import annotations

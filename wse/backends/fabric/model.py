@@ -207,7 +207,7 @@ class Fabric:
         return self._with_shift(cost, phase, slots, lengths)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
-        """Return a cost with the traffic of cache shifts (cache entries move one row up) added.
+        """Return a cost that includes cache shifts, which move cache entries to the row above.
 
         The number of rows that send entries depends on the tokens in each user's cache. Passes with
         equal cycles can therefore differ in this traffic, which is counted only on request.

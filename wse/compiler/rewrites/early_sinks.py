@@ -4,8 +4,8 @@ A sink is a trained score per head that participates in the softmax but has no v
 exp(sink - maximum), is added to the softmax sums. It depends on the common maximum but not on these
 sums.
 
-1. The sink weights are computed in parallel with the all-reduce before they are needed, unless that
-   is the all-reduce of the maxima.
+1. The sink weights are computed in parallel with the last all-reduce before they are needed, unless
+   that is the all-reduce of the maxima.
 2. The weights are added to the sums after the all-reduce.
 """
 

@@ -1,8 +1,8 @@
 """Record of one kernel: everything that the compiler, the cost models and the tests know about it.
 
 A *formula* is a function whose parameters have the names of operands of the kernel. Some formulas
-have an additional first parameter, which the documentation of the field names.
-``docs/decisions/0019-kernel-records.md`` has the reasons.
+have an additional first parameter, which is described with the field that contains the formula.
+``docs/decisions/0019-kernel-records.md`` gives the reasons for this design.
 """
 
 from __future__ import annotations

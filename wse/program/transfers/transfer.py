@@ -2,8 +2,8 @@
 
 Each type is a class whose fields are the operands of a step, by name. An instance stands for one
 iteration of one step, with the operand values of that iteration. The backends ask a transfer for
-its messages, cost and so on, and need not know its type. ``docs/decisions/0021-transfers.md`` has
-the reasons.
+its messages, cost and so on, and need not know its type. ``docs/decisions/0021-transfers.md`` gives
+the reasons for this design.
 """
 
 from __future__ import annotations

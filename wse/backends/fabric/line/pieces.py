@@ -1,6 +1,6 @@
 """Pieces: parts of the paths of messages along a line, with the links and ramps that they use.
 
-A piece is one message, or a run of messages between neighbours that are relayed in code, or several
+A piece is one message, or a run of messages between neighbours that software relays, or several
 messages side by side. Contention is computed between pieces
 (`wse.backends.fabric.line.contention.conflicts`).
 """

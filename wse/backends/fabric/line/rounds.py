@@ -9,7 +9,8 @@ needed once.
 1. The first round is computed for the line that needs the most time on its own.
 2. If there are up to MAX_ROUNDS rounds, all are computed on four lines: the first two, the middle
    and the last. The rules are those of `wse.backends.fabric.line.line_time`, but PEs stay busy from
-   one round to the next. Each further round is taken to add the mean of the slowest of these lines.
+   one round to the next. The time from the end of the first round to the end of the last round, on
+   the slowest of these lines, is divided equally among the further rounds.
 3. If there are more rounds, two samples are computed on the middle line: one from the first round
    on and one from the middle round on, because the root moves in opposite directions in the two
    halves. The first rounds of a sample are not counted, until PEs are as busy as later on.

@@ -18,8 +18,8 @@ steps, changes the state as follows:
    between regions on the smallest rectangle that contains both. Words to another wafer are
    simulated up to the edge of their region, and from the edge of the other region on; the link in
    between is left out. Words to the host are simulated up to the edge of their region.
-5. PEs are free when their last word has arrived or left. The cycles of the group are those by which
-   the last of all PEs is free later than before.
+5. PEs are free when their last word has arrived or left. The cycles of the group are the time by
+   which it delays the cycle in which the last PE becomes free.
 """
 
 from __future__ import annotations

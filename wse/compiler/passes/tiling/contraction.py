@@ -135,8 +135,9 @@ class WeightTypes:
     def _best_cuts(self, spec: ModelSpec, kind: str) -> Callable[[int], tuple[int, Cut]]:
         """Return the function that chooses how a dimension is divided over rows or columns.
 
-        Its argument is the number of rows or columns. Its result is the group size that block
-        boundaries are multiples of (0: even division), and the resulting `Cut`. Results are cached.
+        Its argument is the number of rows or columns. Its result is the group size at whose
+        multiples the dimension is divided (0: it is divided evenly), and the resulting `Cut`.
+        Results are cached.
         """
         return self.cache.of(_best_cuts, 64)(spec, self, kind)
 
@@ -192,8 +193,8 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
         kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
 
     Returns:
-        A function that maps the number of rows or columns to the division: the group size that
-        block boundaries are multiples of (0: even division), and the blocks.
+        A function that maps the number of rows or columns to the division: the group size at whose
+        multiples the dimension is divided (0: it is divided evenly), and the blocks.
     """
     dimension = weight_types.dimension(spec, kind)
 

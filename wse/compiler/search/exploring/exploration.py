@@ -123,7 +123,7 @@ class Exploration:
     def nearest_trials(self) -> list[Trial]:
         """Return a trial of the layout that comes closest to fitting, for the error message.
 
-        This is the layout with the lowest known bound on bytes per PE that can be tried.
+        Among the layouts that can be tried, it has the smallest lower bound on its bytes per PE.
 
         Returns:
             A list with the trial; an empty list if no layout can be tried.

@@ -1,4 +1,4 @@
-"""Cycles to unpack quantised weights, and to bring their scales into the form that is multiplied.
+"""Cycles to unpack quantised weights, and to convert their scales to factors for products.
 
 Codes of quantised weights are unpacked by 16-bit operations, a few rows at a time, into a scratch
 buffer of the kernel.

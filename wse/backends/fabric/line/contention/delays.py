@@ -130,9 +130,9 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
 
 
 def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
-    """Return the earliest cycle at which a word leaves that meets a word of the contender.
+    """Return the departure cycle of the first word that can meet a word of the contender.
 
-    The word leaves the source of the stream in this cycle. It meets the words of the contender
+    In this cycle, the word leaves the source of the stream. It meets the words of the contender
     later, at the first PE of the range that both streams use.
     """
     shift, other_shift, room = contender.conflict.shared_ends[0]
