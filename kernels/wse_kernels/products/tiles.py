@@ -65,7 +65,7 @@ class ProductRows(NamedTuple):
         out: Address of the sums.
         out_stride: Distance from one token's sums to the next token's.
         x: Address of the activations.
-        x_stride: Distance from one token to the next.
+        x_stride: Distance from one token's activations to the next token's.
     """
 
     M: int

@@ -52,7 +52,7 @@ def _mixed_colour(plan: Plan) -> str:
 
 
 def _circular_wait(plan: Plan) -> str:
-    """Describe the first cycle of messages that wait for each other; "" if there is none.
+    """Describe the first circular wait of messages; "" if there is none.
 
     1. If no operation both receives and sends, and operations are in the order of the streams, no
        circular wait is possible.

@@ -55,7 +55,8 @@ def router(c: Context, op: Op) -> None:
 def _leave_choice(c: Context) -> None:
     """Store normalised vectors and selected experts in the buffer that is sent to the next stage.
 
-    If a feed-forward block is split between stages, its first stage does this.
+    If a feed-forward block is split between stages, its first stage selects the experts, and the
+    next stages load the selection.
     """
     d, choice_elements = c.tokens * c.cut.hidden_per_pe, c.tokens * _experts(c).active
     for out, x in ((stream_before_block(c), c.normed_hidden), (stream_of_parts(c), c.stream)):

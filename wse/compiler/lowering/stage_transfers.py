@@ -25,7 +25,7 @@ class _Columns(NamedTuple):
         leave: First sending column, relative to the source region.
         enter: First receiving column, relative to the target region.
         cols: Number of columns.
-        stride: Number of neighbouring columns that share the rows of the region.
+        stride: Number of neighbouring columns that divide the rows of the region between them.
     """
 
     leave: int

@@ -50,8 +50,8 @@ def _share_cycles(
 ) -> float:
     """Return how many cycles ``activate_share`` takes on the PE that activates the most features.
 
-    The PEs of a group divide the features among them. A PE also writes zeros for the features of
-    the other PEs. Its features may begin and end in the middle of a token, and each token needs
+    The PEs of a group divide the features among themselves. A PE also writes zeros for the features
+    of the other PEs. Its features may begin and end in the middle of a token, and each token needs
     separate vector operations.
 
     Args:

@@ -27,7 +27,7 @@ def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, gro
     """Return how many cycles ``rms_scale_share`` takes on the PE that scales the most features.
 
     The kernel multiplies vectors by the reciprocal of their root mean square. The PEs of a group
-    divide the features among them.
+    divide the features among themselves.
 
     Args:
         c: Costs of operations on the PE.

@@ -61,7 +61,7 @@ def attention_exp_share(
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
         capacity: Number of slots in the cache. The T entries wrap around its end.
-        division: Columns that divide the weights among them.
+        division: Columns that divide the weights among themselves.
     """
     first_col, columns, groups, sharers = division
     M, H, T, _ = shape

@@ -40,7 +40,7 @@ def free_bytes(root: Path = Path("/")) -> int | None:
 
 
 def _machine(root: Path) -> Iterator[int]:
-    """Yield the kernel's estimate of the memory that is available without swapping.
+    """Yield the operating system's estimate of the memory available without swapping.
 
     This is MemAvailable of proc_meminfo(5), or else the number of free pages.
     """

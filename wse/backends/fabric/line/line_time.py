@@ -19,7 +19,7 @@ when PEs become free, by these rules:
 5. Streams that are on a link or ramp at the same time share it
    (`wse.backends.fabric.line.contention.delays`). Streams are computed in the order of the pattern,
    each with the time windows of the streams before it. A stream may afterwards still delay earlier
-   ones that are only stored; later streams meet their lengthened windows.
+   ones that are only stored; this lengthens their windows for later streams.
 6. Words that wait at their destination fill the queues and wires along their path, from the
    destination back to the source. Only words that find no room there leave the source later.
 

@@ -192,7 +192,7 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
         chosen_wafers: For each layer, the number of runs that selected experts on each wafer.
 
     Returns:
-        Rectangles of links with equal word counts, as in ``link_map``.
+        Rectangles of links with equal word counts, in the format of ``link_map``.
     """
     if TRANSFERS[phase.steps.code[step]].leaves_wafer:
         return _real(_crossing_rectangles(fabric, phase, step, chosen_wafers))
@@ -257,7 +257,7 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
     are computed once for each combination of cache slots, and their words are multiplied.
 
     Returns:
-        Rectangles of links with equal word counts, as in ``link_map``.
+        Rectangles of links with equal word counts, in the format of ``link_map``.
     """
     if TRANSFERS[phase.steps.code[step]].by_counters:
         parts = [

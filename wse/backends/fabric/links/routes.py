@@ -231,10 +231,10 @@ class Routes:
 
 
 def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the row and column ranges of links, relative to the west or north PE of each link.
+    """Return the row and column ranges of links, given by the west or north end of each link.
 
-    A rectangle is positioned by the PE that each link leaves. For the directions west and north,
-    this is the east or south PE, so the ranges are moved by one.
+    The arguments are ranges of the PEs that the links leave. If words travel west (or north), these
+    PEs are at the east (or south) ends of the links, so the ranges are moved by one.
 
     Returns:
         First row, one past the last row, first column, one past the last column.

@@ -1,6 +1,6 @@
 """Cycle-by-cycle simulation of a phase, step by step, on the PEs and links of the regions.
 
-The state is the cycle from which on each PE of each stage is free. A step, or an overlap group of
+The state is the cycle from which each PE of each stage is free. A step, or an overlap group of
 steps, changes the state as follows:
 
 1. Routes of other patterns that must be replaced are rewritten. Then the step's task is dispatched,

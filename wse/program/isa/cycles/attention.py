@@ -142,7 +142,7 @@ def attention_exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int,
     """Return the cycles of ``attention_exp_share`` on the PE with the most scores.
 
     The kernel computes softmax weights. Neighbouring columns of PEs have the same scores and divide
-    them among them. A PE also writes zeros for the scores of the other PEs.
+    the work among themselves. A PE also writes zeros for the scores of the other PEs.
 
     Args:
         c: Costs of operations on the PE.

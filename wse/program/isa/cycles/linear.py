@@ -43,7 +43,7 @@ def gemv_cycles(c: PeCosts, M: int, K: int, N: int) -> float:
 def one_scale_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
     """Return the cycles of a product with quantised weights that have one scale per output.
 
-    The scales are applied to the sums. They are float32 or are converted to it first.
+    The sums are multiplied by the scales, which are first converted to float32 if necessary.
 
     Args:
         c: Costs of operations on the PE.

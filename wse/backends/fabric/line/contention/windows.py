@@ -62,7 +62,8 @@ def overlap_in_time(
 ) -> bool:
     """Return True if two streams use a common place at overlapping times.
 
-    The result is False only if the same stream has passed before the other one at every place.
+    The result is False only if, at every place, the same stream has passed before the other one
+    arrives.
 
     Args:
         first, last: Cycles of the first and the last word of one stream at its source.
