@@ -126,7 +126,7 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
 def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
     """Return how many elements of a buffer each PE sends to the expert stage.
 
-    The stage of experts stores the experts of all layers.
+    The expert stage stores the experts of all layers.
 
     Args:
         c: Context of the phase being lowered.
@@ -140,7 +140,7 @@ def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
 def _expert_copy(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
     """Copy a buffer from the layer's stage to the expert stage on the same PEs.
 
-    The stage of experts stores the experts of all layers. Stages on the same PEs have separate
+    The expert stage stores the experts of all layers. Stages on the same PEs have separate
     buffers.
 
     Args:

@@ -1,7 +1,7 @@
 """Pass 7: turn symbolic steps and buffers into the frozen arrays of a Program.
 
 Lowering creates one list of symbolic steps per block. At this point, addresses and colours are
-known, so every run of a block becomes rows of integer arrays, with byte addresses as operands.
+known, so every run of a block becomes rows of integer arrays, with addresses as operands.
 """
 
 from __future__ import annotations
