@@ -211,8 +211,8 @@ class _Flattening:
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
         """Return which queues, routers and threads belong to each batch, int32 ``[batches, 8]``.
 
-        The columns are the ends of index ranges, which `wse_kernels.timing.wavelet.run_wavelets`
-        describes. Queues that share a link are not included.
+        Columns 0 to 5 are the first and end index of the queues, routers and threads of a batch.
+        Queues that share a link are not included. The last two columns are 0.
         """
         component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
         table = np.zeros((len(component_numbers), 8), np.int32)
