@@ -2,8 +2,9 @@
 
 A *round* is the time in which every decoding request gets one token. A prompt is read over R
 rounds, alongside the requests that decode. In a closed loop of N requests that start at equal
-distances, each request meets the prompt of every other request once. With T additional tokens per
-request, rounds of D seconds without a prompt, and rounds of P seconds with a part of a prompt:
+intervals, the prompt of every other request is read once while a request decodes. With T additional
+tokens per request, rounds of D seconds without a prompt, and rounds of P seconds with a part of a
+prompt:
 
     answer_s  = (T - (N - 1) R) D + (N - 1) R P
     request_s = R P + answer_s

@@ -142,7 +142,7 @@ def fastest_layout(prepared_estimate: PreparedEstimate, compilation: Compilation
 def _to_chosen_layout(
     prepared_estimate: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]
 ) -> ChosenLayout:
-    """Return the best layout as the chosen one, with a record of all layouts that were tried.
+    """Combine the best layout with a record of all layouts that were tried.
 
     Args:
         prepared_estimate: The request.
@@ -208,7 +208,7 @@ def _no_room(prepared_estimate: PreparedEstimate, users: int, replicas: int, fau
 def _compilation(
     prepared_estimate: PreparedEstimate, candidate: Candidate, finalist: int, search_result: Compilation
 ) -> Compilation:
-    """Return a copy of a search result in which another layout is the chosen one.
+    """Return a copy of a search result that selects another layout as its best one.
 
     The record of this layout is moved to the front of the fully compiled layouts.
 

@@ -277,7 +277,7 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
 
 
 def _tolerant_measurement(file: str, table: str, header: list[str], record: CsvRecord) -> Measurement:
-    """Return the measurement of a row of a tolerant table, with its fault if the row is wrong.
+    """Return the measurement in a row, with a description of its fault if the row is wrong.
 
     Args:
         file: Name of the file.

@@ -1,4 +1,4 @@
-"""Readers of rows about messages: multicasts, all-reduces, stored words and rings to the host."""
+"""Read the sizes of messages from measurements: multicasts, all-reduces, host messages etc."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class StoredWords:
     """Words that each PE of a column stores at another PE and reloads.
 
     Attributes:
-        words: Words of each PE.
+        words: Number of words per PE.
         pes: Number of PEs.
         distance: Hops to the PE that stores the words.
         by_vector_operation: Whether a vector operation receives the words, rather than a task.
@@ -106,7 +106,7 @@ def collective_of(m: Measurement) -> LineCollective | None:
 
 
 def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None:
-    """Return the norm of a prefill kernel: a reduce in one phase along a column, with all tokens of a PE."""
+    """Return the all-reduce in a norm of prefill: along a column, a word for each token of a PE."""
     rows, cols, chunk = m.sizes.get("block_rows"), m.sizes.get("block_cols"), chunk_tokens(m)
     if rows is None or cols is None or chunk is None:
         return None
@@ -117,7 +117,7 @@ def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None
 
 
 def stored_words(m: Measurement) -> StoredWords | None:
-    """Return the words that PEs of a column store and reload, or None if a row is about something else."""
+    """Return which words PEs of a column store and reload; None for other measurements."""
     match = _STORED.search(m.text("metric"))
     if match is None or "reload" not in m.text("metric"):
         return None

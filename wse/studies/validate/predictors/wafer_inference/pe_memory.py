@@ -1,4 +1,4 @@
-"""Bytes on a PE of each role: weights and caches from the shards, code from the software profile."""
+"""SRAM use of a PE: weights and caches from its shard, code from the software profile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ bits."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeMemory:
-    """Bytes on a PE of one role.
+    """SRAM use of a PE, which depends on its role.
 
     Attributes:
         role: ``attention``, ``feed_forward``, ``shared`` (both parts), ``head`` or ``tail``; with
@@ -110,12 +110,12 @@ class PeMemory:
 
     @property
     def system_bytes(self) -> int:
-        """Bytes of tables and stack of the runtime, and of buffers that the linker counts with them."""
+        """Bytes of the runtime: tables, stack, and buffers that the linker counts with them."""
         return self.sizes.system_bytes + self.tokens * self.sizes.token_system_bytes
 
     @property
     def used_bytes(self) -> int:
-        """Bytes of everything."""
+        """Total number of used bytes."""
         return (
             self.code_bytes
             + self.weight_bytes
@@ -128,7 +128,7 @@ class PeMemory:
 
     @property
     def position_bytes(self) -> int:
-        """Bytes by which one more position on the PE increases the used bytes."""
+        """Bytes that a PE needs for one more cached position."""
         if not self.has_cache:
             return 0
         scores = SCORE_BYTES * self.shard.heads + self.key_bytes

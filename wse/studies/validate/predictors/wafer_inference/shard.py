@@ -13,7 +13,7 @@ class Shard:
     """Sizes on one PE of a block that decodes one token of each sequence of a batch.
 
     The hidden vector is distributed over rows and copied along columns. Heads are distributed over
-    columns, and cached positions over rows in turn.
+    columns, and cached positions round-robin over rows.
 
     Attributes:
         model: Sizes of the model.
