@@ -47,7 +47,7 @@ class CodeSizes:
 
 @cache
 def load_code_sizes(name: str) -> dict[str, CodeSizes]:
-    """Return the bytes of each role of a bundled profile, keyed by role.
+    """Return the code and buffer sizes in a bundled profile, keyed by the role of a PE.
 
     Raises:
         UnknownName: There is no such profile, or a key in it is unknown.

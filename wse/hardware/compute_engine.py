@@ -72,7 +72,7 @@ class ComputeEngineCosts:
 
 @cache
 def load_compute_engine(name: str) -> ComputeEngineCosts:
-    """Return the costs of a bundled profile.
+    """Return the compute-engine costs in a bundled software profile.
 
     Raises:
         UnknownName: There is no such profile.
@@ -83,7 +83,7 @@ def load_compute_engine(name: str) -> ComputeEngineCosts:
 
 @cache
 def sourced_costs(name: str) -> dict[str, SourcedNumber]:
-    """Return the numbers of a bundled profile with units, grades and sources, keyed by field.
+    """Return a bundled profile's costs with units, grades and sources, keyed by field name.
 
     Raises:
         UnknownName: There is no such profile.

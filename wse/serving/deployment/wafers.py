@@ -22,7 +22,7 @@ from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 @dataclass(frozen=True, kw_only=True)
 class WaferDeployment:
-    """A model served on wafers in one layout, with the timings that a serving model needs.
+    """A model served on wafers in one layout, with timings that determine its performance.
 
     It implements `wse.serving.operating_point.Deployment`.
 

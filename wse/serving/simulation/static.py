@@ -2,9 +2,10 @@
 
 A batch starts when all of its slots are filled, when the first waiting request has waited for the
 longest allowed time, or when no more requests will arrive. In a closed loop, in which each user
-sends the next request when an answer ends, no more arrive once all users wait. All prompts are read first. Then all
-slots are decoded until the longest answer is complete. A request that ends earlier keeps its slot
-until then.
+sends the next request when an answer ends, no more arrive once all users wait.
+
+All prompts of a batch are read first. Then all slots are decoded until the longest answer is
+complete. A request that ends earlier keeps its slot until then.
 """
 
 from __future__ import annotations

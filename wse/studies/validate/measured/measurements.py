@@ -7,8 +7,8 @@ file has the columns of one of five tables, in any order:
 - `microbench`: collectives, links, PE cores
 - `gpu`: serving speeds of GPUs
 - `public`: serving speeds of services
-- `inference`: inference on a wafer by step, layer, phase, collective and memory. A wrong row of this
-  table becomes a Measurement with a fault, and the others are read.
+- `inference`: inference on a wafer by step, layer, phase, collective and memory. In this table, a
+  wrong row does not raise an error but becomes a Measurement with a fault.
 """
 
 from __future__ import annotations

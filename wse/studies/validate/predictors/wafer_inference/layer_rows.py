@@ -58,7 +58,7 @@ def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, other: str
 
 
 def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Prediction:
-    """Predict one part of a layer, or both, for one layer or for all layers of a block."""
+    """Predict the cycles of attention, feed-forward or both, in one layer or all of a block."""
     metric, texts = m.text("metric"), f"{m.text('metric')} {m.text('remark_trust')}"
     is_timed_part = re.search(r"\bT_(attn|ffn)\b", metric) is not None
     if _WITH_BOUNDARY.search(texts) and not is_timed_part:

@@ -71,17 +71,17 @@ class LineCollective:
 
 
 def multicast_of(m: Measurement) -> MulticastMessage | None:
-    """Return the multicast that a row is about, or None."""
+    """Return the multicast that a measurement timed; None for other measurements."""
     match = _MULTICAST.search(m.text("metric"))
     return MulticastMessage(_whole(match[1]) / 4, _whole(match[2])) if match else None
 
 
 def collective_of(m: Measurement) -> LineCollective | None:
-    """Return the all-reduce that a row is about, or None.
+    """Return the all-reduce that a measurement timed; None for other measurements.
 
-    An ordinary all-reduce has the words of the output of attention. The one inside a softmax has one
-    word per head, after an operation for each head. A barrier is a step of its own: a task loads one
-    word, whose sum is not used.
+    By default, it adds the outputs of attention. An all-reduce inside a softmax has one word per
+    head and follows an operation per head. A barrier has a single word, which a task loads and
+    whose sum is not used.
     """
     metric, model, rows = m.text("metric").lower(), dimensions_of(m.text("model")), m.sizes.get("block_rows")
     if model is None or "us" in m.text("unit") or "extra" in metric:
@@ -132,7 +132,7 @@ def stored_words(m: Measurement) -> StoredWords | None:
 
 
 def ring_bytes(m: Measurement) -> float | None:
-    """Return the bytes of a message from the host through a wafer and back, or None."""
+    """Return the size of a message from the host through a wafer and back; None for others."""
     match = _PAYLOAD.search(m.text("metric"))
     if match is None or "ring" not in m.text("metric"):
         return None

@@ -93,7 +93,7 @@ def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float:
 
 
 def _memory_of(m: Measurement, model: Dimensions) -> PeMemory | str:
-    """Return the memory of the PE that a row describes, or why the row does not describe one."""
+    """Return the SRAM use of the PE that a measurement describes, or what it does not state."""
     metric = m.text("metric")
     is_shared_model = m.text("model").strip().lower() in SHARED_BLOCK_MODELS
     role = next((role for pattern, role in _ROLES if pattern.search(metric)), None)

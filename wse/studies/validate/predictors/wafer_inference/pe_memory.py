@@ -53,7 +53,7 @@ class PeMemory:
 
     @property
     def code_bytes(self) -> int:
-        """Bytes of instructions."""
+        """Bytes of the kernels' instructions in SRAM."""
         sizes = self.sizes
         code = sizes.strip_code_bytes if self.has_strips and sizes.strip_code_bytes else sizes.code_bytes
         code += sizes.appliance_bytes if self.has_appliance_code else 0
@@ -61,7 +61,7 @@ class PeMemory:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of weights."""
+        """Bytes of the weights that the PE stores."""
         s, values = self.shard, 0
         if self.has_cache:
             values += s.hidden * (s.queries + 2 * s.keys) + s.queries * s.hidden + s.hidden + s.queries + s.keys
@@ -90,7 +90,7 @@ class PeMemory:
 
     @property
     def key_bytes(self) -> int:
-        """Bytes of the keys of one position and layer, which are also the bytes of its values."""
+        """Bytes of one position's keys in a layer; its values have the same size."""
         return ELEMENT_BYTES * self.shard.keys
 
     @property
@@ -100,12 +100,12 @@ class PeMemory:
 
     @property
     def score_bytes(self) -> int:
-        """Bytes of the buffers of scores."""
+        """Bytes of the buffers for attention scores."""
         return SCORE_BYTES * self.shard.scores if self.role == "attention" else 0
 
     @property
     def activation_bytes(self) -> int:
-        """Bytes of buffers for activations, with the scores."""
+        """Bytes of buffers for activations, including attention scores."""
         return self.sizes.scratch_bytes + self.tokens * self.sizes.token_scratch_bytes + self.score_bytes
 
     @property
@@ -135,7 +135,7 @@ class PeMemory:
         return self.layers * 2 * self.key_bytes + scores
 
     def max_context(self, sram_bytes: int, *, has_long_strides: bool) -> int:
-        """Return the largest capacity of the cache in tokens that fits in SRAM.
+        """Return the maximum number of tokens in the cache that fits in SRAM.
 
         Args:
             sram_bytes: SRAM of a PE.

@@ -61,18 +61,18 @@ class PrefillRun:
 
     @property
     def tokens(self) -> int:
-        """Tokens of a chunk on a PE."""
+        """Number of tokens of a chunk that a PE processes."""
         return max(MIN_TOKENS, math.ceil(self.chunk / self.cols))
 
     @property
     def chunks(self) -> int:
-        """Chunks of the prompt."""
+        """Number of chunks in the prompt."""
         return math.ceil(self.prompt / self.chunk)
 
 
 @dataclass(frozen=True, slots=True)
 class PrefillTime:
-    """Timing model of prefill."""
+    """Timing model of a prefill in chunks."""
 
     layer: LayerTime
 

@@ -73,7 +73,7 @@ class StepTime:
         return 2 * chain + multicast_cycles(costs, shard.cols, shard.batch * math.ceil(shard.hidden / 2))
 
     def head_cycles(self, shard: Shard) -> float:
-        """Return the cycles of the embedding: a token id and then its table row cross the region."""
+        """Return the cycles of the embedding: a token id, then its table row, cross the region."""
         words = math.ceil(shard.model.hidden / TAIL_COLS / 2)
         crossing_cycles = multicast_cycles(self.layer.costs, TAIL_ROWS + TAIL_COLS, 1)
         return shard.batch * (crossing_cycles + multicast_cycles(self.layer.costs, TAIL_ROWS, words))
