@@ -134,7 +134,7 @@ class Recorder:
         return self.order[self.arrived] if self.arrived < len(self.order) else None
 
     @property
-    def known(self) -> int:
+    def scheduled_count(self) -> int:
         """Number of requests whose arrival time is known: all, or the started ones of a closed loop."""
         return self._scheduled
 
