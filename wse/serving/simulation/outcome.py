@@ -134,7 +134,7 @@ class Recorder:
         return self.order[self.arrived] if self.arrived < len(self.order) else None
 
     @property
-    def known(self) -> int:
+    def scheduled_count(self) -> int:
         """Number of requests with known arrival times; in a closed loop, the started ones."""
         return self._scheduled
 

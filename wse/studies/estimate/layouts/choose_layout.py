@@ -19,13 +19,9 @@ from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import saturating_users
 from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cycles
 from wse.studies.estimate.layouts.cache_bytes import free_cache_bytes, user_cache_bytes
-from wse.studies.estimate.layouts.ranked_layouts import (
-    CompiledLayout,
-    LayoutRanking,
-    Variant,
-    variants_of,
-)
+from wse.studies.estimate.layouts.ranked_layouts import CompiledLayout, LayoutRanking
 from wse.studies.estimate.layouts.searches import Search, max_users_with_room, searches_for, with_trials
+from wse.studies.estimate.layouts.variants import Variant, variants_of
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.operating_points import user_counts
 from wse.studies.results.users import users_at
