@@ -37,7 +37,7 @@ class PatternOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """For each PE of a line and one part, the PEs whose words it has combined into its own.
+    """For each PE of a line, the PEs whose words are included in one part of its own words.
 
     A pattern may divide words into parts. Sets of PEs are stored as bit sets.
 

@@ -1,7 +1,7 @@
-"""Bytes of code and fixed buffers on PEs of each role, as a software profile states them.
+"""Bytes of code and fixed buffers on PEs that run attention, the output head and so on.
 
-Such a profile is a TOML file in ``software/code_sizes``, with one table for each role of a PE. Each
-number is a table with value, unit, grade and source.
+What a PE runs is its *role*. A software profile states the bytes in ``software/code_sizes``: a TOML
+file with a table for each role. Each number is a table with value, unit, grade and source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FOLDER: Final = Path(__file__).parent / "software" / "code_sizes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeSizes:
-    """Bytes on a PE of one role that do not depend on the model.
+    """Bytes on a PE that depend on what the PE runs (its role) but not on the model.
 
     Attributes:
         code_bytes: Instructions.
@@ -47,7 +47,7 @@ class CodeSizes:
 
 @cache
 def load_code_sizes(name: str) -> dict[str, CodeSizes]:
-    """Return the bytes of each role of a bundled profile, keyed by role.
+    """Return the code and buffer sizes in a bundled profile, keyed by the role of a PE.
 
     Raises:
         UnknownName: There is no such profile, or a key in it is unknown.
@@ -61,7 +61,7 @@ def load_code_sizes(name: str) -> dict[str, CodeSizes]:
 
 
 def _read_role(path: Path, role: str, table: Any) -> CodeSizes:
-    """Return the checked bytes of one role."""
+    """Check and return the bytes of one role of PEs."""
     keys = [field.name for field in fields(CodeSizes)]
     if not isinstance(table, dict) or "code_bytes" not in table or "system_bytes" not in table:
         msg = f"{path}: [{role}]: give a table with code_bytes and system_bytes"

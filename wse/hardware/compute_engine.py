@@ -36,12 +36,12 @@ class ComputeEngineCosts:
         relay_cycles: Cycles of a streamed relay in a reduce, besides ramps, hop and addition.
         forward_word_cycles: Cycles per word that an engine receives and sends again.
         stored_word_cycles: Cycles per word that a task stores and later reloads.
-        stored_overlap_cycles: Cycles that a PE saves because its first word overlaps with the next PE.
+        stored_overlap_cycles: Cycles saved per PE because its words overlap with the next PE.
         vector_stored_word_cycles: Cycles per word that a vector operation stores and reloads.
         task_cycles: Cycles by which the start of a task delays a message.
         ring_us: Microseconds of a message from the host through two columns of PEs and back.
-        ring_free_bytes: Bytes up to which that time is constant.
-        ring_us_per_byte: Microseconds for each further byte.
+        ring_free_bytes: Message size in bytes up to which ``ring_us`` is constant.
+        ring_us_per_byte: Microseconds for each byte beyond ``ring_free_bytes``.
         rdma_us: Microseconds of a round trip between two hosts with RDMA.
         tcp_us: Microseconds of a round trip between two hosts with TCP.
         clock_hz: Clock of the machines on which the profile was measured.
@@ -72,7 +72,7 @@ class ComputeEngineCosts:
 
 @cache
 def load_compute_engine(name: str) -> ComputeEngineCosts:
-    """Return the costs of a bundled profile.
+    """Return the compute-engine costs in a bundled software profile.
 
     Raises:
         UnknownName: There is no such profile.
@@ -83,7 +83,7 @@ def load_compute_engine(name: str) -> ComputeEngineCosts:
 
 @cache
 def sourced_costs(name: str) -> dict[str, SourcedNumber]:
-    """Return the numbers of a bundled profile with units, grades and sources, keyed by field.
+    """Return a bundled profile's costs with units, grades and sources, keyed by field name.
 
     Raises:
         UnknownName: There is no such profile.

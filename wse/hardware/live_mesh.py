@@ -46,7 +46,7 @@ def largest_live_meshes(defects: Defects, wafer: WaferSpec, wafers: int) -> Mesh
 
 
 def corner_meshes(defects: Defects, full_wafer: WaferSpec, mesh: WaferSpec, wafers: int) -> Meshes | None:
-    """Return logical meshes of a given size on the smallest sufficient corner of their wafers.
+    """Return logical meshes of a given size in the smallest corner of the wafers with enough PEs.
 
     A logical mesh is the mesh of live PEs that programs see on a wafer with dead PEs. A corner is
     the first rows and columns of the wafer. It starts at the size of the logical mesh and grows by
@@ -104,7 +104,7 @@ def fewest_wafers_with_defects(
 ) -> int:
     """Return the minimum number of wafers that a model needs when PEs are dead.
 
-    The search is iterative, because with more wafers, the worst wafer has fewer live PEs.
+    The search is iterative: the more wafers, the fewer live PEs the worst of them has.
 
     Args:
         wafer: The wafer without defects.

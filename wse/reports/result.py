@@ -71,7 +71,7 @@ class Result:
         return cls(**{**{name: values[key] for name, key in keys.items() if key in values}, **changes})
 
     def convert(self, kind: type[R], **changes: Any) -> R:
-        """Return the result as an instance of a class with the same and additional fields.
+        """Copy the fields into a new result of another class, which may have additional fields.
 
         Args:
             kind: Class of the returned instance.

@@ -76,7 +76,7 @@ def _element(value: Any) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as a CSV cell."""
+    """Return a value as a CSV cell, with numbers in full precision."""
     if isinstance(value, str):
         return csv_text(value)
     return repr(value) if isinstance(value, float) else printable(value)

@@ -95,7 +95,7 @@ def wafer_line(name: str, rows: int, cols: int, clock_hz: float, wafers: int) ->
 
 
 def setting_texts(values: Mapping[str, float]) -> list[str]:
-    """Return numbers that the user changed as options, such as ``--set wafer.clock_hz=1.1e+09``."""
+    """Return an option such as ``--set wafer.clock_hz=1.1e+09`` for each changed number."""
     return [f"--set {printable(name)}={value:.12g}" for name, value in values.items()]
 
 

@@ -2,8 +2,9 @@
 
 A *round* is the time in which every decoding request gets one token. A prompt is read over R
 rounds, alongside the requests that decode. In a closed loop of N requests that start at equal
-distances, each request meets the prompt of every other request once. With T additional tokens per
-request, rounds of D seconds without a prompt, and rounds of P seconds with a part of a prompt:
+intervals, the prompt of every other request is read once while a request decodes. With T additional
+tokens per request, rounds of D seconds without a prompt, and rounds of P seconds with a part of a
+prompt:
 
     answer_s  = (T - (N - 1) R) D + (N - 1) R P
     request_s = R P + answer_s
@@ -60,7 +61,7 @@ class RoundCosts(Protocol):
     """
 
     def wait_s(self, other_requests: float) -> float:
-        """Return how long a request waits for its first token without using a server, in seconds.
+        """Return how many seconds a request waits for its first token without using the machine.
 
         Args:
             other_requests: Number of other requests whose prompts are read or whose tokens are
@@ -124,9 +125,9 @@ class ClosedLoop:
         """
 
         def in_flight(in_rounds: float) -> float:
-            """Return how many requests are in flight if ``in_rounds`` requests take part in rounds.
+            """Return how many requests are in flight if ``in_rounds`` of them take part in rounds.
 
-            The other requests wait without keeping the machine busy.
+            The rest are waiting without keeping the machine busy.
             """
             if not in_rounds:
                 return 0.0
@@ -204,7 +205,7 @@ class ClosedLoop:
         further_tokens, prompt_alone = self.new_tokens - 1, self.costs.prompt_rounds(0.0)
 
         def excess_rounds(requests: float) -> float:
-            """Return N R f - R for N requests in rounds; prompts fill all rounds if it is T.
+            """Return N R f - R for N requests in rounds. If it is T, prompts fill all rounds.
 
             R is the number of rounds per prompt, f the fraction of them that a prompt fills, and T
             the number of tokens after the first.

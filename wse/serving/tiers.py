@@ -1,4 +1,4 @@
-"""Service tiers: the speed per user of a plain tier, and of a fast tier."""
+"""Service tiers: speeds per user of the plain tier and of the fast tier."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class ExpertGroups:
         )
 
     def shared_experts(self) -> I32:
-        """Return the experts of each group, divided over the group's columns in equal blocks.
+        """Divide the list of experts of each group into equal blocks, one for each column.
 
         The narrowest group determines the size of a block.
 

@@ -32,7 +32,7 @@ def features_per_column(head_size: int, rotary_size: int, cols: int, *, allows_m
 
 
 def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
-    """Return the features of a head on a column if only rotating features are stored as pairs.
+    """Return the number of features on a column if only rotating features form pairs.
 
     Args:
         head_size: Number of features of a head.
@@ -45,7 +45,7 @@ def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
 def _mixes(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: bool) -> bool:
     """Return whether features that do not rotate are stored as rotary pairs.
 
-    They are if this is allowed and a column then stores fewer features, padding included.
+    This is the case if it is allowed and reduces the features of a column, padding included.
 
     Args:
         head_size: Number of features of a head.

@@ -60,7 +60,7 @@ class Layout(NamedTuple):
         return demand.region or (rows // self.bands, cols // self.per_band)
 
     def has_equal_squares(self, demand: Demand) -> bool:
-        """Return whether all regions are squares of one size, as far as the layout says."""
+        """Return whether all regions are squares with the same nominal size."""
         shapes = [(listed_region.rect.rows, listed_region.rect.cols) for listed_region in demand.listed]
         return all(rows == cols == self.region(demand)[0] for rows, cols in shapes or [self.region(demand)])
 

@@ -1,4 +1,4 @@
-"""The region strategy: one region per wafer, whose layers use all of its PEs in turn."""
+"""The region strategy: one region per wafer, whose layers run one after another on all PEs."""
 
 from __future__ import annotations
 

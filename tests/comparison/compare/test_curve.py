@@ -143,8 +143,8 @@ def test_verdict_has_the_figures_of_the_machines() -> None:
     wafers, gpus = wafer(0.001, usd_per_hour=10, ends=(5, 20)), gpu(0.019, 0.001, room=31, usd_per_hour=0.1)
     assert curve_verdict([wafers, gpus]) == (
         "One user is 20 times as fast on 1 wse3, bands as on 1 h200, vllm: 1,000 tokens/s against 50 tokens/s.",
-        "A token is cheapest on 1 h200, vllm, 0.0448 USD per million with 31 users of 20 tokens/s, "
-        "against 2.78 USD (1.39 to 5.56) per million on 1 wse3, bands.",
+        "Of the numbers of wafers and GPUs compared, a token is cheapest on 1 h200, vllm, 0.0448 USD per million with "
+        "31 users of 20 tokens/s, against 2.78 USD (1.39 to 5.56) per million on 1 wse3, bands.",
         "With the users that each machine serves at a speed, wafers have the cheaper token only where GPUs are too "
         "slow, at all prices within the ranges. Above 50 tokens/s per user only wafers are fast enough.",
     )

@@ -14,8 +14,8 @@ from wse.compiler.search.search import Candidate, Compilation
 from wse.reports.terminal_table import print_result
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout
-from wse.studies.estimate.layouts.ranked_layouts import ALL_COLUMNS, FEW_CODES, variants_of
 from wse.studies.estimate.layouts.room import CHOSEN, cache_room
+from wse.studies.estimate.layouts.variants import ALL_COLUMNS, FEW_CODES, variants_of
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate

@@ -211,9 +211,8 @@ class _Flattening:
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
         """Return which queues, routers and threads belong to each batch, int32 ``[batches, 8]``.
 
-        Columns 0 to 5 are three index ranges, each as the first index and the end: queues, routers
-        and threads. The other columns are 0. The range of queues contains only router queues that
-        share no link with other queues.
+        Columns 0 to 5 are the first and end index of the queues, routers and threads of a batch.
+        Only router queues that share no link are included. The last two columns are 0.
         """
         component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
         table = np.zeros((len(component_numbers), 8), np.int32)

@@ -1,4 +1,4 @@
-"""The generated reference pages: their paths in a checkout and the functions that return their text."""
+"""Paths of the generated reference pages, and the functions that return their text."""
 
 from __future__ import annotations
 

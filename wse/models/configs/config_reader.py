@@ -50,7 +50,7 @@ class ConfigReader:
         return self._values.get(key)
 
     def integer(self, key: str, low: int, high: int, default: int = _MISSING) -> int:
-        """Return an integer value.
+        """Return the integer stored under a key.
 
         Args:
             key: Key of the value.
@@ -64,7 +64,7 @@ class ConfigReader:
         return value
 
     def number(self, key: str, low: float, high: float, default: float = _MISSING) -> float:
-        """Return a numerical value as a float.
+        """Return the number stored under a key, as a float.
 
         Args:
             key: Key of the value.
@@ -81,14 +81,14 @@ class ConfigReader:
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:  # noqa: FBT001 (a value, not a switch)
-        """Return a Boolean value, or ``default`` if the key is absent or null."""
+        """Return the Boolean under a key, or ``default`` if it is absent or null."""
         value = self._get(key, default, "true or false")
         if not isinstance(value, bool):
             self.refuse(key, value, "give true or false")
         return value
 
     def choice(self, key: str, choices: Collection[str], default: str = _MISSING) -> str:
-        """Return a string value that must be one of ``choices``.
+        """Return the string under a key, which must be one of ``choices``.
 
         Args:
             key: Key of the value.
@@ -126,7 +126,7 @@ class ConfigReader:
         return [*self._values]
 
     def integers(self, key: str, low: int, high: int) -> tuple[int, ...] | None:
-        """Return a list of integers, or None if the key is absent or null.
+        """Return the list of integers under a key, or None if it is absent or null.
 
         Args:
             key: Key of the value.
@@ -141,7 +141,7 @@ class ConfigReader:
         return tuple(value)
 
     def numbers(self, key: str, count: int, low: float, high: float) -> tuple[float, ...]:
-        """Return a list of numbers as floats. The key must be present.
+        """Return the list of numbers under a key, which must be present, as floats.
 
         Args:
             key: Key of the value.

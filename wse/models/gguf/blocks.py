@@ -59,7 +59,7 @@ class BlockKind:
         return self.record.itemsize
 
     def decode_blocks(self, blocks: U8) -> F32:
-        """Decode blocks to float32.
+        """Decode the bytes of quantised blocks to float32 weights.
 
         Args:
             blocks: uint8 [..., number of blocks, bytes per block].

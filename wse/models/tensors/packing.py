@@ -146,7 +146,7 @@ def _is_ignored(tensor: CanonicalTensor, ignored_modules: Sequence[re.Pattern[st
 
 
 def _matrix(tensor: CanonicalTensor) -> str:
-    """Return the name of a tensor in wse without ``layers.I.``."""
+    """Return the name of a matrix within its layer, without ``layers.I.``."""
     return tensor.name.split(".", 2)[-1]
 
 

@@ -27,7 +27,7 @@ number is modelled.
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDeployment:
-    """A model served on GPUs, with the timings that a serving model needs.
+    """A model served on GPUs, with timings that determine its performance.
 
     It implements `wse.serving.operating_point.Deployment`.
 

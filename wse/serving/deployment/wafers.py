@@ -1,12 +1,12 @@
 """WaferDeployment: the rounds of a model on wafers, from the times of one pass and of one prompt.
 
-A pass over one token of each of its users goes through all stages in ``token_s`` and keeps the
-busiest stage busy for ``stage_s``. With several passes in flight, a round takes as long as one
-pass, or as the busiest stage works in it.
+A decode pass, which yields one token for each of its users, takes ``token_s`` to go through all
+stages and keeps the busiest stage busy for ``stage_s``. With several passes in flight, a round
+takes as long as one pass, or as long as the busiest stage works in it if that is longer.
 
-Once they have arrived, prompts are read while the busiest stage would otherwise be idle. Each round
-reads at least one chunk of a prompt. It also gives the prompt at least the time that one more
-decoding request would get.
+Prompts are read while the busiest stage would otherwise be idle. While prompts are waiting, each
+round reads at least one chunk, and gives the prompt at least the time that one more decoding
+request would get.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 @dataclass(frozen=True, kw_only=True)
 class WaferDeployment:
-    """A model served on wafers in one layout, with the timings that a serving model needs.
+    """A model served on wafers in one layout, with timings that determine its performance.
 
     It implements `wse.serving.operating_point.Deployment`.
 
@@ -80,9 +80,9 @@ class WaferDeployment:
         return PromptRounds(rounds=self.prompt_s / gap_s, round_s=work_s + gap_s)
 
     def wait_s(self, other_requests: float) -> float:
-        """Return the time from reading the prompt to the first token of a request, in seconds.
+        """Return the seconds from the end of reading a prompt to the first token of the answer.
 
-        It does not depend on the other requests.
+        The time does not depend on the other requests.
         """
         return self.delay_s
 

@@ -21,7 +21,7 @@ BLOCK_TOKENS: Final = 16
 
 @dataclass(frozen=True, kw_only=True)
 class GpuServer:
-    """A model on GPUs with a serving stack, the software that serves it. Times are in seconds.
+    """A model on GPUs, served by a serving stack (software such as vLLM).
 
     Attributes:
         spec: Specification of the model.
@@ -84,7 +84,7 @@ class GpuServer:
         return self.time_of(self.roofline(groups), self.stack)
 
     def time_of(self, roofline: Roofline, stack: StackSpec) -> PassTime:
-        """Return the duration of a pass in seconds, broken down into terms, from its minimum times.
+        """Return the duration of a pass in seconds, given its minimum times, as a sum of terms.
 
         Args:
             roofline: Minimum times of the pass at the vendor's stated rates.

@@ -5,8 +5,8 @@ A request reserves space for its prompt and its whole answer when it is admitted
 cache reserves space only for the tokens after the prefix.
 
 The prefix of a prompt stays in the cache until its space is needed. The least recently used prefix
-is removed first. A prompt that arrives while its prefix is still being read reads the prefix
-itself.
+is removed first. A prompt that arrives while its prefix is still being read for another prompt also
+reads the prefix.
 """
 
 from __future__ import annotations

@@ -130,12 +130,12 @@ class Recorder:
 
     @property
     def next_request(self) -> int | None:
-        """The request that arrives next; None if no more requests are known."""
+        """Index of the request that arrives next; None if all known requests have arrived."""
         return self.order[self.arrived] if self.arrived < len(self.order) else None
 
     @property
-    def known(self) -> int:
-        """Number of requests whose arrival time is known: all, or the started ones of a closed loop."""
+    def scheduled_count(self) -> int:
+        """Number of requests with known arrival times; in a closed loop, the started ones."""
         return self._scheduled
 
     @property
@@ -192,8 +192,8 @@ class Recorder:
         Args:
             request: Index of the request.
             at_s: Time at which the request left.
-            pass_s: Duration of a pass in seconds, within which the next request of a closed loop
-                arrives; 0 if passes have no common start.
+            pass_s: Duration of a pass in seconds. In a closed loop, the next request arrives within
+                this time; 0 if passes have no common start.
         """
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s

@@ -2,9 +2,10 @@
 
 A batch starts when all of its slots are filled, when the first waiting request has waited for the
 longest allowed time, or when no more requests will arrive. In a closed loop, in which each user
-sends the next request when an answer ends, no more arrive once all users wait. All prompts are read first. Then all
-slots are decoded until the longest answer is complete. A request that ends earlier keeps its slot
-until then.
+sends the next request when an answer ends, no more arrive once all users wait.
+
+All prompts of a batch are read first. Then all slots are decoded until the longest answer is
+complete. A request that ends earlier keeps its slot until then.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def simulate_static(
     times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}
     first = 0
     while first < len(prompts):
-        batch_end = _seated(first, record.known, needs, costs.kv_capacity_tokens, policy.batch_slots)  # 1
+        batch_end = _seated(first, record.scheduled_count, needs, costs.kv_capacity_tokens, policy.batch_slots)  # 1
         start = max(record.now, min(record.arrivals[batch_end - 1], record.arrivals[first] + policy.longest_wait_s))
         record.advance(start)
         batch = range(first, min(batch_end, record.arrived))
@@ -99,18 +100,18 @@ def simulate_static(
     return record.outcome()
 
 
-def _seated(first: int, known: int, needs: list[int], capacity: int, batch_slots: int) -> int:
+def _seated(first: int, scheduled_count: int, needs: list[int], capacity: int, batch_slots: int) -> int:
     """Return the index after the last request that fits in a batch.
 
     Args:
         first: Index of the first request of the batch, which is always included.
-        known: Number of requests whose arrival time is known.
+        scheduled_count: Number of requests whose arrival time is known.
         needs: KV capacity that each request needs, in tokens.
         capacity: KV capacity of the machine in tokens.
         batch_slots: Maximum number of requests in a batch.
     """
     end, room = first, capacity
-    while end < known and end - first < batch_slots and (end == first or needs[end] <= room):
+    while end < scheduled_count and end - first < batch_slots and (end == first or needs[end] <= room):
         room -= needs[end]
         end += 1
     return end

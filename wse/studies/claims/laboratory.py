@@ -268,7 +268,7 @@ def wafer_link(bytes_per_s: float, latency_s: float) -> WaferLink:
 
 
 def own_link() -> WaferLink:
-    """Return the link between wafers of the default type."""
+    """Return the inter-wafer link of the default wafer type."""
     wafer = load_wafer(DEFAULT_WAFER)
     return WaferLink(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
 

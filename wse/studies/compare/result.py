@@ -51,7 +51,7 @@ def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, s
     """Return the lines below a cost table, which state each machine's price and its source.
 
     Args:
-        economics: Assumptions, with keys such as ``wafer_usd_per_hour`` or ``gpu_usd_per_hour.h100``.
+        economics: Assumptions, keyed by ``wafer_usd_per_hour``, ``gpu_usd_per_hour.h100`` etc.
 
     Returns:
         (label, text) pairs.

@@ -80,10 +80,10 @@ def print_text(console: Console, text: str, style: str = "") -> None:
 
 
 def _stands_alone(row: ComparisonRow, result: CompareResult) -> bool:
-    """Return whether an impossible row is the only sign of its mapping or of its wafer count.
+    """Return whether to print an impossible row even without ``--detail``.
 
-    This is the case if no possible row has the same mapping, or none has the same number of wafers.
-    Such a row is printed even without ``--detail``.
+    It is printed if no possible row has the same mapping, or if none has the same number of wafers.
+    The output would otherwise not mention this mapping or this number.
     """
     possible = result.possible
     return all(r.mapping != row.mapping for r in possible) or all(r.wafers != row.wafers for r in possible)

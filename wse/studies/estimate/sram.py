@@ -136,7 +136,7 @@ def sram_tables(
 
 
 def _users_table(users: tuple[UsersResult, ...], objective: str) -> Table:
-    """Return the table of users whose caches fit, with one column per context length."""
+    """Return a table of the number of users whose KV caches fit, by context length."""
     rows = [
         {"name": "context", **{str(row.context): row.context for row in users}},
         {"name": "sequences", **{str(row.context): row.users for row in users}},

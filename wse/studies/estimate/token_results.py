@@ -21,7 +21,7 @@ from wse.studies.results.phases import DecodeResult, decode_result
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenResults:
-    """The part of an estimate that concerns generated tokens.
+    """Cycles, serving speed, energy and cost of generated tokens: a part of an estimate.
 
     Only ``decode`` is set if the experts were selected in an actual run. Only ``serving`` and
     ``cost`` are set if each request has one new token, which follows from the prompt.
@@ -38,7 +38,7 @@ class TokenResults:
 def token_results(
     prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, grades: Grades, *, with_serving: bool
 ) -> TokenResults:
-    """Return the part of an estimate that concerns generated tokens.
+    """Return the cycles, serving speed, energy and cost of generated tokens.
 
     Args:
         prepared_estimate: The request.

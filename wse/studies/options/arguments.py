@@ -202,7 +202,7 @@ def is_list(value: Any) -> bool:
 
 
 def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
-    """Yield the values that a type allows in words, such as "a list of texts", for error messages.
+    """Yield a phrase such as "a list of texts" for each part of a type, for error messages.
 
     Args:
         hint: Type to describe.

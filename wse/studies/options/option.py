@@ -115,7 +115,7 @@ class RequestField:
 
     @property
     def is_text(self) -> bool:
-        """True if the command line must pass the value as a text, which `value` then converts."""
+        """True if the value must be passed as text, which the method `value` then converts."""
         return bool(self.option.none or self.option.read or self.type in (int, float))
 
     def value(self, argument: Any) -> Any:

@@ -50,7 +50,7 @@ class Setting:
         return f"{self.prefix}{self.key}"
 
     def of(self, number: float, option: str) -> int | float:
-        """Return the new value of the number.
+        """Return the value that the setting gives to a number.
 
         If the number must be an integer, its product with a factor is rounded.
 
@@ -178,7 +178,7 @@ def read_settings(
 
 
 def with_replaced(values: Values, new_numbers: Mapping[str, float]) -> Values:
-    """Replace the numbers of some names in a list of (name, number) pairs, or add them at the end.
+    """Update (name, number) pairs with new numbers, which are placed at the end.
 
     Args:
         values: (name, number) pairs. Pairs that are not replaced are kept and come first.

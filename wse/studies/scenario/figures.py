@@ -35,7 +35,7 @@ class Figure:
         return None if value is None else float(value)
 
     def text(self, value: float) -> str:
-        """Return a value with its unit."""
+        """Format a value with the unit of this figure."""
         number = f"{value:.3g}" if value < 100 else count(value)
         return f"{number} {self.unit}" if self.unit else f"{number} times"
 

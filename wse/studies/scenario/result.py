@@ -80,7 +80,7 @@ class TiersResult(Result):
 
     @classmethod
     def of(cls, ordinary: OperatingPointResult, fast: OperatingPointResult, *, reached: bool) -> TiersResult:
-        """Compare the speed and cost of two service tiers.
+        """Create the record for two service tiers, including their speed and cost ratios.
 
         Args:
             ordinary: Operating point of the ordinary tier.

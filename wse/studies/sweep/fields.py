@@ -127,7 +127,7 @@ def option_value(name: str, value: Scalar) -> Scalar | None:
 
 
 def _word(name: str) -> str:
-    """Return the value of an option that stands for its default: ``auto`` or ``default``."""
+    """Return the word that selects the default of an option: ``auto`` or ``default``."""
     return AUTO if _options()[name].option.none == AUTO else DEFAULT
 
 

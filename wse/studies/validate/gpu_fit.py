@@ -56,7 +56,7 @@ class FitRow:
 
     @property
     def metric(self) -> str:
-        """Name of the metric."""
+        """Name of the measured metric."""
         return self.measurement.text("metric").strip()
 
     @property

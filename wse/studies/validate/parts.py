@@ -72,7 +72,7 @@ class Errors(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Result):
-    """Method of prediction."""
+    """Name of the model or formula with which measurements were predicted."""
 
     method: Annotated[str, Doc("Model that predicts the rows.")]
 
@@ -84,7 +84,7 @@ class MethodErrors(Errors, Method):
 
 @dataclass(frozen=True, kw_only=True)
 class SourceAndKernel(Result):
-    """Kernel in one publication."""
+    """Names of a publication and of a kernel that it measured."""
 
     source: Annotated[str, Doc("Where the values were published.")]
     kernel: Annotated[str, Doc("The measured kernel.")]

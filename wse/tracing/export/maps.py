@@ -133,7 +133,7 @@ def write_pngs(
 
 
 def _plane_of(kind: str) -> str:
-    """Return the path of the dataset in a trace from which a kind of map is drawn."""
+    """Return the path in a trace of the dataset from which a kind of map is drawn."""
     return _PLANES.get(kind, _LINKS)
 
 

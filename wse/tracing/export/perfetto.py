@@ -68,7 +68,7 @@ class _EventFile:
         self._separator = b",\n"
 
     def end(self) -> None:
-        """Close the array and the JSON object."""
+        """Write the end of the list of events and of the JSON object."""
         self._file.write(b"\n]}\n")
 
     def place(self, track: Track) -> dict[str, int]:

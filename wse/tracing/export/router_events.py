@@ -239,7 +239,7 @@ def _queue_numbers(queue: Array) -> Array:
 
 
 def _search(pairs: Array, searched_pairs: Array) -> Array:
-    """Find pairs of numbers in a sorted list of pairs.
+    """Return the position of each searched pair in a sorted list of pairs.
 
     Args:
         pairs: int64 ``[n, 2]``, sorted; values of at least 0.

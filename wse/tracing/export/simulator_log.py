@@ -3,7 +3,7 @@
 The grammar is in ``docs/formats.md``. It was derived from the parser of the viewer
 (github.com/davidz-cerebras/wse-viz, ``trace-parser.js`` and ``wavelet.js``).
 
-The format names each wavelet, but our log does not. Their numbers come from
+The format has a number for each wavelet, but our log has none. The numbers come from
 `wse.tracing.export.router_events`.
 """
 

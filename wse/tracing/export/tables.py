@@ -1,9 +1,9 @@
 """The tables of a trace in a flat form, for export: one value per cell, and codes as names.
 
 A column with a second axis, such as cycles by cause, becomes one column for each position on the
-axis. In a *plane*, such as the words on links, a row would be a whole wafer; its table has a row
-for each PE instead. Datasets of bytes are not exported as tables: tokens have a column ``text``,
-and the report is among the facts of the run.
+axis. A dataset with one value per PE, such as the words on links, is a *plane*. Its table has a row
+for each PE. Datasets of bytes are not exported as tables: tokens have a column ``text``, and the
+report is among the facts of the run.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ MAX_ROWS: Final = 20_000
 
 
 def memory_data(trace: Trace, notes: list[str]) -> Report:
-    """Return the page data about the memory of each stage.
+    """Return the stages, SRAM buffers and colours that the page shows.
 
     Args:
         trace: An open trace.
@@ -59,7 +59,7 @@ def _check_inside(trace: Trace, stages: Columns) -> None:
 
 
 def _stage(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the page data of a stage, including ``used_fraction``: how full its PEs are."""
+    """Add ``used_fraction``, which states how full the PEs are, to the record of a stage."""
     uses = dict(zip(USES, record["stage_bytes"], strict=True))
     return {**record, "used_fraction": used_fraction(uses)}
 

@@ -77,9 +77,9 @@ def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
 
 
 def _most_in(group: Group) -> str:
-    """Return the op that causes most cycles of a group of steps, with its percentage of them.
+    """Return the op with the most cycles in a group of steps, and its percentage of the cycles.
 
-    The result is empty if the op is unknown.
+    The result is "" if the op is unknown.
     """
     return "" if group.most_fraction is None else f"{printable(group.most_in)} {percent(group.most_fraction)}"
 

@@ -110,7 +110,7 @@ def _layers_text(layers: _Layers, words: int) -> str:
 
 
 def _busiest_layers(links: Sequence[LayerLinks]) -> str:
-    """Return text with the highest load of a layer on a single link, and the layers with this load.
+    """Return text with the highest load of any layer on a link, and the layers with this load.
 
     Args:
         links: Load of each layer, with the highest first. There must be at least one layer.

@@ -24,7 +24,7 @@ LEAST_GAP: Final = 16
 
 
 class _Colours(NamedTuple):
-    """Consecutive colours (routes) of a PE's router that are used alike.
+    """Consecutive colours (routes) of a PE's router that the same patterns and stages use.
 
     Attributes:
         first: First colour.
@@ -189,10 +189,9 @@ def _colours_text(colours: _Colours) -> str:
 
 
 def _colour_runs(routes: Sequence[PeRoute]) -> list[_Colours]:
-    """Return a table row for each run of consecutive colours that are used alike.
+    """Combine consecutive colours that the same patterns and stages use into table rows.
 
-    Such colours are used by the same patterns and stages. Patterns that share a colour are listed
-    in one row.
+    If several patterns share a colour, they are listed in the same row.
     """
     runs: list[_Colours] = []
     for colour, group in groupby(routes, key=lambda route: route.colour):

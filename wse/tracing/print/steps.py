@@ -64,9 +64,9 @@ def _op(step: Step) -> str:
 
 
 def _order_columns(order: str) -> list[Column]:
-    """Return a column with the number by which steps are sorted, as a list.
+    """Return an additional column for the number by which steps are sorted, as a list.
 
-    The list is empty if the table always has this column.
+    The list is empty if the table shows this number anyway.
     """
     if order in ("cycles", "words", "hops"):
         return []

@@ -1,4 +1,4 @@
-"""Ranges of numbers in options: ``FROM-TO``, both ends included."""
+"""Parse option values of the form ``FROM-TO``, a range that includes both ends."""
 
 from __future__ import annotations
 

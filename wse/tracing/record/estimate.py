@@ -168,7 +168,7 @@ class _Passes:
         return indices
 
     def _tokens(self, passes: I64, user: int, position: Any, cycles: Any, *, is_prompt: bool) -> None:
-        """Append the tokens of one user, without text.
+        """Add one user's tokens, which have neither ids nor texts, to the trace.
 
         Args:
             passes: int ``[token]``: pass that read or generated each token.

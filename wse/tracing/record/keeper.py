@@ -1,4 +1,4 @@
-"""The recorder of a run, and the policy for the case that the trace cannot be written any more."""
+"""The recorder of a run, and what to do if the trace can no longer be written."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Admission:
         self.room.give_back(request)
 
     def needed_release(self, now_s: float) -> bool:
-        """Return whether the request to be admitted now had no room until another request left."""
+        """Return whether a request could only be admitted because another one just left."""
         return self.released_s == now_s and self._was_full
 
     def may_admit_arrival(self, request: int) -> bool:

@@ -77,13 +77,13 @@ class DecodeRounds:
         self.users.join(request)
 
     def run(self, until_s: float) -> tuple[float, float]:
-        """Simulate rounds without prompts until a user is done or a time has passed.
+        """Simulate decode rounds until an answer is complete or another event may occur.
 
         Args:
-            until_s: Seconds after which another event may occur.
+            until_s: Seconds until another event may occur, such as an admission.
 
         Returns:
-            Seconds of all rounds, and of the last one.
+            Duration of all rounds and of the last round, in seconds.
         """
         context, max_passes = self.users.mean_context, self.users.passes_to_first
         times, work_times = self._times(self.users.count)
@@ -94,11 +94,11 @@ class DecodeRounds:
         return seconds, last_s
 
     def run_with_gaps(self, unread_s: float, until_s: float) -> GapRun:
-        """Simulate rounds with gaps until a prompt is read, a user is done or a time has passed.
+        """Simulate rounds in whose gaps prompts are read, until a prompt or an answer ends.
 
         Args:
             unread_s: Seconds of gaps that the first prompt still needs.
-            until_s: Seconds after which another event may occur.
+            until_s: Seconds until another event may occur, such as an admission.
         """
         if not self.users.count:
             seconds = min(unread_s, until_s)

@@ -165,8 +165,8 @@ class ContinuousMachine:
         """Start to read the prompt of a request that was just admitted.
 
         In general, reading starts with the next pass. If prompts are read in the idle time of the
-        busiest stage (its gaps), it starts in the gaps of the round that is just ending, from the
-        arrival of the request on.
+        busiest stage (its gaps), reading begins at the arrival of the request, in the gaps of the
+        round that is just ending, unless the request had to wait for room.
 
         Args:
             request: Index of the request.
@@ -199,7 +199,7 @@ class ContinuousMachine:
     # Rounds
 
     def _join(self) -> None:
-        """Add the users whose first token is available to the decoding ones.
+        """Start to decode the answers of users whose first token is available.
 
         Users who requested only one token leave at once.
         """

@@ -1,4 +1,4 @@
-"""Users: the users in flight, with their cache sizes and the round that ends each answer."""
+"""Users: the users in flight, their contexts, and the rounds in which their answers end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Users:
 
     @property
     def mean_context(self) -> int:
-        """Mean context of the users in flight, in units of the tokens that a pass yields."""
+        """Mean context of the users in flight, counted in passes instead of tokens."""
         return self._context_sum // self.count + self._rounds
 
     @property

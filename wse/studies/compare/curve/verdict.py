@@ -135,5 +135,5 @@ def _price(point: OperatingPoint) -> str:
 
 
 def _times(times: float) -> str:
-    """Format a factor, such as "2.5 times", with a decimal below 10."""
+    """Format a factor, such as "2.5 times" or "12 times"."""
     return f"{times:,.0f} times" if times >= 10 else f"{times:.1f} times"

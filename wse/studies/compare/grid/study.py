@@ -27,7 +27,7 @@ from wse.studies.workers.engine_pool import Pool, each_output, engine_pool
 
 
 class HasBug(Protocol):
-    """What a worker process returns: it reports whether the call ended in a bug in wse."""
+    """Result of a worker process, which states whether the call failed due to a bug in wse."""
 
     @property
     def bug(self) -> str:

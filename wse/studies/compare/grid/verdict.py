@@ -177,8 +177,8 @@ def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> st
 def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
     """Return text that states how one user's speed changes with the other compared links.
 
-    The text is a range, such as " over 150 GB/s and 5 µs; over other links −12.5 % to +3.1 %". It is
-    empty if there are no other links.
+    The text is a range, such as " over 150 GB/s and 5 µs; over other links −12.5 % to +3.1 %". It
+    is empty if there are no other links.
 
     Args:
         base: Row with fewer wafers.

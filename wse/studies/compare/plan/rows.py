@@ -25,7 +25,7 @@ from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinationPlan:
-    """The rows of one mapping on one number of wafers.
+    """Rows of a ranking for one mapping on a certain number of wafers.
 
     Attributes:
         rows: For each link between wafers, the best layout and, if it is a different layout, the
@@ -60,10 +60,10 @@ def plan_combination(request: CompareRequest, combination: Combination) -> Combi
 
 
 def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None, goal: Goal) -> list[PlannedRow]:
-    """Return the row of the layout on wafers that best meets a goal, and of the cheapest per hour.
+    """Return a row for the layout that best meets a goal and, if useful, one for a cheaper layout.
 
-    The second row is left out unless its layout needs fewer replicas, and if prices per hour are not
-    compared.
+    If prices per hour are compared, the layout with the fewest replicas has the lowest price. It
+    has a row of its own if it needs fewer replicas than the best layout.
 
     Args:
         prepared_estimate: The request.

@@ -1,11 +1,11 @@
 """The study of ``wse compare MODEL --users 100 --tpot 20ms``: machines within limits, ranked.
 
-On wafers, the layouts that the search finds compete, including layouts with passes for several
-users, for each number of wafers and each requested link. If users are given and cost decides, the
-layout that needs the fewest replicas has a row of its own, because its price per hour is the
-lowest. On GPUs, each number competes that has room for the model and the KV cache of one user. Each
-machine has as many replicas as the users need, and is judged by the operating point of all replicas
-together. Machines that meet the limits come first, ordered by the objective. The others are ordered
+On wafers, the search compares layouts for each number of wafers and each requested link, including
+layouts with passes for several users. If users are given and cost decides, the layout that needs
+the fewest replicas has a row of its own, because its price per hour is the lowest. On GPUs, every
+number of GPUs is compared that can hold the model and the KV cache of one user. Each machine has as
+many replicas as the users need, and is ranked by the operating point of all replicas together.
+Machines that meet the limits come first, ordered by the objective. All other machines are ordered
 by how far they exceed the limits.
 """
 
@@ -163,9 +163,9 @@ def _wafer_rows(
 def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collection[int]) -> list[int]:
     """Return the numbers of wafers to try next.
 
-    They are numbers around the best row and, if users are given and cost decides, around the row
-    with the lowest price per hour. In this case, the wafers of all its replicas are also tried as
-    one machine, which has the same price, if no more wafers than in the largest machine are needed.
+    These are numbers close to the best row. If users are given and cost decides, they also include
+    numbers close to the row with the lowest price per hour, and the total wafers of all replicas of
+    this row as a single machine, if that is less than the maximum number tried.
 
     Args:
         rows: Rows of all numbers of wafers that were tried.

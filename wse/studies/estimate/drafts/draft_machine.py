@@ -86,7 +86,7 @@ def _model_machine(
     _, draft_region = _embedding_region(draft.compilation.program)
 
     def ways_s(tokens: int) -> float:
-        """Return how long token ids are under way to the draft model and back, in seconds.
+        """Return how long token ids are in transit to the draft model and back, in seconds.
 
         Args:
             tokens: Tokens of a verification pass, of which all except one are draft tokens.

@@ -19,13 +19,9 @@ from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import saturating_users
 from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cycles
 from wse.studies.estimate.layouts.cache_bytes import free_cache_bytes, user_cache_bytes
-from wse.studies.estimate.layouts.ranked_layouts import (
-    CompiledLayout,
-    LayoutRanking,
-    Variant,
-    variants_of,
-)
+from wse.studies.estimate.layouts.ranked_layouts import CompiledLayout, LayoutRanking
 from wse.studies.estimate.layouts.searches import Search, max_users_with_room, searches_for, with_trials
+from wse.studies.estimate.layouts.variants import Variant, variants_of
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.operating_points import user_counts
 from wse.studies.results.users import users_at
@@ -142,7 +138,7 @@ def fastest_layout(prepared_estimate: PreparedEstimate, compilation: Compilation
 def _to_chosen_layout(
     prepared_estimate: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]
 ) -> ChosenLayout:
-    """Return the best layout as the chosen one, with a record of all layouts that were tried.
+    """Combine the best layout with a record of all layouts that were tried.
 
     Args:
         prepared_estimate: The request.
@@ -208,7 +204,7 @@ def _no_room(prepared_estimate: PreparedEstimate, users: int, replicas: int, fau
 def _compilation(
     prepared_estimate: PreparedEstimate, candidate: Candidate, finalist: int, search_result: Compilation
 ) -> Compilation:
-    """Return a copy of a search result in which another layout is the chosen one.
+    """Return a copy of a search result that selects another layout as its best one.
 
     The record of this layout is moved to the front of the fully compiled layouts.
 

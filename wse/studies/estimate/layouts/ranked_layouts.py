@@ -16,19 +16,17 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from wse.compiler.choice import Choice
-from wse.compiler.options import THIN_GEMM, WIDE_UNPACKING, Options
-from wse.compiler.pipeline import compile_choice
+from wse.compiler.options import THIN_GEMM, Options
 from wse.compiler.search.search import Candidate, Compilation
-from wse.compiler.search.tile_sizes import WITHOUT_TILES
-from wse.errors import DoesNotFit
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import Goal
 from wse.serving.plan import plan
 from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.layouts.searches import search_for_room
+from wse.studies.estimate.layouts.variants import recompiled, variant_choices
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.option import replace_options
 from wse_mappings.cuts.split import ceil_div
@@ -37,23 +35,8 @@ WIDENED: Final = 2
 """Number of layouts per search to compile for passes over several users."""
 MOST_SLOTS: Final = 256
 
-ALL_COLUMNS: Final = "attention on all columns"
-FEW_CODES: Final = "the fewest codes unpacked at once"
-
 Rank = tuple[bool, float, float]
 """Sort key of layouts, best first: whether limits are missed, deciding number, tie-breaker."""
-
-
-class Variant(NamedTuple):
-    """A layout recompiled with less SRAM spent on speed and more room for KV caches.
-
-    Attributes:
-        name: Description of what the compiler did differently.
-        candidate: The compiled layout.
-    """
-
-    name: str
-    candidate: Candidate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -229,7 +212,7 @@ class LayoutRanking:
         """
         key = candidate.options, candidate.choice
         if key not in self._layouts:
-            compiled = _compiled(prepared_estimate, candidate)
+            compiled = recompiled(prepared_estimate, candidate)
             self._layouts[key] = compiled and _with_deployment(
                 prepared_estimate, compiled, layout.search_result, layout.finalist
             )
@@ -255,62 +238,6 @@ def _while_better(
     while changed_layout is not None and rank(changed_layout) < rank(layout):
         yield changed_layout
         layout, changed_layout = changed_layout, change(changed_layout)
-
-
-def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tuple[Variant, ...]:
-    """Compile variants of a layout that are slower but leave more room for KV caches.
-
-    They are the variants of `variant_choices`. Variants that do not fit are left out.
-    """
-    choices = variant_choices(candidate.choice)
-    compiled = (
-        (name, _compiled(prepared_estimate, candidate._replace(choice=choice))) for name, choice in choices.items()
-    )
-    return tuple(Variant(name, variant) for name, variant in compiled if variant is not None)
-
-
-def variant_choices(choice: Choice) -> dict[str, Choice]:
-    """Return changed compiler choices that need more cycles but leave more room for KV caches.
-
-    1. Distribute attention over all columns of PEs, so that each column stores fewer cache entries.
-    2. Unpack as few codes of quantised weights at a time as possible, which needs less scratch
-       memory.
-    3. Do both.
-
-    Choices that equal the given ones are left out.
-
-    Returns:
-        The choices, keyed by a description of the change.
-    """
-    all_columns = replace(choice, attention_cols=0)
-    choices = {ALL_COLUMNS: all_columns} if choice.attention_cols else {}
-    if choice.uses(WIDE_UNPACKING):
-        choices[FEW_CODES] = _without_unpacking(choice)
-        if choice.attention_cols:
-            choices[f"{ALL_COLUMNS}, {FEW_CODES}"] = _without_unpacking(all_columns)
-    return choices
-
-
-def _without_unpacking(choice: Choice) -> Choice:
-    """Return a choice without the rewrite that unpacks many quantised weights at once."""
-    rewrites, verify_rewrites = (
-        None if settings is None else tuple(setting for setting in settings if setting[0] != WIDE_UNPACKING)
-        for settings in (choice.rewrites, choice.verify_rewrites)
-    )
-    return replace(choice, rewrites=rewrites or (), verify_rewrites=verify_rewrites)
-
-
-def _compiled(prepared_estimate: PreparedEstimate, candidate: Candidate) -> Candidate | None:
-    """Recompile a layout with the options and choices of ``candidate``.
-
-    Returns None if the layout does not fit.
-    """
-    p, (_, options, choice) = prepared_estimate, candidate
-    try:
-        program = compile_choice(p.spec, p.wafer, p.software, options, choice, WITHOUT_TILES)
-    except DoesNotFit:
-        return None
-    return candidate._replace(program=program)
 
 
 def _with_deployment(

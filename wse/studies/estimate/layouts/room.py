@@ -50,7 +50,7 @@ def _row(prepared_estimate: PreparedEstimate, name: str, program: Program) -> Ro
 
     Args:
         prepared_estimate: The request.
-        name: Description of the variant.
+        name: What the compiler did differently.
         program: The compiled variant.
     """
     fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)

@@ -77,7 +77,7 @@ def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Com
 
 
 def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: int) -> int:
-    """Return the largest number of users for whom a layout has room, between two numbers.
+    """Find the maximum number of users, between two numbers, for whom a layout has room.
 
     Args:
         prepared_estimate: The request.

@@ -177,7 +177,7 @@ class _Pipelining:
         )
 
     def _seconds(self, cycles: float) -> float:
-        """Convert cycles to seconds."""
+        """Convert cycles to seconds at the wafer's clock rate."""
         return cycles / self._wafer.clock_hz
 
     def _tokens_per_s(self, cycles_between_passes: float) -> float:

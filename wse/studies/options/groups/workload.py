@@ -27,7 +27,7 @@ Objective = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """Request lengths in tokens."""
+    """Options for the lengths of requests in tokens."""
 
     prompt_len: Annotated[
         int | None,

@@ -55,7 +55,7 @@ class AgreementErrors(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedPattern(Result):
-    """A communication pattern."""
+    """Name of a communication pattern that both timing models timed."""
 
     pattern: Annotated[str, Doc("The pattern, or whole layers.")]
 

@@ -1,4 +1,4 @@
-"""Conversion of cycles to the unit of a row."""
+"""Conversion of cycles to the unit that a measurement states."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
 
 def in_unit(m: Measurement, cycles: float, clock_hz: float) -> float | None:
-    """Return a duration in the unit of a row, or None if its unit is not one of a duration or rate.
+    """Convert cycles to the unit of a measurement, or return None if it has no time or rate unit.
 
     Args:
-        m: The row. A clock in its unit or metric is the one with which its value was converted.
+        m: The measurement. If its unit or metric states a clock, that clock is used.
         cycles: The duration in cycles.
-        clock_hz: Clock of the machine, if the row states none.
+        clock_hz: Clock to use if the measurement states none.
     """
     unit = m.text("unit").strip().lower()
     match = _CLOCK.search(unit) or _CLOCK.search(m.text("metric"))

@@ -1,8 +1,8 @@
-"""Cells of measurements of inference on a wafer: one table of decode, prefill, memory and transfers.
+"""Checks of the cells in the table `inference`: decode, prefill, memory and transfers on a wafer.
 
-Such a table lists runs of whole models and of their parts with the shape of a block of PEs. A row
-with a wrong cell does not stop the reading of the file: its fault is stored with the row, so that
-it is reported with its line number.
+The rows of this table are runs of whole models or of parts of them on blocks (rectangles of PEs). A
+wrong cell does not end the reading of the file. Its fault is stored with the row and reported with
+the line number.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _KINDS: Final = re.compile(r"measured|sum of measured|derived|fit|compiled|simul
 
 
 class InferenceCells(NamedTuple):
-    """Checked numbers of one row.
+    """Numbers and faults of a row in the table `inference`.
 
     Attributes:
         sizes: Numbers of the row, keyed by column. Empty cells have no key.
@@ -87,7 +87,7 @@ def check_cells(row: Mapping[str, str]) -> InferenceCells:
 
 
 def _text_faults(row: Mapping[str, str], value: float | None) -> list[str]:
-    """Return what is wrong in the cells with texts, and in the sign of the value."""
+    """Return error messages for wrong texts in a row, and for a negative value."""
     faults = []
     layers, unit, kind = row["layers_per_stage"], row["unit"], row["kind"]
     if layers.strip() and not _LAYERS.fullmatch(layers):

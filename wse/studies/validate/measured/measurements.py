@@ -7,8 +7,8 @@ file has the columns of one of five tables, in any order:
 - `microbench`: collectives, links, PE cores
 - `gpu`: serving speeds of GPUs
 - `public`: serving speeds of services
-- `inference`: inference on a wafer by step, layer, phase, collective and memory. A wrong row of this
-  table becomes a Measurement with a fault, and the others are read.
+- `inference`: inference on a wafer by step, layer, phase, collective and memory. In this table, a
+  wrong row does not raise an error but becomes a Measurement with a fault.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
 
 
 def _tolerant_measurement(file: str, table: str, header: list[str], record: CsvRecord) -> Measurement:
-    """Return the measurement of a row of a tolerant table, with its fault if the row is wrong.
+    """Return the measurement in a row, with a description of its fault if the row is wrong.
 
     Args:
         file: Name of the file.

@@ -39,7 +39,7 @@ def sequence_cycles(costs: LineCosts, words: int, *patterns: LineSchedule) -> fl
 
 
 def _cycles(costs: LineCosts, words: int, pattern: LineSchedule) -> float:
-    """Return the cycles of one pattern."""
+    """Return the cycles of a pattern on one line of PEs."""
     if pattern.part is not None:
         return part_time(pattern, 0, words, costs).total
     return line_cycles(pattern.messages, words, costs, pattern.message_colours).total

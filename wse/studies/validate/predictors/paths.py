@@ -145,7 +145,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) -> Prediction:
-    """Compute a prediction for a path, or state the reason if the function returns None.
+    """Return the computed value as a Prediction, or the reason why it cannot be computed.
 
     Args:
         path: The path.

@@ -168,7 +168,7 @@ class ServiceEstimate:
 def answer(
     m: Measurement, service: ServiceRequest, estimate: Callable[[ServiceRequest], ServiceEstimate]
 ) -> Prediction:
-    """Predict a service measurement from an estimate.
+    """Predict the speed or latency of a measured service with an estimate.
 
     Args:
         m: The measurement.

@@ -85,7 +85,7 @@ class OpNumbers:
         self.layer: Array = np.array([record["layer"] for record in records] + [-1], np.int64)
 
     def rows(self, op: Array) -> Array:
-        """Return the ops of steps as indices of ``number``.
+        """Return the op of each step as an index into ``number``, even if it has none.
 
         Args:
             op: int ``[step]``: op of each step. Steps without an op get the last index.

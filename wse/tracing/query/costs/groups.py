@@ -129,7 +129,7 @@ def _kinds(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_ops(sums: StepSums) -> Iterator[Group]:
-    """Yield, for each phase, a group of steps for each set of equal ops in different layers."""
+    """Yield a group for each op in each phase, combining equal ops of different layers."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             for ops in kind.ops:
@@ -143,7 +143,7 @@ def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
 
 
 def _ops(sums: StepSums) -> Iterator[Group]:
-    """Return a group of steps for each op, without combining equal ops of different layers."""
+    """Yield a group for each op in each phase, with a separate group for every layer."""
     heads = [{"op": op["name"], "kind": op["kind"], "layer": op["layer"]} for op in sums.trace.records("op")]
     op = sums.steps["op"]
     op = np.where((op >= 0) & (op < len(heads)), op, len(heads))
@@ -151,7 +151,7 @@ def _ops(sums: StepSums) -> Iterator[Group]:
 
 
 def _layers(sums: StepSums) -> Iterator[Group]:
-    """Return a group of steps for each layer, without combining equal layers."""
+    """Yield a group for each layer in each phase, even if layers are equal."""
     layers, group = np.unique(sums.steps["layer"], return_inverse=True)
     return _step_groups(sums, group, [{"layer": layer} for layer in layers.tolist()])
 

@@ -1,4 +1,4 @@
-"""Model, block shape, layers and stages of a run, as the columns of a row describe them."""
+"""The run that a measurement describes: its model, block shape, layers and stages."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ SHARED_BLOCK_MODELS: Final = ("qwen3-1.7b", "qwen3-0.6b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedRun:
-    """A run of a whole model or of one of its blocks.
+    """A measured run of a whole model, or of one block of PEs.
 
     Attributes:
         shard: Sizes on one PE.
-        layers: Layers of the fullest block.
-        blocks: Blocks of PEs; 0 if not stated.
-        stages: Pipeline stages; 0 if not stated.
-        top_k: Candidates of the sampler.
+        layers: Number of layers in the fullest block.
+        blocks: Number of blocks; 0 if not stated.
+        stages: Number of pipeline stages; 0 if not stated.
+        top_k: Number of most likely tokens among which the sampler chooses.
         states_context: Whether the row states a context; otherwise ``shard`` has none.
     """
 
@@ -49,12 +49,12 @@ class DescribedRun:
 
     @property
     def rows_of_blocks(self) -> int:
-        """Rows of blocks on the wafer, between which the hidden vector crosses a strip."""
+        """Number of rows in which the blocks are placed on the wafer."""
         return max(1, -(-self.blocks // BLOCKS_PER_ROW))
 
 
 def described_run(m: Measurement) -> DescribedRun | str:
-    """Return the run that a row describes, or why the row does not describe one completely."""
+    """Return the run that a measurement describes, or which information is missing."""
     model = dimensions_of(m.text("model"))
     if model is None:
         return f"the sizes of the model {m.text('model')[:40]!r} are not known"
@@ -83,15 +83,15 @@ def described_run(m: Measurement) -> DescribedRun | str:
 
 
 def max_layers(m: Measurement) -> int | None:
-    """Return the layers of the fullest block; the larger number if the row states a range."""
+    """Return the number of layers in the fullest block: the upper end of a stated range."""
     numbers = re.findall(r"[0-9]+", m.text("layers_per_stage").partition("(")[0])
     return max(map(int, numbers)) if numbers else None
 
 
 def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | None) -> bool:
-    """Return whether each block has whole layers, rather than one of the two parts of its layers.
+    """Return whether blocks have whole layers, not just attention or the feed-forward part.
 
-    If all blocks together have about twice the layers of the model, each has one part.
+    If all blocks together have about twice the layers of the model, each has only one part.
     """
     if blocks and layers:
         ratio = blocks * layers / model.layers
@@ -105,7 +105,7 @@ def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | 
 
 
 def _top_k(m: Measurement, *, is_shared_block: bool) -> int:
-    """Return the candidates of the sampler, as stated or by the habit of the series."""
+    """Return among how many tokens the sampler chooses: as stated, or as usual in these runs."""
     match = _TOP_K.search(m.text("settings")) or _TOP_K.search(m.text("metric"))
     if match:
         return int(match[1])

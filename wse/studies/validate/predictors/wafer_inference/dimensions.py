@@ -26,7 +26,7 @@ class Dimensions:
 
     @property
     def kv_size(self) -> int:
-        """Number of keys of one token and layer, which is also the number of its values."""
+        """Number of key values of one token in a layer; the value vector has the same size."""
         return self.kv_heads * self.head_dim
 
 

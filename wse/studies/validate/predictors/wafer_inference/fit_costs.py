@@ -1,9 +1,9 @@
 """Fit of the constants of a compute-engine profile to rows of microbenchmarks.
 
-Only rows of single operations, messages and transfers are used: no row of a decoded token, a layer
-or a phase. Each fit minimises the sum of squared relative errors. The numbers of operations of an
-exponential, a sigmoid, a norm and a rotation are the whole numbers with which one cost of an
-operation explains all of its rows.
+Only measurements of single operations, messages and transfers are used, none of a decoded token, a
+layer or a phase. Each fit minimises the sum of squared relative errors. An exponential, a sigmoid,
+a norm and a rotation each need several operations. These numbers are the integers for which one
+cost per operation fits best.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OPERATION_COUNTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FittedConstants:
-    """Constants that were fitted together.
+    """Constants fitted to the same measurements.
 
     Attributes:
         values: The constants, keyed by field of `ComputeEngineCosts`.
@@ -49,12 +49,12 @@ class FittedConstants:
 
 
 def fit_costs(rows: Iterable[Measurement], wafer: WaferSpec, costs: ComputeEngineCosts) -> tuple[FittedConstants, ...]:
-    """Fit the constants of a profile to the microbenchmarks among rows.
+    """Fit all constants of a compute-engine profile to microbenchmarks.
 
     Args:
-        rows: Rows of the table `inference`. Other groups than `FIT_GROUPS` are ignored.
+        rows: Rows of the table `inference`. Groups that are not in `FIT_GROUPS` are ignored.
         wafer: The wafer on which they were measured.
-        costs: Profile whose other constants are used.
+        costs: Profile with the constants that are not fitted.
     """
     usable = [m for m in rows if m.text("group") in FIT_GROUPS and m.measured and m.text("kind") == "measured"]
     multicast = _fit_multicast(usable)
@@ -80,7 +80,7 @@ def _fit_multicast(rows: Sequence[Measurement]) -> FittedConstants:
 
 
 def _fit_operations(rows: Sequence[Measurement], wafer: WaferSpec) -> FittedConstants:
-    """Fit the cost of an operation and of an element, and the numbers of operations."""
+    """Fit the cycles per operation and element, and the operations per norm, rotation etc."""
     used_rows = [(m, work) for m in rows if (work := kernel_work(m))]
     measured_values = [m.measured or 0 for m, _ in used_rows]
     best: tuple[float, dict[str, float]] | None = None
@@ -103,11 +103,11 @@ def _fit_operations(rows: Sequence[Measurement], wafer: WaferSpec) -> FittedCons
 
 
 def _terms(work: KernelWork, numbers: Mapping[str, float], wafer: WaferSpec) -> tuple[float, float, float]:
-    """Return operations, float32 elements and fixed cycles of the work of a kernel.
+    """Return how many operations, float32 elements and fixed cycles a kernel needs.
 
     Args:
         work: The work.
-        numbers: Operations of each kind of sequence, keyed by field of `ComputeEngineCosts`.
+        numbers: Operations per exponential, norm etc., keyed by `ComputeEngineCosts` field.
         wafer: The wafer, which gives the rate of 16-bit multiply-accumulates.
     """
     count = work.repeats * sum(numbers[name] for name in work.sequences) if work.sequences else work.repeats
@@ -115,7 +115,7 @@ def _terms(work: KernelWork, numbers: Mapping[str, float], wafer: WaferSpec) -> 
 
 
 def _fit_relay(rows: Sequence[Measurement], wafer: WaferSpec, costs: ComputeEngineCosts) -> FittedConstants:
-    """Fit the cycles of a relay to all-reduces along a line."""
+    """Fit the cycles per relay to measured all-reduces along a line."""
     used_rows = [(m, line) for m in rows if (line := collective_of(m))]
     costs_without_relays = replace(costs, relay_cycles=0)
     relays = [line.pes // line.group // 2 + line.group // 2 for _, line in used_rows]
@@ -133,7 +133,7 @@ def _fit_relay(rows: Sequence[Measurement], wafer: WaferSpec, costs: ComputeEngi
 
 
 def _fit_stored_words(rows: Sequence[Measurement]) -> FittedConstants:
-    """Fit the cycles of storing a word by a task and reloading it, and what a PE saves by overlap."""
+    """Fit the cycles to store and reload a word, and the cycles saved by overlap per PE."""
     used_rows = [
         (m, stored_message) for m in rows if m.text("unit") == "cycles" and (stored_message := stored_words(m))
     ]
@@ -147,9 +147,9 @@ def _fit_stored_words(rows: Sequence[Measurement]) -> FittedConstants:
 
 
 def _fit_ring(rows: Sequence[Measurement]) -> FittedConstants:
-    """Fit the time of a message from the host through a wafer and back, and its growth.
+    """Fit the time of a message from the host through a wafer and back, and its time per byte.
 
-    The number of bytes up to which the time is constant is stated in the first of the rows.
+    One of the rows states the message size up to which the time is constant.
     """
     used_rows = [(m, size) for m in rows if (size := ring_bytes(m)) is not None]
     flat = [size for m, size in used_rows if re.search(r"8 B \.\.", m.text("metric"))]

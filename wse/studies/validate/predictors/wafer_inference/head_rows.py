@@ -1,4 +1,4 @@
-"""Predictor of the output head with the sampler: as a stage of its own, and by its candidates."""
+"""Predictor of the output head: its time, or how the time depends on the sampler's top-k."""
 
 from __future__ import annotations
 

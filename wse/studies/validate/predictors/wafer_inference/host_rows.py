@@ -1,8 +1,7 @@
 """Predictor of messages through hosts, and of models on two wafers that hosts connect.
 
-A message from a host through a wafer and back takes a constant time up to some size. A token of a
-model on several wafers passes through each wafer once, with such a message, and hosts exchange it
-by RDMA.
+Up to some size, a message from a host through a wafer and back takes a constant time. On several
+wafers, a token needs one such message per wafer, and the hosts exchange its data over the network.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _predict_ring(m: Measurement, steps: StepTime) -> Prediction:
-    """Predict a message from the host through a wafer and back, or its part in columns of PEs."""
+    """Predict a message from the host through a wafer and back, or only its time in columns."""
     costs = steps.layer.costs
     shape = _COLUMN_SHAPE.search(m.text("metric"))
     if shape and re.search(r"\bpart\b", m.text("metric")):
@@ -59,7 +58,7 @@ def _predict_ring(m: Measurement, steps: StepTime) -> Prediction:
 
 
 def _predict_two_wafers(m: Measurement, steps: StepTime) -> Prediction:
-    """Predict the time per token of a model on several wafers, or the part of messages in it."""
+    """Predict the time per token on several wafers, or only the time of its messages."""
     metric, costs = m.text("metric"), steps.layer.costs
     wafers = m.sizes["wafers"]
     network_us = costs.tcp_us if re.search(r"\bTCP\b", f"{metric} {m.text('settings')}") else costs.rdma_us

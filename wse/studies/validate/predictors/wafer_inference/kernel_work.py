@@ -1,4 +1,4 @@
-"""Work of timed kernels without communication: numbers and lengths of their vector operations."""
+"""Work of kernels that do not communicate: how many vector operations, and how long."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _PROBED: Final = re.compile(r"with inner pass probes", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelWork:
-    """Vector operations of one call of a kernel.
+    """Vector operations that one call of a kernel executes.
 
     Attributes:
-        repeats: Number of sequences of operations, or of operations if there are no sequences.
-        sequences: Fields of `ComputeEngineCosts` with the operations of one sequence.
+        repeats: Number of operations or, with ``sequences``, of sequences of operations.
+        sequences: Fields of `ComputeEngineCosts` that add up to the operations of a sequence.
         length: Elements of each operation.
         macs: 16-bit multiply-accumulates in all operations.
     """
@@ -106,7 +106,7 @@ def _prefill_work(metric: str, model: Dimensions, rows: int, cols: int, chunk: i
 
 
 def product_work(model: Dimensions, hidden: int, ffn: int, side: int) -> tuple[int, int]:
-    """Return operations and multiply-accumulates of one step of the four products of a layer.
+    """Return the operations and multiply-accumulates of one step of a layer's four products.
 
     The products are: queries, keys and values; output; up and gate; down. Each step multiplies one
     tile for one token, with one operation for each input value.

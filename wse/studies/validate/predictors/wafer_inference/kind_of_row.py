@@ -1,4 +1,4 @@
-"""Kinds of rows of the table `inference`, by which the accuracy table groups them."""
+"""Kinds of measurements in the table `inference`, such as decode steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PASS: Final = re.compile(r"\bpass:", re.IGNORECASE)
 
 
 def kind_names(m: Measurement) -> tuple[str, str]:
-    """Return the kind of a row and the rows of this kind to which constants were fitted."""
+    """Return the kind of a measurement, and how many rows of this kind were used in fits."""
     phase = m.text("phase").strip().lower()
     if (m.sizes.get("wafers") or 1) > 1:
         return "two wafers", _FITTED_NONE

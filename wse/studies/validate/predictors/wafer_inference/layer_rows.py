@@ -1,4 +1,4 @@
-"""Predictor of the attention and feed-forward part of a layer, or of all layers of a block."""
+"""Predictor of the cycles of attention and feed-forward, in one layer or all of a block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STEP_NUMBERS: Final = {step.name: i for i, step in enumerate(ATTENTION)}
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the cycles of parts of a layer. Return None for other rows."""
+    """Predict the cycles of attention or feed-forward parts. Return None for other rows."""
     waits = _WAITS.search(m.text("metric"))
     if m.text("phase") not in _PHASES and not waits:
         return None
@@ -41,7 +41,9 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, other: str) -> Prediction:
-    """Predict how long a block waits for the other: between its layers, so once less than layers.
+    """Predict how long the attention block waits for the feed-forward block, or vice versa.
+
+    A block waits between its layers: one time fewer than it has layers.
 
     Args:
         m: The row.
@@ -56,7 +58,7 @@ def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, other: str
 
 
 def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Prediction:
-    """Predict one part of a layer, or both, for one layer or for all layers of a block."""
+    """Predict the cycles of attention, feed-forward or both, in one layer or all of a block."""
     metric, texts = m.text("metric"), f"{m.text('metric')} {m.text('remark_trust')}"
     is_timed_part = re.search(r"\bT_(attn|ffn)\b", metric) is not None
     if _WITH_BOUNDARY.search(texts) and not is_timed_part:

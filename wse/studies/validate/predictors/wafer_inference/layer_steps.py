@@ -1,9 +1,9 @@
 """Steps of one decoded layer: vector operations of a PE, collectives and messages, in order.
 
-This describes kernels in which a PE issues one vector operation at a time and waits for it. Each
-step lists its operations with their number and length as formulas of the `Shard`, and the collective
-that follows them. The numbers of operations of exponentials, norms of heads and rotations are
-constants of the software profile. Source of shards, order and collectives: working notes of the
+In the described kernels, a PE issues one vector operation at a time and waits for it. Each step
+lists its operations, with functions of the `Shard` for their number and length, and the collective
+that follows them. How many operations an exponential, the norm of a head or a rotation needs is a
+constant of the software profile. Source of shards, order and collectives: working notes of the
 group that measured Qwen3 on a WSE-3 at EPCC, 2026, unreviewed.
 """
 
@@ -24,17 +24,17 @@ Line = Literal["column", "row", "band"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """Equal vector operations of a PE.
+    """Equal vector operations that a PE executes in a step.
 
     Attributes:
         purpose: What they compute.
-        count: How many times the work is done for one sequence.
+        count: How many times they are executed for one sequence of the batch.
         length: Elements of each operation.
         work: ``plain`` for one float32 vector operation, ``multiply-accumulate`` for one on 16-bit
-            operands, ``reduction`` for the sum or maximum of a float32 vector, ``conversion`` for one
-            from float32 to bfloat16; otherwise a sequence of operations whose number is a constant of
-            the software profile.
-        spans_batch: Whether one operation covers all sequences of a batch, which lie side by side.
+            operands, ``reduction`` for the sum or maximum of a float32 vector, ``conversion`` for
+            one from float32 to bfloat16; otherwise a function such as an exponential, whose number
+            of operations is a constant of the software profile.
+        spans_batch: Whether one operation covers the adjacent vectors of all sequences.
     """
 
     purpose: str
@@ -46,12 +46,12 @@ class Operations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collective:
-    """All-reduce after the operations of a step.
+    """An all-reduce that follows the operations of a step.
 
     Attributes:
-        line: PEs that take part: a column or row of the block, or the columns of one key-value head.
+        line: PEs that participate: a column or row of the block, or the columns of a KV head.
         words: 32-bit words of each PE for one sequence.
-        only_in_one_block: Whether only kernels with whole layers in a block perform it separately.
+        only_in_one_block: Whether only kernels that store whole layers in a block need it.
     """
 
     line: Line
@@ -61,7 +61,7 @@ class Collective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of a layer, as it was timed.
+    """A separately timed step of a layer.
 
     Attributes:
         name: Name of the phase.

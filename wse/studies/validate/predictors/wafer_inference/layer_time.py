@@ -39,7 +39,7 @@ class LayerTime:
         return sum(self.step_cycles(step, shard) for step in steps)
 
     def step_cycles(self, step: Step, shard: Shard) -> float:
-        """Return the cycles of one step: its operations for each sequence, collectives, messages."""
+        """Return the cycles of a step's operations, collectives and messages for all sequences."""
         operations = sum(self.operations_cycles(operations, shard) for operations in step.operations)
         collectives = sum(self.collective_cycles(collective, shard) for collective in step.collectives)
         messages = 0 if shard.one_block_per_layer else step.messages
@@ -62,10 +62,10 @@ class LayerTime:
         return all_reduce_cycles(self.wafer, self.costs, pes, words, group)
 
     def work_cycles(self, work: Work, length: float) -> float:
-        """Return the cycles of one vector operation or of one sequence of vector operations.
+        """Return the cycles of a vector operation, or of all operations of a function such as SiLU.
 
         Args:
-            work: Which operation or sequence.
+            work: The operation or function.
             length: Elements of each operation.
         """
         costs = self.costs

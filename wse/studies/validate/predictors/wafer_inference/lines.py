@@ -1,4 +1,4 @@
-"""Readers of rows about messages: multicasts, all-reduces, stored words and rings to the host."""
+"""Read the sizes of messages from measurements: multicasts, all-reduces, host messages etc."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class StoredWords:
     """Words that each PE of a column stores at another PE and reloads.
 
     Attributes:
-        words: Words of each PE.
+        words: Number of words per PE.
         pes: Number of PEs.
         distance: Hops to the PE that stores the words.
         by_vector_operation: Whether a vector operation receives the words, rather than a task.
@@ -71,17 +71,17 @@ class LineCollective:
 
 
 def multicast_of(m: Measurement) -> MulticastMessage | None:
-    """Return the multicast that a row is about, or None."""
+    """Return the multicast that a measurement timed; None for other measurements."""
     match = _MULTICAST.search(m.text("metric"))
     return MulticastMessage(_whole(match[1]) / 4, _whole(match[2])) if match else None
 
 
 def collective_of(m: Measurement) -> LineCollective | None:
-    """Return the all-reduce that a row is about, or None.
+    """Return the all-reduce that a measurement timed; None for other measurements.
 
-    An ordinary all-reduce has the words of the output of attention. The one inside a softmax has one
-    word per head, after an operation for each head. A barrier is a step of its own: a task loads one
-    word, whose sum is not used.
+    By default, it adds the outputs of attention. An all-reduce inside a softmax has one word per
+    head and follows an operation per head. A barrier has a single word, which a task loads and
+    whose sum is not used.
     """
     metric, model, rows = m.text("metric").lower(), dimensions_of(m.text("model")), m.sizes.get("block_rows")
     if model is None or "us" in m.text("unit") or "extra" in metric:
@@ -106,7 +106,7 @@ def collective_of(m: Measurement) -> LineCollective | None:
 
 
 def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None:
-    """Return the norm of a prefill kernel: a reduce in one phase along a column, with all tokens of a PE."""
+    """Return the all-reduce in a norm of prefill: along a column, a word for each token of a PE."""
     rows, cols, chunk = m.sizes.get("block_rows"), m.sizes.get("block_cols"), chunk_tokens(m)
     if rows is None or cols is None or chunk is None:
         return None
@@ -117,7 +117,7 @@ def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None
 
 
 def stored_words(m: Measurement) -> StoredWords | None:
-    """Return the words that PEs of a column store and reload, or None if a row is about something else."""
+    """Return which words PEs of a column store and reload; None for other measurements."""
     match = _STORED.search(m.text("metric"))
     if match is None or "reload" not in m.text("metric"):
         return None
@@ -132,7 +132,7 @@ def stored_words(m: Measurement) -> StoredWords | None:
 
 
 def ring_bytes(m: Measurement) -> float | None:
-    """Return the bytes of a message from the host through a wafer and back, or None."""
+    """Return the size of a message from the host through a wafer and back; None for others."""
     match = _PAYLOAD.search(m.text("metric"))
     if match is None or "ring" not in m.text("metric"):
         return None

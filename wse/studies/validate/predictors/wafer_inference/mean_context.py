@@ -19,8 +19,8 @@ _THOUSANDS: Final = re.compile(r"\b(?:at|context|ctx|,)\s*([0-9]+)\s*K\b", re.IG
 def mean_context(m: Measurement) -> float | None:
     """Return the mean number of cached positions, or None if the row does not state a context.
 
-    The row may state the mean, the bounds of the timed window, prompt and generated tokens, or only the
-    maximum.
+    A row may state the mean, the first and last position, the numbers of prompt and generated
+    tokens, or only the maximum.
     """
     sizes = m.sizes
     if "context_mean" in sizes:

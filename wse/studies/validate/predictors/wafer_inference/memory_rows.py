@@ -1,4 +1,4 @@
-"""Predictor of SRAM: bytes of a PE by role and purpose, and the largest context that fits."""
+"""Predictor of SRAM: used bytes of a PE by purpose, and the longest context that fits."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float:
-    """Return the bytes of the item that a metric names; everything if it names none."""
+    """Return the bytes of the item that a metric names, or all used bytes if it names none."""
     metric = m.text("metric")
     if re.search(r":\s*free\b", metric, re.IGNORECASE):
         return wafer.sram_bytes_per_pe - pe.used_bytes
@@ -93,7 +93,7 @@ def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float:
 
 
 def _memory_of(m: Measurement, model: Dimensions) -> PeMemory | str:
-    """Return the memory of the PE that a row describes, or why the row does not describe one."""
+    """Return the SRAM use of the PE that a measurement describes, or what it does not state."""
     metric = m.text("metric")
     is_shared_model = m.text("model").strip().lower() in SHARED_BLOCK_MODELS
     role = next((role for pattern, role in _ROLES if pattern.search(metric)), None)
@@ -119,7 +119,7 @@ def _memory_of(m: Measurement, model: Dimensions) -> PeMemory | str:
 
 
 def _layers(m: Measurement, *, is_shared_model: bool) -> int:
-    """Return the layers of the block, from the columns, the metric, or the usual number."""
+    """Return the number of layers as stated in a column or the metric, or else the usual one."""
     layers = max_layers(m)
     match = _LAYERS.search(m.text("metric"))
     if layers is None and match:
@@ -128,7 +128,7 @@ def _layers(m: Measurement, *, is_shared_model: bool) -> int:
 
 
 def _shape(m: Measurement) -> tuple[int, int]:
-    """Return rows and columns of the block, from the columns, the metric, or the usual shape."""
+    """Return the block's rows and columns, from columns or the metric, or else the usual ones."""
     rows, cols = m.sizes.get("block_rows"), m.sizes.get("block_cols")
     match = _SHAPE.search(m.text("metric"))
     if (rows is None or cols is None) and match:

@@ -1,4 +1,4 @@
-"""Predictor of microbenchmarks: multicasts, all-reduces, relays, stored words, and single kernels."""
+"""Predictor of microbenchmarks: multicasts, all-reduces, stored words and single kernels."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _stored_cycles(message: StoredWords, layer: LayerTime) -> float:
-    """Return the cycles in which the PEs of a column store words one after the other and reload them."""
+    """Return the cycles in which the PEs of a column sequentially store and reload words."""
     costs = layer.costs
     word_cycles = costs.vector_stored_word_cycles if message.by_vector_operation else costs.stored_word_cycles
     hops = 2 * (message.distance - 1) * layer.wafer.hop_cycles

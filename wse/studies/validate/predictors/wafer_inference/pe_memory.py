@@ -1,4 +1,4 @@
-"""Bytes on a PE of each role: weights and caches from the shards, code from the software profile."""
+"""SRAM use of a PE: weights and caches from its shard, code from the software profile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ bits."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeMemory:
-    """Bytes on a PE of one role.
+    """SRAM use of a PE, which depends on its role.
 
     Attributes:
         role: ``attention``, ``feed_forward``, ``shared`` (both parts), ``head`` or ``tail``; with
@@ -53,7 +53,7 @@ class PeMemory:
 
     @property
     def code_bytes(self) -> int:
-        """Bytes of instructions."""
+        """Bytes of the kernels' instructions in SRAM."""
         sizes = self.sizes
         code = sizes.strip_code_bytes if self.has_strips and sizes.strip_code_bytes else sizes.code_bytes
         code += sizes.appliance_bytes if self.has_appliance_code else 0
@@ -61,7 +61,7 @@ class PeMemory:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of weights."""
+        """Bytes of the weights that the PE stores."""
         s, values = self.shard, 0
         if self.has_cache:
             values += s.hidden * (s.queries + 2 * s.keys) + s.queries * s.hidden + s.hidden + s.queries + s.keys
@@ -90,7 +90,7 @@ class PeMemory:
 
     @property
     def key_bytes(self) -> int:
-        """Bytes of the keys of one position and layer, which are also the bytes of its values."""
+        """Bytes of one position's keys in a layer; its values have the same size."""
         return ELEMENT_BYTES * self.shard.keys
 
     @property
@@ -100,22 +100,22 @@ class PeMemory:
 
     @property
     def score_bytes(self) -> int:
-        """Bytes of the buffers of scores."""
+        """Bytes of the buffers for attention scores."""
         return SCORE_BYTES * self.shard.scores if self.role == "attention" else 0
 
     @property
     def activation_bytes(self) -> int:
-        """Bytes of buffers for activations, with the scores."""
+        """Bytes of buffers for activations, including attention scores."""
         return self.sizes.scratch_bytes + self.tokens * self.sizes.token_scratch_bytes + self.score_bytes
 
     @property
     def system_bytes(self) -> int:
-        """Bytes of tables and stack of the runtime, and of buffers that the linker counts with them."""
+        """Bytes of the runtime: tables, stack, and buffers that the linker counts with them."""
         return self.sizes.system_bytes + self.tokens * self.sizes.token_system_bytes
 
     @property
     def used_bytes(self) -> int:
-        """Bytes of everything."""
+        """Total number of used bytes."""
         return (
             self.code_bytes
             + self.weight_bytes
@@ -128,14 +128,14 @@ class PeMemory:
 
     @property
     def position_bytes(self) -> int:
-        """Bytes by which one more position on the PE increases the used bytes."""
+        """Bytes that a PE needs for one more cached position."""
         if not self.has_cache:
             return 0
         scores = SCORE_BYTES * self.shard.heads + self.key_bytes
         return self.layers * 2 * self.key_bytes + scores
 
     def max_context(self, sram_bytes: int, *, has_long_strides: bool) -> int:
-        """Return the largest capacity of the cache in tokens that fits in SRAM.
+        """Return the maximum number of tokens in the cache that fits in SRAM.
 
         Args:
             sram_bytes: SRAM of a PE.

@@ -1,4 +1,4 @@
-"""Predictor of the phases of a layer: single steps of attention and feed-forward part, and their sums."""
+"""Predictor of the phases of a layer: steps of attention and feed-forward, and their sums."""
 
 from __future__ import annotations
 

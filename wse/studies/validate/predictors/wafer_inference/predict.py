@@ -1,4 +1,4 @@
-"""Prediction of one row of the table `inference` with the first predictor that applies to it."""
+"""Predict a measurement of the table `inference` with the first predictor that applies."""
 
 from __future__ import annotations
 

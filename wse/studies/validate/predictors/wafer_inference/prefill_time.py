@@ -1,9 +1,9 @@
-"""Cycles of prefill: chunks of a prompt pass through the blocks, with shifted products in each layer.
+"""Cycles of prefill: chunks of a prompt pass through the blocks of PEs, which store the layers.
 
-Tokens are distributed over columns and the values of a vector over rows. Each matrix product of a
-layer takes one step for each row of the block. In a step, a PE multiplies one tile of weights with
-its tokens, and then shifts weights and activations to its neighbours. The attention of a chunk visits
-this chunk and all earlier ones: in each step of such a pair, keys or values move by one PE.
+Tokens are distributed over columns and the values of a vector over rows. A matrix product takes one
+step for each row of the block. In a step, a PE multiplies one tile of weights with its tokens, and
+then shifts weights and activations to its neighbours. A chunk attends to itself and to all earlier
+chunks. For each of them, first keys and then values are shifted by one PE per step.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PrefillRun:
         one_block_per_layer: Whether attention and feed-forward part share one block.
         chunk: Tokens of a chunk.
         prompt: Tokens of the prompt.
-        first_chunk: Chunks whose keys and values are reused.
+        first_chunk: Number of first chunks whose keys and values are reused.
     """
 
     model: Dimensions
@@ -61,26 +61,26 @@ class PrefillRun:
 
     @property
     def tokens(self) -> int:
-        """Tokens of a chunk on a PE."""
+        """Number of tokens of a chunk that a PE processes."""
         return max(MIN_TOKENS, math.ceil(self.chunk / self.cols))
 
     @property
     def chunks(self) -> int:
-        """Chunks of the prompt."""
+        """Number of chunks in the prompt."""
         return math.ceil(self.prompt / self.chunk)
 
 
 @dataclass(frozen=True, slots=True)
 class PrefillTime:
-    """Timing model of prefill."""
+    """Timing model of a prefill in chunks."""
 
     layer: LayerTime
 
     def cycles(self, run: PrefillRun) -> float:
         """Return the cycles of a prefill.
 
-        The first chunk passes through all layers. Each further chunk follows after the times of two
-        neighbouring blocks, which together have as many layers as the block shape implies.
+        The first chunk passes through all layers. Each further chunk adds the time that two
+        neighbouring blocks take for it.
         """
         parts = 1 if run.one_block_per_layer else 2
         interval_layers = BLOCKS_PER_INTERVAL * run.layers / parts
@@ -89,11 +89,11 @@ class PrefillTime:
         return first + sum(interval_layers * self.layer_cycles(run, chunk) for chunk in later_chunks)
 
     def layer_cycles(self, run: PrefillRun, chunk: int) -> float:
-        """Return the cycles of one layer for the chunk with an index, counted from 0."""
+        """Return the cycles that one layer takes for the chunk with index ``chunk``."""
         return self.product_cycles(run) + self.local_cycles(run) + (chunk + 1) * self.pair_cycles(run)
 
     def product_cycles(self, run: PrefillRun) -> float:
-        """Return the cycles of the matrix products of a layer: one step more than there are rows."""
+        """Return the cycles of a layer's matrix products, which take ``rows`` + 1 steps."""
         costs, wafer = self.layer.costs, self.layer.wafer
         hidden, ffn = math.ceil(run.model.hidden / run.rows), math.ceil(run.model.ffn / run.rows)
         operations, macs = product_work(run.model, hidden, ffn, run.rows)
@@ -103,7 +103,7 @@ class PrefillTime:
         return (run.rows + 1) * (body + PRODUCTS * shift + weights)
 
     def local_cycles(self, run: PrefillRun) -> float:
-        """Return the cycles of norms, rotations and SiLU of a layer, with the reduces of the norms."""
+        """Return the cycles of a layer's norms with their reduces, rotations and SiLU."""
         layer, heads = self.layer, run.model.heads // run.model.kv_heads
         keys = max(1, run.model.kv_size // run.rows)
         ffn = math.ceil(run.model.ffn / run.rows / SILU_PARTS)
@@ -113,7 +113,7 @@ class PrefillTime:
         return run.tokens * (heads + 1) * head + silu + 2 * norm
 
     def pair_cycles(self, run: PrefillRun) -> float:
-        """Return the cycles of the attention of a chunk to one chunk, in two passes over the columns.
+        """Return the cycles in which a chunk attends to one chunk: scores, then sums of values.
 
         Scores and products with values each take one step for each column: an operation for each
         head and token, and a send and a receive.

@@ -1,4 +1,4 @@
-"""Software profile and machine with which rows of inference are predicted."""
+"""The wafer and the software profile with which measured inference is predicted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ METHOD: Final = "compute-engine model"
 
 
 def step_time_of(m: Measurement) -> StepTime | Prediction:
-    """Return the timing model of a row's machine, or a prediction with the reason for its absence."""
+    """Return the timing model for a measurement, or a Prediction that says why there is none."""
     wafer = wafer_of(m)
     if wafer is None:
         return NO_GENERATION
@@ -34,9 +34,9 @@ def step_time_of(m: Measurement) -> StepTime | Prediction:
 
 
 def memory_wafer(m: Measurement) -> WaferSpec:
-    """Return the wafer whose PEs a row of the linker is about.
+    """Return the wafer for a measurement of SRAM.
 
-    Such a row names a compiler and no wafer, so the default wafer is assumed.
+    The sizes reported by a linker name no wafer. The default wafer is then assumed.
     """
     return wafer_of(m) or load_wafer(DEFAULT_WAFER)
 
@@ -48,7 +48,7 @@ def step_time(wafer: WaferSpec) -> StepTime:
 
 
 def duration(m: Measurement, cycles: float) -> Prediction:
-    """Return the prediction of a duration in cycles, converted to the unit of a row."""
+    """Return a prediction of a duration, converted from cycles to the unit of the measurement."""
     value = in_unit(m, cycles, load_compute_engine(PROFILE).clock_hz)
     if value is None:
         return decline(f"the unit {m.text('unit')[:30]!r} is not one of a duration")
@@ -56,5 +56,5 @@ def duration(m: Measurement, cycles: float) -> Prediction:
 
 
 def in_row_unit(value: float) -> Prediction:
-    """Return the prediction of a value that is already in the unit of its row."""
+    """Return a prediction whose value is already in the unit of the measurement."""
     return Prediction(value=value, method=METHOD, software=PROFILE)

@@ -1,4 +1,4 @@
-"""Shards of one PE: how many values of each tensor of a layer a PE of a block stores."""
+"""Shard: how many values of each tensor of a layer a PE of a block stores."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from wse.studies.validate.predictors.wafer_inference.dimensions import Dimension
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """Sizes on one PE of a block that decodes one token of each sequence of a batch.
+    """Sizes of the tensors on one PE of a block, which decodes a token for each sequence.
 
     The hidden vector is distributed over rows and copied along columns. Heads are distributed over
-    columns, and cached positions over rows in turn.
+    columns, and cached positions round-robin over rows.
 
     Attributes:
         model: Sizes of the model.
@@ -33,42 +33,42 @@ class Shard:
 
     @property
     def hidden(self) -> int:
-        """Values of the hidden vector."""
+        """Number of values of the hidden vector on a PE."""
         return math.ceil(self.model.hidden / self.rows)
 
     @property
     def queries(self) -> int:
-        """Query values, which is also the input size of the output projection."""
+        """Number of query values on a PE, which is also the input size of the output projection."""
         return math.ceil(self.model.query_size / self.cols)
 
     @property
     def keys(self) -> int:
-        """Key values, which is also the number of dimensions of each head."""
+        """Number of key values on a PE, which is also the number of dimensions of each head."""
         return math.ceil(self.model.kv_size / self.cols)
 
     @property
     def ffn(self) -> int:
-        """Values of the feed-forward vector."""
+        """Number of values of the feed-forward vector on a PE."""
         return math.ceil(self.model.ffn / self.cols)
 
     @property
     def band_cols(self) -> int:
-        """Columns of PEs that share one key-value head."""
+        """Number of columns of PEs that share one key-value head."""
         return max(1, self.cols // self.model.kv_heads)
 
     @property
     def heads(self) -> int:
-        """Query heads on a PE: those that use its key-value head."""
+        """Number of query heads on a PE: all heads that use its key-value head."""
         return self.model.heads // self.model.kv_heads
 
     @property
     def positions(self) -> int:
-        """Cached positions on the fullest row."""
+        """Number of cached positions on the row of PEs with the most."""
         return max(1, math.ceil(self.context / self.rows))
 
     @property
     def scores(self) -> int:
-        """Attention scores of all heads of a PE."""
+        """Number of attention scores of all heads of a PE."""
         return self.heads * self.positions
 
     def with_context(self, context: float) -> Shard:

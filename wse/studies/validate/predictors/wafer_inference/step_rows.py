@@ -1,4 +1,4 @@
-"""Predictor of decode steps: free and forced tokens, spans of several steps, and padded collectives."""
+"""Predictor of decode steps, of generated (free) tokens and of given (forced) tokens."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
-    """Return the cycles per token, free or forced as the row says.
+    """Return the cycles per generated (free) or given (forced) token, as the row says.
 
-    If candidates are computed for every forced token, the output head is one of the stages.
+    If logits are computed for every forced token, the output head is one of the stages.
     """
     if m.text("phase") == "decode-pipelined" or _FRAMES.search(m.text("metric")):
         cycles = steps.forced_cycles(run)
@@ -87,10 +87,10 @@ def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
 
 
 def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
-    """Return the additional cycles of a step whose all-reduces were lengthened, as the settings state.
+    """Return the additional cycles of a step in which all-reduces were padded with extra words.
 
-    The first number lengthens the all-reduce of the output projection along rows, the second the one
-    of P.V along columns.
+    Of the two numbers in the settings, the first is for the all-reduce of the output projection
+    along rows, the second for the all-reduce of P.V along columns.
     """
     match = _PADDED.search(m.text("settings"))
     if match is None or m.text("phase") != "allreduce":
@@ -106,7 +106,7 @@ def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float
 
 
 def _predict_request(m: Measurement, steps: StepTime, run: DescribedRun, forced_tokens: int, free: int) -> Prediction:
-    """Predict a request: forced tokens through the pipeline, then free tokens.
+    """Predict a request: given tokens (forced) are pipelined, then tokens are generated (free).
 
     Args:
         m: The row.
@@ -124,13 +124,13 @@ def _predict_request(m: Measurement, steps: StepTime, run: DescribedRun, forced_
 
 
 def _predict_span(m: Measurement, steps: StepTime, run: DescribedRun, span: re.Match[str] | None) -> Prediction:
-    """Predict the cycles of several steps in a row.
+    """Predict the total cycles of several consecutive decode steps.
 
     Args:
         m: The row.
         steps: Timing model.
         run: The run.
-        span: What the metric says about the number of steps; None if only a column does.
+        span: Text in the metric that states the number of steps; None if a column states it.
     """
     generated_tokens = _whole(span[1]) if span else m.sizes.get("gen_tokens")
     if generated_tokens is None:

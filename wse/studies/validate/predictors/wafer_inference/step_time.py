@@ -1,4 +1,4 @@
-"""Cycles of a decode step: layers, strips between rows of blocks, head and tail of the model."""
+"""Cycles of a decode step: embedding, layers, transfers between rows of blocks, output."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ CANDIDATE_WORDS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Timing model of decode steps of a run."""
+    """Timing model of the decode steps of a measured run."""
 
     layer: LayerTime
 
     def free_cycles(self, run: DescribedRun) -> float:
-        """Return the cycles of a step that begins when the token of the step before is known."""
+        """Return the cycles per generated token: a step starts when the previous token is known."""
         shard, parts = run.shard, 1 if run.shard.one_block_per_layer else 2
         layer = self.layer.attention_cycles(shard) + self.layer.ffn_cycles(shard)
         hops = (parts - 1) * self.hop_pair_cycles(shard)
@@ -45,9 +45,9 @@ class StepTime:
         )
 
     def forced_cycles(self, run: DescribedRun) -> float:
-        """Return the cycles per token if all tokens are known: the time of the slowest stage.
+        """Return the cycles per token if all tokens are given: the time of the slowest stage.
 
-        If each block is a stage and has one part of its layers, the slower part counts.
+        A stage may have only attention or only feed-forward parts. The slower one then counts.
         """
         attention, ffn = self.layer.attention_cycles(run.shard), self.layer.ffn_cycles(run.shard)
         if run.shard.one_block_per_layer or run.stages < run.blocks:
@@ -63,8 +63,8 @@ class StepTime:
     def strip_cycles(self, shard: Shard) -> float:
         """Return the cycles to carry the hidden vector to the next row of blocks.
 
-        The cells of a chain send the values of all cells before them and then their own. A second
-        chain distributes them, and a multicast copies them along the rows.
+        The PEs of a chain send the values of all PEs before them and then their own. A second chain
+        distributes them, and a multicast copies them along the rows.
         """
         costs = self.layer.costs
         cells = math.ceil(shard.rows / STRIP_PIPES)
@@ -73,13 +73,13 @@ class StepTime:
         return 2 * chain + multicast_cycles(costs, shard.cols, shard.batch * math.ceil(shard.hidden / 2))
 
     def head_cycles(self, shard: Shard) -> float:
-        """Return the cycles of the embedding: token and row of the table cross the region."""
+        """Return the cycles of the embedding: a token id, then its table row, cross the region."""
         words = math.ceil(shard.model.hidden / TAIL_COLS / 2)
         crossing_cycles = multicast_cycles(self.layer.costs, TAIL_ROWS + TAIL_COLS, 1)
         return shard.batch * (crossing_cycles + multicast_cycles(self.layer.costs, TAIL_ROWS, words))
 
     def tail_cycles(self, shard: Shard, top_k: int) -> float:
-        """Return the cycles from the last hidden vector to the next token, for each sequence in turn.
+        """Return the cycles from the last hidden vectors to the next tokens of all sequences.
 
         1. Norm, product with a tile of the output head, and reduce of the logits along columns.
         2. Local candidates: one pass over the logits, and insertions into a heap. Of random logits
