@@ -103,6 +103,11 @@ def test_rows_that_are_equal_are_both_on_the_front() -> None:
     rows = [made_row(kind, 0.01, goal) for kind in (WAFER, GPU)]
     slower, dearer = made_row(GPU, 0.02, goal, usd_per_hour=0.5), made_row(GPU, 0.01, goal, usd_per_hour=1.1)
     assert [row.pareto for row in with_pareto([*rows, slower, dearer])] == [True, True, False, False]
+    fast, cheap = (
+        replace(rows[0], tokens_per_s_per_user=speed, usd_per_million_tokens=usd)
+        for speed, usd in ((918.4, 20.0), (918.1, 10.0))
+    )  # the same speed as printed
+    assert [row.pareto for row in with_pareto([fast, cheap])] == [False, True]
 
 
 def test_lengths_that_fit_nowhere_are_named_with_the_reason() -> None:
