@@ -37,7 +37,7 @@ def test_a_wrong_cell_is_the_fault_of_its_row(cells: dict[str, str], fault: str)
 
 
 def test_a_broken_record_costs_only_its_own_row() -> None:
-    lines = file_of(*[{**ROW, "settings": "x"}] * 4).splitlines(keepends=True)
+    lines = file_of(*({**ROW, "id": f"A-{i}", "settings": "x"} for i in range(4))).splitlines(keepends=True)
     lines[2] = lines[2].replace(",x,", ',"x,')  # a quote that nothing closes
     lines[3] = "A-9,qwen3-4b\n"
     rows = list(parse("".join(lines), "m.csv"))
@@ -48,7 +48,7 @@ def test_a_broken_record_costs_only_its_own_row() -> None:
 
 def test_lines_and_reasons_of_wrong_rows_are_in_the_result_and_in_the_tables(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
-    path.write_text(file_of(ROW, {**ROW, "batch": "two"}, {**ROW, "kind": "fit"}))
+    path.write_text(file_of(ROW, {**ROW, "id": "B", "batch": "two"}, {**ROW, "id": "C", "kind": "fit"}))
     result = validate((path,))
     assert [row.line for row in result.rows] == [2, 3, 4]
     assert result.rows[1].reason is not None

@@ -116,7 +116,7 @@ def _terms(work: KernelWork, numbers: Mapping[str, float], wafer: WaferSpec) -> 
 
 def _fit_relay(rows: Sequence[Measurement], wafer: WaferSpec, costs: ComputeEngineCosts) -> FittedConstants:
     """Fit the cycles of a relay to all-reduces along a line."""
-    used_rows = [(m, line) for m in rows if (line := collective_of(m))]
+    used_rows = [(m, line) for m in rows if m.text("unit").startswith("cycles") and (line := collective_of(m))]
     costs_without_relays = replace(costs, relay_cycles=0)
     relays = [line.pes // line.group // 2 + line.group // 2 for _, line in used_rows]
     rest = [all_reduce_cycles(wafer, costs_without_relays, line.pes, line.words, line.group) for _, line in used_rows]

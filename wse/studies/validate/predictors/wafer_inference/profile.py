@@ -22,11 +22,11 @@ METHOD: Final = "compute-engine model"
 
 def step_time_of(m: Measurement) -> StepTime | Prediction:
     """Return the timing model of a row's machine, or a prediction with the reason for its absence."""
+    if on_simulator(m):
+        return decline("measured in a simulator, whose costs of operations the profile does not have")
     wafer = wafer_of(m)
     if wafer is None:
         return NO_GENERATION
-    if on_simulator(m):
-        return decline("measured in a simulator, whose costs of operations the profile does not have")
     rows, cols = m.sizes.get("block_rows") or 1, m.sizes.get("block_cols") or 1
     if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
         return decline(f"the block is larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs")
@@ -51,7 +51,7 @@ def duration(m: Measurement, cycles: float) -> Prediction:
     """Return the prediction of a duration in cycles, converted to the unit of a row."""
     value = in_unit(m, cycles, load_compute_engine(PROFILE).clock_hz)
     if value is None:
-        return decline(f"the unit {m.text('unit')[:30]!r} is not one of a duration")
+        return decline(f"the unit {m.text('unit')[:30]!r} is not one of a duration, or its clock is no positive number")
     return in_row_unit(value)
 
 
