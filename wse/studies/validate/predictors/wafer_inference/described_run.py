@@ -86,7 +86,7 @@ def described_run(m: Measurement) -> DescribedRun | str:
         blocks=blocks,
         stages=stages,
         divides_attention=_THREE_PARTS.search(m.text("metric")) is not None,
-        top_k=_top_k(m, is_shared_block=shard.one_block_per_layer),
+        top_k=top_k_of(m, is_shared_block=shard.one_block_per_layer),
         states_context=context is not None,
         states_mean_context="context_mean" in m.sizes or {"context_min", "context_max"} <= m.sizes.keys(),
     )
@@ -134,7 +134,7 @@ def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | 
     return m.text("model").strip().lower() in SHARED_BLOCK_MODELS
 
 
-def _top_k(m: Measurement, *, is_shared_block: bool) -> int:
+def top_k_of(m: Measurement, *, is_shared_block: bool) -> int:
     """Return the candidates of the sampler, as stated or by the habit of the series."""
     match = _TOP_K.search(m.text("settings")) or _TOP_K.search(m.text("metric"))
     if match:

@@ -21,9 +21,12 @@ _BY_PHASE: Final = {
     "allreduce": ("all-reduces", "2 rows"),
     "hop": ("messages", "16 rows"),
     "kv-transfer": ("transfers of caches", "4 rows"),
-    "sram": ("SRAM of a PE", "a part"),
+    "sram": ("weights and caches in SRAM", _FITTED_NONE),
     "head": ("output head", _FITTED_NONE),
 }
+_WITH_CODE: Final = re.compile(r":\s*(used|free|total)\b|MAX_SEQ_LEN|^[^:]*, L=", re.IGNORECASE)
+"""Metrics of memory that contain code, whose bytes are constants of the profile."""
+
 _PASS: Final = re.compile(r"\bpass:", re.IGNORECASE)
 
 
@@ -34,6 +37,8 @@ def kind_names(m: Measurement) -> tuple[str, str]:
         return "two wafers", _FITTED_NONE
     if _PASS.search(m.text("metric")):
         return "passes of a softmax", "4 rows"
+    if phase == "sram" and _WITH_CODE.search(m.text("metric")):
+        return "SRAM with code", "code of 59 numbers"
     if phase == "allreduce" and "decode step" in m.text("metric"):
         phase = "decode"
     return _BY_PHASE.get(phase, (phase, ""))

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.described_run import DescribedRun, described_run
-from wse.studies.validate.predictors.wafer_inference.layer_steps import ATTENTION
+from wse.studies.validate.predictors.wafer_inference.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
 from wse.studies.validate.predictors.wafer_inference.profile import duration, step_time_of
 from wse.studies.validate.predictors.wafer_inference.step_time import StepTime
 
@@ -19,7 +20,6 @@ _WAITING: Final = re.compile(r"\bwait|contains waiting|back-pressure", re.IGNORE
 _WAITS: Final = re.compile(r"\b(ATTN|FFN) block waits on (ATTN|FFN)\b", re.IGNORECASE)
 _ONE_LAYER: Final = re.compile(r"per layer|one layer|\bstage \(", re.IGNORECASE)
 _LAYERS: Final = re.compile(r"\(?([0-9]+) layers", re.IGNORECASE)
-_STEP_NUMBERS: Final = {step.name: i for i, step in enumerate(ATTENTION)}
 
 
 def predict(m: Measurement) -> Prediction | None:
@@ -73,11 +73,10 @@ def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Predict
 
 def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float] | None:
     """Return the function that computes the cycles of the part that a metric names."""
-    first_context_step = _STEP_NUMBERS["score"]
     if re.search(r"\bA1\b", metric):
-        return lambda steps, run: steps.layer.cycles(ATTENTION[:first_context_step], run.shard)
+        return lambda steps, run: steps.layer.cycles(BEFORE_CONTEXT, run.shard)
     if re.search(r"\bA2\b", metric):
-        return lambda steps, run: steps.layer.cycles(ATTENTION[first_context_step:], run.shard)
+        return lambda steps, run: steps.layer.cycles(FROM_CONTEXT, run.shard)
     if re.search(r"\bserial\b", metric):
         return None
     if phase == "layer-attention" or re.search(r"T_attn|^ATTN", metric):
@@ -90,7 +89,7 @@ def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float] 
 def _layers(m: Measurement, run: DescribedRun) -> int:
     """Return how many layers the timed window covers."""
     metric = m.text("metric")
+    if _ONE_LAYER.search(metric):
+        return 1
     stated_layers = _LAYERS.search(metric)
-    if stated_layers:
-        return int(stated_layers[1])
-    return 1 if _ONE_LAYER.search(metric) else run.layers
+    return (read_whole(stated_layers[1]) or run.layers) if stated_layers else run.layers

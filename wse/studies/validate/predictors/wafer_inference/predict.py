@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.platforms import on_simulator
 from wse.studies.validate.predictors.prediction import Prediction, Predictor, decline
 from wse.studies.validate.predictors.wafer_inference import (
     head_rows,
@@ -18,6 +19,7 @@ from wse.studies.validate.predictors.wafer_inference import (
     prefill_rows,
     step_rows,
 )
+from wse.studies.validate.predictors.wafer_inference.profile import SIMULATOR
 
 SCORED_KINDS: Final = re.compile(r"measured|sum of measured|compiled", re.IGNORECASE)
 """Kinds of values that a model is compared with. Fits and differences of other rows are not."""
@@ -68,6 +70,8 @@ def predict(m: Measurement) -> Prediction | None:
         prediction = _contained(predictor, m)
         if prediction is not None:
             return prediction
+    if on_simulator(m):
+        return decline(SIMULATOR)
     for pattern, reason in _NOT_MODELLED:
         if pattern.search(f"{m.text('phase')}: {m.text('metric')}"):
             return decline(reason)

@@ -18,12 +18,13 @@ from wse.studies.validate.predictors.wafer_inference.step_time import StepTime
 
 PROFILE: Final = "epcc"
 METHOD: Final = "compute-engine model"
+SIMULATOR: Final = "measured in a simulator, whose costs of operations the profile does not have"
 
 
 def step_time_of(m: Measurement) -> StepTime | Prediction:
     """Return the timing model of a row's machine, or a prediction with the reason for its absence."""
     if on_simulator(m):
-        return decline("measured in a simulator, whose costs of operations the profile does not have")
+        return decline(SIMULATOR)
     wafer = wafer_of(m)
     if wafer is None:
         return NO_GENERATION
