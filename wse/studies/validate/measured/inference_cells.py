@@ -50,7 +50,8 @@ _TEXTS: Final = ("metric", "unit", "settings")
 _DIGITS: Final = re.compile(r"(?<![\w.])[0-9][0-9,]{12,}")
 _LAYERS: Final = re.compile(r"\s*[0-9]+(\s*-\s*[0-9]+)?(\s*\(.*\))?\s*", re.DOTALL)
 _UNIT: Final = re.compile(
-    r"cycles?|[mµun]?s|[mgk]?hz|[kmg]?b|bytes?|tok|tokens?|percent|ratio|wavelets?|elements?|words?", re.IGNORECASE
+    r"[km]?cycles?|[mµun]?s|[mgk]?hz|[kmg]?i?b|bytes?|tok|tokens?|percent|ratio|wavelets?|elements?|words?",
+    re.IGNORECASE,
 )
 _KINDS: Final = re.compile(r"measured|sum of measured|derived|fit|compiled|simulated|estimate|predicted", re.IGNORECASE)
 

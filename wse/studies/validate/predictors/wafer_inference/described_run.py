@@ -38,7 +38,8 @@ class DescribedRun:
         shard: Sizes on one PE.
         layers: Layers of the fullest block.
         blocks: Blocks of PEs; 0 if neither stated nor implied by stages and layers.
-        stages: Pipeline stages; 0 if not stated.
+        stages: Pipeline stages; 0 if not stated. Without a statement, each block with whole layers is
+            a stage.
         divides_attention: Whether the attention part is two stages, before and from the scores.
         top_k: Candidates of the sampler.
         states_context: Whether the row states a context; otherwise ``shard`` has none.
@@ -53,6 +54,11 @@ class DescribedRun:
     top_k: int
     states_context: bool
     states_mean_context: bool
+
+    @property
+    def states_stages(self) -> bool:
+        """Whether the stages are known, so that the slowest one can be told."""
+        return self.divides_attention or self.shard.one_block_per_layer or (self.stages > 0 and self.blocks > 0)
 
     @property
     def rows_of_blocks(self) -> int:
@@ -84,7 +90,7 @@ def described_run(m: Measurement) -> DescribedRun | str:
         shard=shard,
         layers=layers or 1,
         blocks=blocks,
-        stages=stages,
+        stages=stages or (blocks if shard.one_block_per_layer else 0),
         divides_attention=_THREE_PARTS.search(m.text("metric")) is not None,
         top_k=top_k_of(m, is_shared_block=shard.one_block_per_layer),
         states_context=context is not None,

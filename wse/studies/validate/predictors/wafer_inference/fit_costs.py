@@ -1,9 +1,9 @@
 """Fit of the constants of a compute-engine profile to rows of microbenchmarks.
 
-Only rows of single operations, messages and transfers are used: no row of a decoded token, a layer
-or a phase. Each fit minimises the sum of squared relative errors. The numbers of operations of an
-exponential, a sigmoid, a norm and a rotation are the whole numbers with which one cost of an
-operation explains all of its rows.
+Only rows of single operations, messages and transfers are used, four of which are passes inside a
+softmax: no row of a decoded token, a layer or a whole phase. Each fit minimises the sum of squared
+relative errors. The numbers of operations of an exponential, a sigmoid, a norm and a rotation are
+the whole numbers with which one cost of an operation explains all of its rows.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ _HOST_WORK: Final = re.compile(r"^host [A-Z]:|handler|host included|\b(H2D|D2H|e
 _HOP_PRICE: Final = re.compile(r"\bhop price|cost of the hop|\badded\b|\boverhead\b|second wafer", re.IGNORECASE)
 _ONE_WAFER_PART: Final = re.compile(r"\bwafer ([AB12])\b|per wafer|per-wafer", re.IGNORECASE)
 _WHOLE_LOOP: Final = re.compile(r"\bperiod\b|\bloop\b", re.IGNORECASE)
+_IN_FLIGHT: Final = re.compile(r"\b([0-9]+) (?:tokens|frames|users) in flight", re.IGNORECASE)
 _FRAMES: Final = re.compile(r"frames|queued|saturated|pipelined|in flight", re.IGNORECASE)
 
 
@@ -98,9 +99,16 @@ def _predict_two_wafers(m: Measurement, steps: StepTime) -> Prediction:
         return decline(run)
     if not run.states_context:
         return decline("the row does not state the context")
-    if m.text("phase") == "decode-pipelined" or _FRAMES.search(metric):
-        return duration(m, steps.forced_cycles(run))
     free_cycles = steps.free_cycles(run)
+    tokens_in_flight = _IN_FLIGHT.search(metric)
+    is_pipelined = m.text("phase") == "decode-pipelined" or _FRAMES.search(metric) is not None
+    if is_pipelined and not run.states_stages:
+        return decline("the row does not state into how many stages the model is divided")
+    if tokens_in_flight:
+        loop_cycles = (free_cycles + messages_cycles) / (read_whole(tokens_in_flight[1]) or 1)
+        return duration(m, max(loop_cycles, steps.forced_cycles(run)))
+    if is_pipelined:
+        return duration(m, steps.forced_cycles(run))
     if _ONE_WAFER_PART.search(metric) and not _WHOLE_LOOP.search(metric):
         return duration(m, free_cycles / wafers)
     return duration(m, free_cycles + messages_cycles)

@@ -24,8 +24,8 @@ _BY_PHASE: Final = {
     "sram": ("weights and caches in SRAM", _FITTED_NONE),
     "head": ("output head", _FITTED_NONE),
 }
-_WITH_CODE: Final = re.compile(r":\s*(used|free|total)\b|MAX_SEQ_LEN|^[^:]*, L=", re.IGNORECASE)
-"""Metrics of memory that contain code, whose bytes are constants of the profile."""
+_COMPUTED_BYTES: Final = re.compile(r":\s*(weights|KV|K|V|score)|growth per|ingress|score", re.IGNORECASE)
+"""Metrics of memory without code and fixed buffers, whose bytes are constants of the profile."""
 
 _PASS: Final = re.compile(r"\bpass:", re.IGNORECASE)
 
@@ -37,8 +37,8 @@ def kind_names(m: Measurement) -> tuple[str, str]:
         return "two wafers", _FITTED_NONE
     if _PASS.search(m.text("metric")):
         return "passes of a softmax", "4 rows"
-    if phase == "sram" and _WITH_CODE.search(m.text("metric")):
-        return "SRAM with code", "code of 59 numbers"
+    if phase == "sram" and not _COMPUTED_BYTES.search(m.text("metric")):
+        return "SRAM with code and buffers", "59 numbers"
     if phase == "allreduce" and "decode step" in m.text("metric"):
         phase = "decode"
     return _BY_PHASE.get(phase, (phase, ""))

@@ -33,8 +33,9 @@ _UNIT: Final = re.compile(r"(bytes?|B|[KM]i?B)\b", re.IGNORECASE)
 _UNIT_BYTES: Final = {"b": 1, "k": 1024, "m": 1024**2}
 _ROLE_TOTAL: Final = re.compile(r"^[^:]*$|:\s*(used|total)\b", re.IGNORECASE)
 
-PARTS_OF_PROFILE: Final = re.compile(r":\s*(code|system|RoPE|activations)\b|\.text\b", re.IGNORECASE)
-"""Items whose bytes the profile of code sizes has as constants, which were taken from such rows."""
+_CODE: Final = re.compile(r":\s*(code|RoPE)\b|\.text\b", re.IGNORECASE)
+_SYSTEM: Final = re.compile(r":\s*system\b", re.IGNORECASE)
+_ACTIVATIONS: Final = re.compile(r":\s*activations\b", re.IGNORECASE)
 
 _ROLES: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), role)
@@ -94,10 +95,24 @@ def predict(m: Measurement) -> Prediction | None:
     bytes_ = _bytes(m, pe, wafer)
     if bytes_ is None:
         return decline("the metric names no item of the memory of a PE that is described")
+    if bytes_ < 0:
+        return decline("the code, weights and caches of this PE do not fit its SRAM")
     value = bytes_ / _UNIT_BYTES["b" if unit[1].lower().startswith("b") else unit[1][0].lower()]
-    if PARTS_OF_PROFILE.search(metric):
+    if _is_constant(metric, pe):
         return Prediction(value=value, method=CONSTANT_OF_PROFILE, software=PROFILE)
     return in_row_unit(value)
+
+
+def _is_constant(metric: str, pe: PeMemory) -> bool:
+    """Return whether an item is a constant of the profile of code sizes, taken from such rows.
+
+    Activations of an attention block grow with the scores, and buffers of a prefill with its tokens.
+    """
+    if _CODE.search(metric):
+        return True
+    if _SYSTEM.search(metric):
+        return pe.tokens == 0
+    return _ACTIVATIONS.search(metric) is not None and pe.tokens == 0 and pe.score_bytes == 0
 
 
 def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float | None:

@@ -36,10 +36,12 @@ _OTHER_SOFTWARE: Final = (
 )
 _SAME_SPAN: Final = re.compile(r"^same,", re.IGNORECASE)
 _SPAN_WITH_FORCED: Final = re.compile(r"\bspan with F=([0-9,]+)")
+_FORCED: Final = re.compile(r"\bforced (tokens?|segment|steps?)\b", re.IGNORECASE)
+_ANY_FORCED: Final = re.compile(r"[0-9] forced\b|\bF=", re.IGNORECASE)
 _FORCED_AND_FREE: Final = re.compile(r"([0-9,]+) forced \+ ([0-9,]+) free tokens", re.IGNORECASE)
 _SPAN: Final = re.compile(
     r"\b(span|segment|cycles|time) (?:of|for) (?:the timed part of )?([0-9,]+) "
-    r"(?:free |decode |forced )*(?:steps|tokens)",
+    r"(?:free |decode |forced )*(steps|tokens)",
     re.IGNORECASE,
 )
 _FRAMES: Final = re.compile(r"frames queued|period with frames", re.IGNORECASE)
@@ -77,6 +79,8 @@ def predict(m: Measurement) -> Prediction | None:
         return decline(run)
     if _PERIOD_OF_STAGES.search(metric):
         return decline("the row does not state how the layer is divided into stages")
+    if (_is_forced(m) or _FRAMES.search(metric) or _ANY_FORCED.search(metric)) and not run.states_stages:
+        return decline("the row does not state into how many stages the model is divided")
     both_parts = _FORCED_AND_FREE.search(metric)
     if both_parts:
         forced_tokens, free_tokens = read_whole(both_parts[1]), read_whole(both_parts[2])
@@ -93,11 +97,13 @@ def predict(m: Measurement) -> Prediction | None:
         return decline("the metric names no whole step or token, and no part that is described")
     if not run.states_context:
         return decline("the row does not state the context")
-    cycles = _token_cycles(m, steps, run)
-    if cycles is None:
-        return decline("the row does not state into how many stages the model is divided")
-    cycles += _padding_cycles(m, steps, run)
+    cycles = _token_cycles(m, steps, run) + _padding_cycles(m, steps, run)
     return duration(m, cycles / run.shard.batch if _PER_SEQUENCE.search(metric) else cycles)
+
+
+def _is_forced(m: Measurement) -> bool:
+    """Return whether the tokens of a row are known, so that they follow each other through the stages."""
+    return m.text("phase") == "decode-pipelined" or _FORCED.search(m.text("metric")) is not None
 
 
 def _is_whole_step(metric: str) -> bool:
@@ -107,16 +113,13 @@ def _is_whole_step(metric: str) -> bool:
     return _WITHOUT_TAIL.search(metric) is not None or not _PART_OF_STEP.search(metric)
 
 
-def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float | None:
-    """Return the cycles per token, free or forced as the row says; None if its stages are not known.
+def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
+    """Return the cycles per token, free or forced as the row says.
 
     If candidates are computed for every forced token, the output head is one of the stages.
     """
     metric = m.text("metric")
-    if m.text("phase") == "decode-pipelined" or _FRAMES.search(metric):
-        has_stages = run.stages or run.shard.one_block_per_layer or run.divides_attention
-        if not has_stages or not (run.blocks or run.divides_attention or run.shard.one_block_per_layer):
-            return None
+    if _is_forced(m) or _FRAMES.search(metric):
         cycles = steps.forced_cycles(run)
         if _WITH_TAIL.search(f"{metric} {m.text('settings')}"):
             cycles = max(cycles, steps.tail_cycles(run.shard, run.top_k))
@@ -181,11 +184,11 @@ def _predict_span(m: Measurement, steps: StepTime, run: DescribedRun, span: re.M
     if not generated_tokens:
         return decline("the row does not state how many steps it covers")
     is_segment = span is not None and span[1].lower() == "segment"
-    is_forced = m.text("phase") == "decode-pipelined"
+    is_forced = _is_forced(m)
     if is_segment and is_forced and generated_tokens < MIN_SEGMENT_TOKENS:
         return decline(f"fewer than {MIN_SEGMENT_TOKENS:,} forced tokens, whose start takes much of the time")
     is_window = span is not None and "free" in span[0] and (stated_tokens or 0) > generated_tokens
-    leaves_start_out = not is_window and (span is None or span[1].lower() == "span")
+    leaves_start_out = not is_window and (span is None or (span[1] + span[3]).lower() == "spansteps")
     count = max(1, generated_tokens - UNTIMED_STEPS) if leaves_start_out else generated_tokens
     if not run.states_mean_context:
         run = _with_context(run, (m.sizes.get("prompt_len") or 0) + generated_tokens / 2)
