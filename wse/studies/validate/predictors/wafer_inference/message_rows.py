@@ -25,7 +25,7 @@ from wse.studies.validate.predictors.wafer_inference.step_time import StepTime
 _HOP_PAIR: Final = re.compile(r"hop pair", re.IGNORECASE)
 _STAGED_HOP: Final = re.compile(r"store-and-forward.*hop.*\(([0-9,]+) (?:f32|words)", re.IGNORECASE)
 _CAST: Final = re.compile(r"softmax pass: .*\bcast of ([0-9,]+) elements", re.IGNORECASE)
-_RECEIVED: Final = re.compile(r"^([0-9,]+) words received by one DSD", re.IGNORECASE)
+_RECEIVED_WORDS: Final = re.compile(r"^([0-9,]+) words received by one DSD", re.IGNORECASE)
 _LINK: Final = re.compile(r"fabric link", re.IGNORECASE)
 
 
@@ -34,10 +34,10 @@ def predict(m: Measurement) -> Prediction | None:
     if _LINK.search(m.text("metric")):
         return _predict_link(m)
     message, stored_message, work, line = multicast_of(m), stored_words(m), kernel_work(m), collective_of(m)
-    staged, cast = _STAGED_HOP.search(m.text("metric")), _CAST.search(m.text("metric"))
+    cast = _CAST.search(m.text("metric"))
+    one_operation = cast or _STAGED_HOP.search(m.text("metric")) or _RECEIVED_WORDS.search(m.text("metric"))
     is_hop_pair = _HOP_PAIR.search(m.text("metric")) is not None
-    received = _RECEIVED.search(m.text("metric"))
-    if not (message or stored_message or work or line or staged or cast or received or is_hop_pair):
+    if not (message or stored_message or work or line or one_operation or is_hop_pair):
         return None
     steps = step_time_of(m)
     if isinstance(steps, Prediction):
@@ -54,14 +54,14 @@ def predict(m: Measurement) -> Prediction | None:
         macs_cycles = work.macs / layer.wafer.mac_fp16_fp32_per_cycle
         return duration(m, work.repeats * count * operation_cycles + macs_cycles + probe_cycles(m))
     if line:
-        longest = max(layer.wafer.mesh_rows, layer.wafer.mesh_cols)
-        if line.pes > longest:
-            return decline(f"the line is longer than the {longest} PEs of the mesh")
+        max_pes = max(layer.wafer.mesh_rows, layer.wafer.mesh_cols)
+        if line.pes > max_pes:
+            return decline(f"the line is longer than the {max_pes} PEs of the mesh")
         local = line.operations * layer.work_cycles(line.work, line.length) + line.tasks * costs.task_cycles
         reduce = all_reduce_cycles(layer.wafer, costs, line.pes, line.words, line.group)
         return duration(m, local + reduce + probe_cycles(m))
-    if staged or received or cast:
-        return _predict_words(m, layer, is_cast=cast is not None, stated_words=(staged or received or cast)[1])
+    if one_operation:
+        return _predict_words(m, layer, is_cast=cast is not None, stated_words=one_operation[1])
     return _predict_hop_pair(m, steps)
 
 

@@ -77,13 +77,15 @@ Part = tuple[str, str]
 class _PhaseSum:
     """Steps and parts of steps whose times a metric adds up, and those that it subtracts."""
 
-    added: frozenset[Part]
-    subtracted: frozenset[Part]
+    positive_parts: frozenset[Part]
+    negative_parts: frozenset[Part]
 
     def cycles(self, layer: LayerTime, shard: Shard) -> float:
         """Return the cycles of the sum."""
-        added, subtracted = (_cycles_of(parts, layer, shard) for parts in (self.added, self.subtracted))
-        return added - subtracted
+        positive_cycles, negative_cycles = (
+            _cycles_of(parts, layer, shard) for parts in (self.positive_parts, self.negative_parts)
+        )
+        return positive_cycles - negative_cycles
 
 
 def predict(m: Measurement) -> Prediction | None:
@@ -102,7 +104,7 @@ def predict(m: Measurement) -> Prediction | None:
     run = described_run(m)
     if isinstance(run, str):
         return decline(run)
-    names = {name for name, _ in phases.added | phases.subtracted}
+    names = {name for name, _ in phases.positive_parts | phases.negative_parts}
     if not run.states_context and not _CONTEXT_STEPS.isdisjoint(names):
         return decline("the row does not state the context")
     cycles = phases.cycles(steps.layer, run.shard)
@@ -118,14 +120,18 @@ def _phases_of(metric: str) -> _PhaseSum | str:
     body = re.sub(r"\([^)]*\)", "", re.sub(r"^\s*phase( group)?:", "", metric, flags=re.IGNORECASE))
     body = re.sub(r"\bup and gate\b", "up/gate", re.sub(r"\bQ,\s*K,\s*V\b", "QKV", body), flags=re.IGNORECASE)
     added_text, _, subtracted_text = re.sub(r"\b(?:less|minus|without|except)\b", "\0", body, count=1).partition("\0")
-    added = _parts_of(added_text)
-    if isinstance(added, str):
-        return added
-    added_steps = sorted({step for step, _ in added})
-    subtracted = _parts_of(subtracted_text, last_step=added_steps[0] if len(added_steps) == 1 else "")
-    if isinstance(subtracted, str):
-        return subtracted
-    return _PhaseSum(added, subtracted) if added else "the metric names no step of a layer that is described"
+    positive_parts = _parts_of(added_text)
+    if isinstance(positive_parts, str):
+        return positive_parts
+    added_steps = sorted({step for step, _ in positive_parts})
+    negative_parts = _parts_of(subtracted_text, last_step=added_steps[0] if len(added_steps) == 1 else "")
+    if isinstance(negative_parts, str):
+        return negative_parts
+    return (
+        _PhaseSum(positive_parts, negative_parts)
+        if positive_parts
+        else "the metric names no step of a layer that is described"
+    )
 
 
 def _parts_of(text: str, last_step: str = "") -> frozenset[Part] | str:
@@ -162,14 +168,14 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part] | str:
 
 def _cycles_of(parts: frozenset[Part], layer: LayerTime, shard: Shard) -> float:
     """Return the cycles of steps and parts of steps. A part of a step that is also there whole counts once."""
-    whole = {step for step, purpose in parts if not purpose}
-    cycles = layer.cycles([_STEPS[name] for name in sorted(whole)], shard)
+    whole_steps = {step for step, purpose in parts if not purpose}
+    cycles = layer.cycles([_STEPS[name] for name in sorted(whole_steps)], shard)
     for name, purpose in sorted(parts):
-        if name in whole:
+        if name in whole_steps:
             continue
         step = _STEPS[name]
         if purpose == _REDUCE:
             cycles += sum(layer.collective_cycles(collective, shard) for collective in step.collectives)
         operations = [operations for operations in step.operations if operations.purpose == purpose]
-        cycles += sum(layer.operations_cycles(one, shard) for one in operations)
+        cycles += sum(layer.operations_cycles(equal_operations, shard) for equal_operations in operations)
     return cycles
