@@ -51,16 +51,15 @@ _FRAMES: Final = re.compile(r"frames queued|period with frames", re.IGNORECASE)
 _WITH_TAIL: Final = re.compile(r"\bverify\b|\bwith tail\b|top-k computed", re.IGNORECASE)
 _END_TO_END: Final = re.compile(r"end to end incl\. fill", re.IGNORECASE)
 _PADDED: Final = re.compile(r"lengthened by ([0-9]+)(?: and ([0-9]+))? f32 words", re.IGNORECASE)
-_PERIOD_OF_STAGES: Final = re.compile(r"period on the steps", re.IGNORECASE)
 _WHOLE_STEP: Final = re.compile(
-    r"\b(cycles|us|µs|ms|time) per (decode |free |forced |generated )*(step|token)\b"
-    r"|\btok(en)?s? ?(per |/)s|\b(step|token|wafer) period\b|\bperiod (of a|per) (step|token)\b|\bstep time\b",
+    r"\b(cycles|us|µs|ms|time)(?: per |/)(decode |free |forced |generated )*(step|token)\b|, per (step|token)$"
+    r"|\btok(en)?s? ?(per |/)s|\bperiod\b|\bstep time\b",
     re.IGNORECASE,
 )
 _WITHOUT_TAIL: Final = re.compile(r"\b(without|less) (the )?(HT )?tail\b", re.IGNORECASE)
 _PART_OF_STEP: Final = re.compile(
-    r"\b(per layer|busy|idle|wait(s|ing)?|share|head|strip|K-pipe|without|less|only the|handler)\b|\btail (per|of|in)\b"
-    r"|\+ tail\b",
+    r"\b(per layer|busy|idle|wait(s|ing)?|share|(HT )?head(?! dim)|strips? per|K-pipe|without|less|only the|handler)\b"
+    r"|\btail (per|of|in)\b|\+ tail\b",
     re.IGNORECASE,
 )
 _PER_SEQUENCE: Final = re.compile(r"\bper (batch element|sequence|user)\b", re.IGNORECASE)
@@ -80,8 +79,6 @@ def predict(m: Measurement) -> Prediction | None:
     run = described_run(m)
     if isinstance(run, str):
         return decline(run)
-    if _PERIOD_OF_STAGES.search(metric):
-        return decline("the row does not state how the layer is divided into stages")
     if (_is_forced(m) or _FRAMES.search(metric) or _ANY_FORCED.search(metric)) and not run.states_stages:
         return decline("the row does not state into how many stages the model is divided")
     both_parts = _FORCED_AND_FREE.search(metric)
