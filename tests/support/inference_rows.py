@@ -40,4 +40,4 @@ def file_of(*rows: dict[str, str]) -> str:
 
 
 def rows_of(*rows: dict[str, str]) -> list[Measurement]:
-    return list(parse(file_of(*({**ROW, **row} for row in rows)), "m.csv"))
+    return list(parse(file_of(*({**ROW, "id": f"A-{i}", **row} for i, row in enumerate(rows, 1))), "m.csv"))

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.inference_rows import ROW, file_of, rows_of
-from wse.studies.validate.measured.measurements import parse
+from wse.errors import BadMeasurements
+from wse.studies.validate.measured.measurements import parse, read
+from wse.studies.validate.measured.text_numbers import read_number, read_whole
 from wse.studies.validate.study import compare, validate, validation_of
 
 
@@ -25,6 +27,12 @@ from wse.studies.validate.study import compare, validate, validation_of
         ({"kind": "heard"}, "column kind = 'heard'"),
         ({"model": " "}, "column model is empty"),
         ({"layers_per_stage": "many"}, "column layers_per_stage = 'many'"),
+        ({"layers_per_stage": "0"}, "column layers_per_stage = '0': give numbers from 1 to 1,000"),
+        ({"layers_per_stage": "9" * 400}, "give numbers from 1 to 1,000"),
+        ({"metric": f"span of {'9' * 400} steps"}, "is larger than 1,000,000,000,000"),
+        ({"settings": f"CHUNK {'9' * 5000}"}, "is larger than 1,000,000,000,000"),
+        ({"context_mean": "x"}, "column context_mean = 'x': give a number from 0"),
+        ({"id": "A-1"}, "the id 'A-1' is that of line 2"),
         ({"context_min": "9000"}, "context_min = 9000 is larger than context_max = 8192"),
     ],
 )
@@ -37,7 +45,7 @@ def test_a_wrong_cell_is_the_fault_of_its_row(cells: dict[str, str], fault: str)
 
 
 def test_a_broken_record_costs_only_its_own_row() -> None:
-    lines = file_of(*[{**ROW, "settings": "x"}] * 4).splitlines(keepends=True)
+    lines = file_of(*({**ROW, "id": f"A-{i}", "settings": "x"} for i in range(4))).splitlines(keepends=True)
     lines[2] = lines[2].replace(",x,", ',"x,')  # a quote that nothing closes
     lines[3] = "A-9,qwen3-4b\n"
     rows = list(parse("".join(lines), "m.csv"))
@@ -48,7 +56,7 @@ def test_a_broken_record_costs_only_its_own_row() -> None:
 
 def test_lines_and_reasons_of_wrong_rows_are_in_the_result_and_in_the_tables(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
-    path.write_text(file_of(ROW, {**ROW, "batch": "two"}, {**ROW, "kind": "fit"}))
+    path.write_text(file_of(ROW, {**ROW, "id": "B", "batch": "two"}, {**ROW, "id": "C", "kind": "fit"}))
     result = validate((path,))
     assert [row.line for row in result.rows] == [2, 3, 4]
     assert result.rows[1].reason is not None
@@ -62,3 +70,35 @@ def test_rows_without_a_model_are_counted_by_reason() -> None:
     rows = rows_of({"phase": "coffee"}, {"phase": "coffee"})
     summary = validation_of(compare(rows, lambda *_: None)).summary
     assert [(reason.rows, reason.reason) for reason in summary.reasons] == [(2, "not modelled: coffee")]
+
+
+def test_a_byte_that_is_not_utf_8_costs_only_its_own_row(tmp_path: Path) -> None:
+    path = tmp_path / "m.csv"
+    rows = ({**ROW, "id": f"A-{i}", "settings": f"x{i}"} for i in range(3))
+    path.write_bytes(file_of(*rows).encode().replace(b"x1", b"\xff"))
+    first, wrong, last = read(path)
+    assert (first.fault, last.fault) == ("", "")
+    assert wrong.line == 3
+    assert "column settings: has bytes that are not UTF-8" in wrong.fault
+
+
+def test_optional_columns_may_be_missing_and_unknown_ones_are_ignored() -> None:
+    lines = file_of(ROW).splitlines()
+    without = [",".join(line.split(",")[:-1]) for line in lines]  # the last column is required
+    with pytest.raises(BadMeasurements, match="has no column 'group'"):
+        list(parse("\n".join(without), "m.csv"))
+    columns = lines[0].split(",")
+    optional = [columns.index(name) for name in ("spread", "remark_trust", "source_path", "settings", "repeats")]
+    kept = [",".join(cell for i, cell in enumerate(line.split(",")) if i not in optional) for line in lines]
+    (m,) = parse(f"{kept[0]},note of mine\n{kept[1]},x\n", "m.csv")
+    assert (m.fault, m.text("settings"), m.text("note of mine")) == ("", "", "")
+    assert m.measured == 800_000
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("1,024", 1024), ("8192,", 8192), ("1.5", 1.5), (",", None), ("1.2.3", None), ("1,02", None), ("9" * 400, None)],
+)
+def test_numbers_in_texts(text: str, number: float | None) -> None:
+    assert read_number(text) == number
+    assert read_whole(text) == (None if number == 1.5 else number)

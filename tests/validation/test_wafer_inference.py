@@ -20,8 +20,10 @@ from wse.hardware.code_sizes import load_code_sizes
 from wse.hardware.compute_engine import load_compute_engine, sourced_costs
 from wse.hardware.load import load_wafer
 from wse.studies.validate.measured.measurements import Measurement, read
+from wse.studies.validate.parts import CONSTANT_OF_PROFILE
 from wse.studies.validate.predictors.predict import predict
 from wse.studies.validate.predictors.wafer_inference.fit_costs import FIT_GROUPS, fit_costs
+from wse.studies.validate.predictors.wafer_inference.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.mean_context import mean_context
 from wse.studies.validate.predictors.wafer_inference.reduce_time import _depth, _grouped_reduce
 
@@ -70,6 +72,149 @@ def test_forced_tokens_take_the_time_of_the_slowest_stage() -> None:
     attention, ffn = value_of(**ATTENTION), value_of(**FFN)
     assert value_of(**FORCED, n_stages="8") == pytest.approx(9 * max(attention, ffn))
     assert 9 * (attention + ffn) < value_of(**FORCED) < 1.01 * 9 * (attention + ffn)
+
+
+def test_fewer_stages_have_more_rows_of_blocks_each() -> None:
+    row = value_of(**FORCED)
+    assert value_of(**FORCED, n_blocks="") == row
+    assert "how many stages" in reason_of(**FORCED, n_stages="")
+    assert 2 * row < value_of(**FORCED, n_stages="2") < 2.1 * row
+    assert 4 * row < value_of(**FORCED, n_stages="1") < value_of(**STEP)
+    three = {
+        **FORCED,
+        "n_blocks": "3",
+        "n_stages": "3",
+        "layers_per_stage": "1",
+        "metric": "A1|A2|FFN, cycles per token",
+    }
+    a1, a2 = (value_of(phase="attention-phase", metric=name) for name in ("A1", "A2"))
+    assert value_of(**three) == pytest.approx(max(a1, a2, value_of(**FFN)))
+
+
+@pytest.mark.parametrize(
+    ("metric", "parts"),
+    [
+        ("phase group: score + softmax + P.V", ("score", "softmax", "P.V")),
+        ("phase: QKV projection and residual", ("QKV", "residual")),
+        ("scan = K/V write + score + softmax + P.V", ("score", "softmax", "P.V")),
+        ("F1 + F2", ("F1", "F2")),
+        ("phase: QK-norm + RoPE", ("QK-norm", "RoPE")),
+    ],
+)
+def test_a_sum_of_phases_is_a_sum(metric: str, parts: tuple[str, ...]) -> None:
+    total = value_of(phase="attention-phase", metric=metric)
+    assert total == pytest.approx(sum(value_of(phase="attention-phase", metric=part) for part in parts))
+
+
+def test_a_part_of_a_phase_is_less_than_the_phase() -> None:
+    silu, product = (value_of(phase="ffn-phase", metric=f"phase: {name}") for name in ("SiLU", "up/gate GEMV"))
+    assert silu + product < value_of(phase="ffn-phase", metric="F1")
+    assert "names 'dispatch'" in reason_of(phase="ffn-phase", metric="phase: dispatch")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ["CHUNK 1,024", "chunk size 1024", "chunk of 1024", "CHUNK_SIZE=1024", "CHUNK=1024", "1,024-token chunks"],
+)
+def test_chunks_in_settings(settings: str) -> None:
+    (m,) = rows_of({"settings": settings})
+    assert chunk_tokens(m) == 1024
+
+
+def test_a_reused_prefix_in_percent_and_in_tokens() -> None:
+    cells = {"phase": "prefill", "model": "qwen3-1.7b", "settings": "CHUNK 256", "prompt_len": "8192"}
+    texts = ("25 % prefix reused", "2,048 tokens reused", "25 % prefix reused (start chunk 8)")
+    assert len({value_of(**cells, metric=f"cycles for a prompt, {text}") for text in texts}) == 1
+    assert value_of(**{**cells, "prompt_len": "9999999", "settings": "CHUNK 1"}, metric="cycles") > 0
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "time to first token",
+        "cycles per layer in a free step",
+        "ATTN busy of row 0 per token",
+        "head + tail per step",
+        "cycles per verify pass of 4 drafts",
+        "idle of row 0 per token",
+        "share of the tail in a step",
+    ],
+)
+def test_only_whole_steps_are_predicted_as_steps(metric: str) -> None:
+    assert reason_of(metric=metric)
+
+
+def test_steps_without_the_tail_and_spans_of_steps() -> None:
+    step = value_of(**STEP)
+    tail = value_of(phase="head", metric="HT tail as a stage", block_rows="", block_cols="")
+    assert value_of(metric="cycles per decode step without tail") == pytest.approx(step - tail)
+    assert value_of(metric="cycles for 256 free tokens") == pytest.approx(256 * step)
+    mixed = {"gen_tokens": "256", "prompt_len": "256", "context_min": "", "context_max": "", "context_mean": ""}
+    assert 47 < value_of(metric="span with F=209, prefill 256", **mixed) / step < 100
+
+
+def test_a_forced_segment_begins_with_the_start_of_the_machine() -> None:
+    shared = {"phase": "decode-pipelined", "model": "qwen3-1.7b", "layers_per_stage": "4", "n_stages": "8"}
+    shared |= {"context_min": "", "context_max": "", "context_mean": "", "prompt_len": "256"}
+    start = load_compute_engine("epcc").segment_start_cycles
+    short, long = (value_of(**shared, metric=f"forced segment of {tokens} tokens") for tokens in (9, 999))
+    assert start < short < 1.1 * start
+    assert short < long < 5 * start
+    assert value_of(**shared, metric="9 forced tokens after KV load of 256 tokens") == short
+    assert "as a constant" in reason_of(**shared, metric="first forced token after KV load of 256 tokens")
+    assert "another cache" in reason_of(**{**shared, "prompt_len": "512"}, metric="forced segment of 9 tokens")
+
+
+def test_messages_are_those_of_the_metric() -> None:
+    ring = {"phase": "hop", "unit": "us", "model": "none", "block_rows": "", "block_cols": ""}
+    assert value_of(**ring, metric="ring, payload 40 KB (pinned)") == value_of(**ring, metric="ring of 40 KB")
+    three = value_of(**ring, metric="part of the ring in the three 1x256 store-and-forward columns")
+    assert three == pytest.approx(
+        1.5 * value_of(**ring, metric="part of the ring in the two 1x256 store-and-forward columns")
+    )
+    assert "part of the message" in reason_of(**ring, metric="part of the ring that is spent elsewhere")
+    line = {"phase": "allreduce"}
+    band = value_of(**line, metric="band all-reduce over 32 columns, 64 words")
+    assert band < value_of(**line, metric="Y all-reduce of 1,188 f32 over 256 rows")
+    ordinary = {**line, "metric": "ordinary Y all-reduce over 256 rows"}
+    assert value_of(**ordinary, unit="us") == pytest.approx(value_of(**ordinary) / 750)
+    assert reason_of(**line, metric="broadcast over 256 rows")
+    multicast = {"phase": "hop", "metric": "router multicast of 64 B along a line of 256 receivers"}
+    median_value = value_of(**{**multicast, "metric": f"{multicast['metric']}, median"})
+    assert median_value - value_of(**multicast) == pytest.approx(load_compute_engine("epcc").task_cycles)
+
+
+def test_one_layer_of_a_block_of_nine() -> None:
+    assert value_of(phase="layer-attention", metric="T_attn per layer (block of 9 layers)") == value_of(**ATTENTION)
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        ({"metric": "HT tail: largest MAX_SEQ_LEN that links", "unit": "tokens"}, "stores no cache"),
+        ({"metric": "ATTN: largest MAX_SEQ_LEN that links", "unit": "tokens", "block_rows": "4"}, "no room"),
+        ({"metric": "decode ATTN: stack"}, "names no item"),
+        ({"metric": "decode ATTN: used", "unit": "percent"}, "unit 'percent'"),
+        ({"metric": "largest MAX_SEQ_LEN, 0x0", "unit": "tokens", "block_rows": "", "block_cols": ""}, "empty"),
+        ({"metric": "decode ATTN: free", "block_rows": "32"}, "do not fit"),
+    ],
+)
+def test_memory_that_is_not_predicted(cells: dict[str, str], reason: str) -> None:
+    assert reason in reason_of(**{"phase": "sram", "unit": "bytes per PE", "kind": "compiled (link)", **cells})
+
+
+def test_memory_of_a_batch_and_constants_of_the_profile() -> None:
+    cells = {"phase": "sram", "unit": "bytes per PE", "kind": "compiled (link)"}
+    cache = {**cells, "metric": "decode ATTN: KV cache"}
+    assert value_of(**cache, batch="4") == 4 * value_of(**cache)
+    assert value_of(**{**cache, "unit": "KB per PE"}) == value_of(**cache) / 1024
+    methods = [predict(rows_of({**cells, "metric": f"decode ATTN: {item}"})[0]).method for item in ("code", "weights")]
+    assert methods == [CONSTANT_OF_PROFILE, "compute-engine model"]
+
+
+@pytest.mark.parametrize("unit", ["us at 0 GHz", "us at 1.1.1 GHz"])
+def test_clocks_that_are_no_positive_number(unit: str) -> None:
+    assert "clock is no positive number" in reason_of(unit=unit)
 
 
 def test_candidates_of_every_forced_token_make_the_output_head_a_stage() -> None:

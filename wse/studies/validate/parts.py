@@ -8,7 +8,8 @@ from typing import Annotated, Final
 
 from wse.reports.result import Doc, Result
 
-CALIBRATED: Final = ("closed form", "wafer preset", "constant of the window")
+CONSTANT_OF_PROFILE: Final = "constant of the profile"
+CALIBRATED: Final = ("closed form", "wafer preset", "constant of the window", CONSTANT_OF_PROFILE)
 """Methods whose values are not predictions, so that summaries of errors exclude them.
 
 A closed form only checks the transcription of a formula. The other methods restate constants that

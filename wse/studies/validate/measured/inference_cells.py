@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from wse.studies.validate.measured.text_numbers import LARGEST_NUMBER, read_whole
+
 _RUN: Final = "id model phase machine wafers block_rows block_cols n_blocks n_stages layers_per_stage batch"
 _LENGTHS: Final = "context_min context_max context_mean prompt_len gen_tokens dtype_weights dtype_act dtype_kv"
 _VALUE: Final = "settings metric value unit repeats spread clock_note_mhz kind"
@@ -35,10 +37,21 @@ _COUNTS: Final = {
 }
 """Columns with numbers, which may be empty, and the smallest and largest allowed number."""
 
-_REQUIRED: Final = ("id", "model", "phase", "machine", "metric", "value", "unit", "kind", "group")
+REQUIRED: Final = ("id", "model", "phase", "machine", "metric", "value", "unit", "kind", "group")
+"""Columns that a file must have and whose cells must be filled."""
+
+MAX_LAYERS: Final = 1_000
+NOT_UTF_8: Final = "\N{REPLACEMENT CHARACTER}"
+"""Character in place of bytes that are not UTF-8."""
+
+_TEXTS: Final = ("metric", "unit", "settings")
+"""Columns with texts that contain numbers."""
+
+_DIGITS: Final = re.compile(r"(?<![\w.])[0-9][0-9,]{12,}")
 _LAYERS: Final = re.compile(r"\s*[0-9]+(\s*-\s*[0-9]+)?(\s*\(.*\))?\s*", re.DOTALL)
 _UNIT: Final = re.compile(
-    r"cycles?|[mµun]?s|[mgk]?hz|[kmg]?b|bytes?|tok|tokens?|percent|ratio|wavelets?|elements?|words?", re.IGNORECASE
+    r"[km]?cycles?|[mµun]?s|[mgk]?hz|[kmg]?i?b|bytes?|tok|tokens?|percent|ratio|wavelets?|elements?|words?",
+    re.IGNORECASE,
 )
 _KINDS: Final = re.compile(r"measured|sum of measured|derived|fit|compiled|simulated|estimate|predicted", re.IGNORECASE)
 
@@ -64,15 +77,16 @@ def check_cells(row: Mapping[str, str]) -> InferenceCells:
         row: Texts of the row, keyed by column name.
     """
     sizes: dict[str, int] = {}
-    faults = [f"column {column} is empty; this table needs it" for column in _REQUIRED if not row[column].strip()]
+    faults = [f"column {column} is empty; this table needs it" for column in REQUIRED if not row[column].strip()]
     for column, (low, high) in _COUNTS.items():
         text = row[column].strip()
         if not text:
             continue
         number = _number(text)
         if number is None or not low <= number <= high or (number != int(number) and column != "context_mean"):
+            number_kind = "number" if column == "context_mean" else "whole number"
             faults.append(
-                f"column {column} = {_quote(text)}: give a whole number from {low} to {high:,}, or leave it empty"
+                f"column {column} = {_quote(text)}: give a {number_kind} from {low} to {high:,}, or leave it empty"
             )
         else:
             sizes[column] = round(number)
@@ -92,6 +106,19 @@ def _text_faults(row: Mapping[str, str], value: float | None) -> list[str]:
     layers, unit, kind = row["layers_per_stage"], row["unit"], row["kind"]
     if layers.strip() and not _LAYERS.fullmatch(layers):
         faults.append(f"column layers_per_stage = {_quote(layers)}: give a number such as 9, or a range such as 2-4")
+    elif layers.strip():
+        numbers = [read_whole(number) for number in re.findall(r"[0-9]+", layers.partition("(")[0])]
+        if not all(number and number <= MAX_LAYERS for number in numbers):
+            faults.append(f"column layers_per_stage = {_quote(layers)}: give numbers from 1 to {MAX_LAYERS:,}")
+    for column in _TEXTS:
+        for number in _DIGITS.findall(row[column]):
+            if read_whole(number) is None:
+                faults.append(f"column {column}: the number {_quote(number)} is larger than {LARGEST_NUMBER:,}")
+    faults += [
+        f"column {column}: has bytes that are not UTF-8; save the file as UTF-8"
+        for column, cell in row.items()
+        if NOT_UTF_8 in cell
+    ]
     if unit.strip() and not any(_UNIT.fullmatch(word) for word in re.findall(r"[^\W\d_]+", unit)):
         faults.append(f"column unit = {_quote(unit)}: names no known unit; give one such as cycles, us, bytes per PE")
     if kind.strip() and not _KINDS.match(kind.strip()):

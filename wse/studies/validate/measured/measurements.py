@@ -14,7 +14,7 @@ file has the columns of one of five tables, in any order:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ from wse.files import read_file
 from wse.studies.validate.measured.cells import LARGEST, product_sizes, read_size, read_value
 from wse.studies.validate.measured.csv_records import CsvRecord, CsvRecords
 from wse.studies.validate.measured.inference_cells import COLUMNS as INFERENCE_COLUMNS
-from wse.studies.validate.measured.inference_cells import check_cells
+from wse.studies.validate.measured.inference_cells import NOT_UTF_8, REQUIRED, check_cells
 from wse.studies.validate.measured.units import check_unit
 
 FILE_LIMIT_BYTES: Final = 2**24
@@ -45,7 +45,10 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
 """Columns of each table type."""
 
 TOLERANT: Final = ("inference",)
-"""Tables of which a wrong row is kept with its fault, instead of refusing the file."""
+"""Tables of which a wrong row is kept with its fault, instead of refusing the file.
+
+Only the columns `REQUIRED` must be there. The cells of other missing columns count as empty, and
+unknown columns are ignored."""
 
 ELEMENT_BYTES: Final = {
     **dict.fromkeys(("f32", "fp32", "float32", "32-bit"), 4),
@@ -168,6 +171,7 @@ def parse(text: str, file: str) -> Iterator[Measurement]:
     """
     records = CsvRecords(text)
     table, count = "", 0
+    line_of_id: dict[str, int] = {}
     header: list[str] = []
     for record in records:
         place = f"{file}: line {record.line}"
@@ -187,7 +191,12 @@ def parse(text: str, file: str) -> Iterator[Measurement]:
         if table in TOLERANT:
             if len(record.cells) != len(header) and record.lines > 1:
                 records.resume_at(record.line + 1)  # an unclosed quote took the next rows in
-            yield _tolerant_measurement(file, table, header, record)
+            m = _tolerant_measurement(file, table, header, record)
+            first_line = line_of_id.setdefault(m.text("id").strip() or f"line {m.line}", m.line)
+            if first_line != m.line and not m.fault:
+                fault = f"the id {m.text('id')[:40]!r} is that of line {first_line}; give each row an id of its own"
+                m = replace(m, measured=None, fault=fault)
+            yield m
         else:
             yield _measurement(file, record.line, table, header, record.cells)
     if not header:
@@ -200,6 +209,10 @@ def _text(path: Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        header, _, _ = data.decode("utf-8-sig", errors="replace").partition("\n")
+        columns = {name.strip().strip('"') for name in header.split(",")}
+        if NOT_UTF_8 not in header and columns.issuperset(REQUIRED):
+            return data.decode("utf-8-sig", errors="replace")  # of a tolerant table: a fault of its rows
         line = data.count(b"\n", 0, error.start) + 1
         msg = f"{path}: line {line}: byte {error.start} is not UTF-8; save the file as UTF-8"
         raise BadMeasurements(msg) from error
@@ -227,14 +240,15 @@ def _table(header: list[str], place: str) -> str:
         )
         raise BadMeasurements(msg)
     for column in header:
-        if column not in columns:
+        if column not in columns and name not in TOLERANT:
             raise UnknownName("column", column, columns, place=place)
-        if header.count(column) > 1:
+        if header.count(column) > 1 and column in columns:
             msg = f"{place}: the column {column!r} is given {header.count(column)} times; remove all but one"
             raise BadMeasurements(msg)
-    missing = [column for column in columns if column not in header]
+    missing = [column for column in (REQUIRED if name in TOLERANT else columns) if column not in header]
     if missing:
-        msg = f"{place}: has no column {missing[0]!r}; add it to every row, its cells may be empty"
+        cells = "its cells must be filled" if name in TOLERANT else "its cells may be empty"
+        msg = f"{place}: has no column {missing[0]!r}; add it to every row, {cells}"
         raise BadMeasurements(msg)
     return name
 
@@ -285,7 +299,8 @@ def _tolerant_measurement(file: str, table: str, header: list[str], record: CsvR
         header: Names of the columns.
         record: The row.
     """
-    row = dict.fromkeys(header, "") | dict(zip(header, (cell[:LONGEST_CELL] for cell in record.cells), strict=False))
+    cells = dict(zip(header, (cell[:LONGEST_CELL] for cell in record.cells), strict=False))
+    row = dict.fromkeys(TABLES[table], "") | {column: cell for column, cell in cells.items() if column in TABLES[table]}
     sizes, value, fault = check_cells(row)
     if record.problem:
         fault = f"not CSV ({record.problem}); close the quote, or double a quote inside a quoted cell"

@@ -23,8 +23,9 @@ class Prediction:
         bound: Tokens per second that no software can exceed: like ``free_drafts``, but with passes
             at the lower bound of the cycles per token. Only for rates of services on wafers.
         method: Model that computed the value: ``fast model``, ``closed form``, ``PE core model``,
-            ``GPU model``, ``estimate``, or ``estimate, optimized``. ``wafer preset`` and ``constant
-            of the window`` mark values that are calibrated to such rows rather than predicted.
+            ``GPU model``, ``compute-engine model``, ``estimate``, or ``estimate, optimized``.
+            ``wafer preset``, ``constant of the window`` and ``constant of the profile`` mark values
+            that are calibrated to such rows rather than predicted.
         software: Software profile whose costs are part of the value. Empty if the value does not
             depend on software.
         reason: Why there is no prediction, in one line.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.wafer_inference.dimensions import Dimensions, dimensions_of
 from wse.studies.validate.predictors.wafer_inference.mean_context import mean_context
 from wse.studies.validate.predictors.wafer_inference.shard import Shard
@@ -20,9 +21,11 @@ SHORT_RUN_POSITIONS: Final = 2048
 """Maximum context up to which runs with blocks in two roles used few candidates, by their authors."""
 
 _TOP_K: Final = re.compile(r"TOP[_-]?K\s*=?\s*([0-9]+)", re.IGNORECASE)
+_STAGES: Final = re.compile(r"\b([0-9]+) stages?\b", re.IGNORECASE)
 _TWO_ROLES: Final = re.compile(
-    r"\bATTN\b.*\bFFN\b|\bT_(attn|ffn)\b|\b(ATTN|FFN) (block|per layer|own|strip)", re.IGNORECASE
+    r"\b(ATTN|A1)\b.*\bFFN\b|\bT_(attn|ffn)\b|\b(ATTN|FFN) (block|per layer|own|strip)", re.IGNORECASE
 )
+_THREE_PARTS: Final = re.compile(r"\bA1\b.*\bA2\b.*\bFFN\b")
 SHARED_BLOCK_MODELS: Final = ("qwen3-1.7b", "qwen3-0.6b")
 """Models whose kernels place attention and feed-forward part in one block of PEs."""
 
@@ -33,19 +36,29 @@ class DescribedRun:
 
     Attributes:
         shard: Sizes on one PE.
-        layers: Number of layers in the fullest block.
-        blocks: Number of blocks; 0 if not stated.
-        stages: Number of pipeline stages; 0 if not stated.
-        top_k: Number of most likely tokens among which the sampler chooses.
+        layers: Layers of the fullest block.
+        blocks: Blocks of PEs; 0 if neither stated nor implied by stages and layers.
+        stages: Pipeline stages; 0 if not stated. Without a statement, each block with whole layers is
+            a stage.
+        divides_attention: Whether the attention part is two stages, before and from the scores.
+        top_k: Candidates of the sampler.
         states_context: Whether the row states a context; otherwise ``shard`` has none.
+        states_mean_context: Whether it states the mean, or both bounds of the timed part.
     """
 
     shard: Shard
     layers: int
     blocks: int
     stages: int
+    divides_attention: bool
     top_k: int
     states_context: bool
+    states_mean_context: bool
+
+    @property
+    def states_stages(self) -> bool:
+        """Whether the stages are known, so that the slowest one can be told."""
+        return self.divides_attention or self.shard.one_block_per_layer or (self.stages > 0 and self.blocks > 0)
 
     @property
     def rows_of_blocks(self) -> int:
@@ -63,7 +76,8 @@ def described_run(m: Measurement) -> DescribedRun | str:
         return "the row does not state the shape of a block"
     context = mean_context(m)
     layers = max_layers(m)
-    blocks = m.sizes.get("n_blocks") or 0
+    stages = m.sizes.get("n_stages") or _stages_in_metric(m)
+    blocks = m.sizes.get("n_blocks") or _blocks_of_stages(m, model, stages, layers)
     shard = Shard(
         model=model,
         rows=rows,
@@ -76,16 +90,38 @@ def described_run(m: Measurement) -> DescribedRun | str:
         shard=shard,
         layers=layers or 1,
         blocks=blocks,
-        stages=m.sizes.get("n_stages") or 0,
-        top_k=_top_k(m, is_shared_block=shard.one_block_per_layer),
+        stages=stages or (blocks if shard.one_block_per_layer else 0),
+        divides_attention=_THREE_PARTS.search(m.text("metric")) is not None,
+        top_k=top_k_of(m, is_shared_block=shard.one_block_per_layer),
         states_context=context is not None,
+        states_mean_context="context_mean" in m.sizes or {"context_min", "context_max"} <= m.sizes.keys(),
     )
+
+
+def _stages_in_metric(m: Measurement) -> int:
+    """Return the pipeline stages that a metric states, or 0."""
+    match = _STAGES.search(m.text("metric"))
+    return (read_whole(match[1]) or 0) if match else 0
+
+
+def _blocks_of_stages(m: Measurement, model: Dimensions, stages: int, layers: int | None) -> int:
+    """Return the blocks of a whole model that has this number of stages, or 0 if they are not known.
+
+    If all stages together have about as many layers as the model, a stage is a row of two blocks with
+    one part each, or one block of a model whose blocks have whole layers. If they have twice as many, a
+    stage is a block with one part.
+    """
+    ratio = stages * (layers or 0) / model.layers
+    has_whole_layers = m.text("model").strip().lower() in SHARED_BLOCK_MODELS
+    if ratio >= 1.5 or (has_whole_layers and ratio >= 0.75):
+        return stages
+    return BLOCKS_PER_ROW * stages if ratio >= 0.75 else 0
 
 
 def max_layers(m: Measurement) -> int | None:
     """Return the number of layers in the fullest block: the upper end of a stated range."""
     numbers = re.findall(r"[0-9]+", m.text("layers_per_stage").partition("(")[0])
-    return max(map(int, numbers)) if numbers else None
+    return max((read_whole(number) or 0 for number in numbers), default=0) or None
 
 
 def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | None) -> bool:
@@ -104,11 +140,11 @@ def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | 
     return m.text("model").strip().lower() in SHARED_BLOCK_MODELS
 
 
-def _top_k(m: Measurement, *, is_shared_block: bool) -> int:
-    """Return among how many tokens the sampler chooses: as stated, or as usual in these runs."""
+def top_k_of(m: Measurement, *, is_shared_block: bool) -> int:
+    """Return the candidates of the sampler, as stated or by the habit of the series."""
     match = _TOP_K.search(m.text("settings")) or _TOP_K.search(m.text("metric"))
     if match:
-        return int(match[1])
+        return read_whole(match[1]) or 1
     maximum = m.sizes.get("context_max")
     is_short = not is_shared_block and maximum is not None and maximum <= SHORT_RUN_POSITIONS
     return SHORT_RUN_TOP_K if is_short else DEFAULT_TOP_K

@@ -1,9 +1,9 @@
 """Fit of the constants of a compute-engine profile to rows of microbenchmarks.
 
-Only measurements of single operations, messages and transfers are used, none of a decoded token, a
-layer or a phase. Each fit minimises the sum of squared relative errors. An exponential, a sigmoid,
-a norm and a rotation each need several operations. These numbers are the integers for which one
-cost per operation fits best.
+Only rows of single operations, messages and transfers are used, four of which are passes inside a
+softmax: no row of a decoded token, a layer or a whole phase. Each fit minimises the sum of squared
+relative errors. The numbers of operations of an exponential, a sigmoid, a norm and a rotation are
+the whole numbers with which one cost of an operation explains all of its rows.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def _terms(work: KernelWork, numbers: Mapping[str, float], wafer: WaferSpec) -> 
 
 
 def _fit_relay(rows: Sequence[Measurement], wafer: WaferSpec, costs: ComputeEngineCosts) -> FittedConstants:
-    """Fit the cycles per relay to measured all-reduces along a line."""
-    used_rows = [(m, line) for m in rows if (line := collective_of(m))]
+    """Fit the cycles of a relay to all-reduces along a line."""
+    used_rows = [(m, line) for m in rows if m.text("unit").startswith("cycles") and (line := collective_of(m))]
     costs_without_relays = replace(costs, relay_cycles=0)
     relays = [line.pes // line.group // 2 + line.group // 2 for _, line in used_rows]
     rest = [all_reduce_cycles(wafer, costs_without_relays, line.pes, line.words, line.group) for _, line in used_rows]

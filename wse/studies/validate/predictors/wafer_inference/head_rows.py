@@ -6,11 +6,15 @@ import re
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.described_run import described_run
+from wse.studies.validate.predictors.wafer_inference.described_run import SHARED_BLOCK_MODELS, top_k_of
+from wse.studies.validate.predictors.wafer_inference.dimensions import dimensions_of
 from wse.studies.validate.predictors.wafer_inference.profile import duration, step_time_of
+from wse.studies.validate.predictors.wafer_inference.shard import Shard
+from wse.studies.validate.predictors.wafer_inference.step_time import TAIL_COLS, TAIL_ROWS
 
-_CHANGE: Final = re.compile(r"TOP_K ([0-9]+) -> ([0-9]+)", re.IGNORECASE)
+_CHANGE: Final = re.compile(r"TOP_K ([0-9]+) (?:->|→|to) ([0-9]+)", re.IGNORECASE)
 _TAIL: Final = re.compile(r"\bHT tail\b|\btail\b", re.IGNORECASE)
 
 
@@ -24,10 +28,12 @@ def predict(m: Measurement) -> Prediction | None:
     steps = step_time_of(m)
     if isinstance(steps, Prediction):
         return steps
-    run = described_run(m)
-    if isinstance(run, str):
-        return decline(run)
+    model = dimensions_of(m.text("model"))
+    if model is None:
+        return decline(f"the sizes of the model {m.text('model')[:40]!r} are not known")
+    shard = Shard(model=model, rows=TAIL_ROWS, cols=TAIL_COLS, batch=m.sizes.get("batch") or 1)
     if change:
-        first_cycles, second_cycles = (steps.tail_cycles(run.shard, int(top_k)) for top_k in change.groups())
+        first_cycles, second_cycles = (steps.tail_cycles(shard, read_whole(top_k) or 1) for top_k in change.groups())
         return duration(m, second_cycles - first_cycles)
-    return duration(m, steps.tail_cycles(run.shard, run.top_k))
+    is_shared_block = m.text("model").strip().lower() in SHARED_BLOCK_MODELS
+    return duration(m, steps.tail_cycles(shard, top_k_of(m, is_shared_block=is_shared_block)))

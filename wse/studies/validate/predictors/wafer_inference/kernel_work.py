@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.wafer_inference.dimensions import Dimensions, dimensions_of
 from wse.studies.validate.predictors.wafer_inference.mean_context import mean_context
 from wse.studies.validate.predictors.wafer_inference.shard import Shard
 
-_CHUNK: Final = re.compile(r"(?<!start )\bchunk\s*([0-9]+)|\bc([0-9]{3,4})\b", re.IGNORECASE)
+_CHUNK: Final = re.compile(
+    r"(?<!start )\bchunks?(?:[ _]size)?\s*(?:of|=|:)?\s*([0-9][0-9,]*)|\bc([0-9]{2,4})\b|([0-9][0-9,]*)-token chunks?",
+    re.IGNORECASE,
+)
 SILU_PARTS: Final = 3
 """Parts into which a prefill kernel divides the feed-forward vector for SiLU. Source: its number of
 calls per layer and chunk."""
@@ -78,7 +82,7 @@ def chunk_tokens(m: Measurement) -> int | None:
     for text in (m.text("metric"), m.text("settings")):
         match = _CHUNK.search(text)
         if match:
-            return int(match[1] or match[2]) or None
+            return read_whole(match[1] or match[2] or match[3]) or None
     return None
 
 

@@ -21,9 +21,13 @@ _BY_PHASE: Final = {
     "allreduce": ("all-reduces", "2 rows"),
     "hop": ("messages", "16 rows"),
     "kv-transfer": ("transfers of caches", "4 rows"),
-    "sram": ("SRAM of a PE", "a part"),
+    "sram": ("weights and caches in SRAM", _FITTED_NONE),
     "head": ("output head", _FITTED_NONE),
 }
+_COMPUTED_BYTES: Final = re.compile(r":\s*(weights|KV|K|V|score)|growth per|ingress|score", re.IGNORECASE)
+"""Metrics of memory without code and fixed buffers, whose bytes are constants of the profile."""
+
+_SEGMENT: Final = re.compile(r"\bsegment of\b|\bafter (the )?KV load\b", re.IGNORECASE)
 _PASS: Final = re.compile(r"\bpass:", re.IGNORECASE)
 
 
@@ -34,6 +38,10 @@ def kind_names(m: Measurement) -> tuple[str, str]:
         return "two wafers", _FITTED_NONE
     if _PASS.search(m.text("metric")):
         return "passes of a softmax", "4 rows"
+    if phase == "sram" and not _COMPUTED_BYTES.search(m.text("metric")):
+        return "SRAM with code and buffers", "59 numbers"
+    if phase == "decode-pipelined" and _SEGMENT.search(m.text("metric")):
+        return "forced segments", "1 row"
     if phase == "allreduce" and "decode step" in m.text("metric"):
         phase = "decode"
     return _BY_PHASE.get(phase, (phase, ""))

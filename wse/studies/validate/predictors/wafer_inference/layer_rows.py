@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.described_run import DescribedRun, described_run
-from wse.studies.validate.predictors.wafer_inference.layer_steps import ATTENTION
+from wse.studies.validate.predictors.wafer_inference.described_run import BLOCKS_PER_ROW, DescribedRun, described_run
+from wse.studies.validate.predictors.wafer_inference.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
 from wse.studies.validate.predictors.wafer_inference.profile import duration, step_time_of
 from wse.studies.validate.predictors.wafer_inference.step_time import StepTime
 
@@ -17,9 +18,9 @@ _PHASES: Final = frozenset({"layer-attention", "layer-ffn", "layer"})
 _WITH_BOUNDARY: Final = re.compile(r"\bboundary\b", re.IGNORECASE)
 _WAITING: Final = re.compile(r"\bwait|contains waiting|back-pressure", re.IGNORECASE)
 _WAITS: Final = re.compile(r"\b(ATTN|FFN) block waits on (ATTN|FFN)\b", re.IGNORECASE)
+_OTHER_QUANTITY: Final = re.compile(r"\b(idle|share|growth|slope|less|without|first token)\b|[0-9] ?%", re.IGNORECASE)
 _ONE_LAYER: Final = re.compile(r"per layer|one layer|\bstage \(", re.IGNORECASE)
 _LAYERS: Final = re.compile(r"\(?([0-9]+) layers", re.IGNORECASE)
-_STEP_NUMBERS: Final = {step.name: i for i, step in enumerate(ATTENTION)}
 
 
 def predict(m: Measurement) -> Prediction | None:
@@ -29,6 +30,8 @@ def predict(m: Measurement) -> Prediction | None:
         return None
     if "meshrt" in m.text("model").lower():
         return decline("other kernels, whose layers are not described")
+    if re.search(r"\bboundary of\b", m.text("metric"), re.IGNORECASE):
+        return decline("the boundary of a test harness, which is not modelled")
     steps = step_time_of(m)
     if isinstance(steps, Prediction):
         return steps
@@ -65,23 +68,22 @@ def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Predict
         return decline("includes the boundary of a test harness, which is not modelled")
     if _WAITING.search(metric) or re.search(r"contains (back-pressure )?wait", texts, re.IGNORECASE):
         return decline("contains waiting for another stage, so it is only an upper bound")
-    compute = _part(metric, m.text("phase"))
-    if compute is None:
+    if _OTHER_QUANTITY.search(metric):
         return decline("the metric names no part of a layer that is described")
+    if re.search(r"\bserial\b", metric) and run.blocks > BLOCKS_PER_ROW:
+        return decline("a layer on blocks of several shapes, of which the row states one")
+    compute = _part(metric, m.text("phase"))
     if "A1" not in metric and "ffn" not in m.text("phase") and not run.states_context:
         return decline("the row does not state the context")
     return duration(m, _layers(m, run) * compute(steps, run))
 
 
-def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float] | None:
+def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float]:
     """Return the function that computes the cycles of the part that a metric names."""
-    first_context_step = _STEP_NUMBERS["score"]
     if re.search(r"\bA1\b", metric):
-        return lambda steps, run: steps.layer.cycles(ATTENTION[:first_context_step], run.shard)
+        return lambda steps, run: steps.layer.cycles(BEFORE_CONTEXT, run.shard)
     if re.search(r"\bA2\b", metric):
-        return lambda steps, run: steps.layer.cycles(ATTENTION[first_context_step:], run.shard)
-    if re.search(r"\bserial\b", metric):
-        return None
+        return lambda steps, run: steps.layer.cycles(FROM_CONTEXT, run.shard)
     if phase == "layer-attention" or re.search(r"T_attn|^ATTN", metric):
         return lambda steps, run: steps.layer.attention_cycles(run.shard)
     if phase == "layer-ffn" or re.search(r"T_ffn|^FFN", metric):
@@ -92,7 +94,7 @@ def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float] 
 def _layers(m: Measurement, run: DescribedRun) -> int:
     """Return how many layers the timed window covers."""
     metric = m.text("metric")
+    if _ONE_LAYER.search(metric):
+        return 1
     stated_layers = _LAYERS.search(metric)
-    if stated_layers:
-        return int(stated_layers[1])
-    return 1 if _ONE_LAYER.search(metric) else run.layers
+    return (read_whole(stated_layers[1]) or run.layers) if stated_layers else run.layers

@@ -166,6 +166,12 @@ ATTENTION: Final = (
 )
 """Steps of the attention part."""
 
+BEFORE_CONTEXT: Final = ATTENTION[:2]
+"""Steps of the attention part whose time does not depend on the context, called A1 by their authors."""
+
+FROM_CONTEXT: Final = ATTENTION[2:]
+"""Steps of the attention part from the scores to the residual, called A2."""
+
 FEED_FORWARD: Final = (
     Step(
         name="f1",

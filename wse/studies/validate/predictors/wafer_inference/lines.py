@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.text_numbers import read_number, read_whole
 from wse.studies.validate.predictors.wafer_inference.dimensions import Dimensions, dimensions_of
 from wse.studies.validate.predictors.wafer_inference.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.layer_steps import NORM_OPERATIONS, Work
@@ -15,19 +16,28 @@ from wse.studies.validate.predictors.wafer_inference.mean_context import mean_co
 from wse.studies.validate.predictors.wafer_inference.reduce_time import GROUP_PES
 from wse.studies.validate.predictors.wafer_inference.shard import Shard
 
-_MULTICAST: Final = re.compile(r"multicast of ([0-9,]+) B along a line of ([0-9,]+) receivers?", re.IGNORECASE)
+_MULTICAST: Final = re.compile(r"multicast of ([0-9,.]+) (K?)B along a line of ([0-9,]+) receivers?", re.IGNORECASE)
 _STORED: Final = re.compile(r"([0-9,]+) words(?: per PE|/PE), ([0-9,]+) PEs", re.IGNORECASE)
 _DISTANCE: Final = re.compile(r"at distance ([0-9]+)", re.IGNORECASE)
-_PAYLOAD: Final = re.compile(r"payload.*?([0-9,.]+) (K?)B\s*$", re.IGNORECASE)
-_REDUCED_ROWS: Final = re.compile(r"over ([0-9]+) rows", re.IGNORECASE)
+_SIZE: Final = re.compile(r"\b([0-9][0-9,.]*) ?([KM]?)i?B\b", re.IGNORECASE)
+_LINE_PES: Final = re.compile(r"over ([0-9,]+) (rows|columns|cols|PEs)", re.IGNORECASE)
+_REDUCED_WORDS: Final = re.compile(r"\b([0-9][0-9,]*) (?:f32|float32|words?)\b", re.IGNORECASE)
+_BYTES: Final = {"": 1, "K": 1024, "M": 1024**2}
 
 
 @dataclass(frozen=True, slots=True)
 class MulticastMessage:
-    """A multicast along a line: 32-bit words of the message, and PEs that receive it."""
+    """A multicast along a line.
+
+    Attributes:
+        words: 32-bit words of the message.
+        receivers: PEs up to the one whose receipt ends the measured time.
+        has_slow_task: Whether a task starts late, as in the median of the runs.
+    """
 
     words: float
     receivers: int
+    has_slow_task: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,38 +81,63 @@ class LineCollective:
 
 
 def multicast_of(m: Measurement) -> MulticastMessage | None:
-    """Return the multicast that a measurement timed; None for other measurements."""
-    match = _MULTICAST.search(m.text("metric"))
-    return MulticastMessage(_whole(match[1]) / 4, _whole(match[2])) if match else None
+    """Return the multicast that a row is about, or None."""
+    metric = m.text("metric")
+    match = _MULTICAST.search(metric)
+    if match is None or re.search(r"\bbusy\b", metric, re.IGNORECASE):
+        return None
+    size, receivers = read_number(match[1]), read_whole(match[3])
+    if size is None or receivers is None:
+        return None
+    if re.search(r"\bfirst receiver\b", metric, re.IGNORECASE):
+        receivers = min(receivers, 1)
+    is_median = re.search(r"\bmedian\b", metric, re.IGNORECASE) is not None
+    return MulticastMessage(size * _BYTES[match[2].upper()] / 4, receivers, has_slow_task=is_median)
 
 
 def collective_of(m: Measurement) -> LineCollective | None:
     """Return the all-reduce that a measurement timed; None for other measurements.
 
-    By default, it adds the outputs of attention. An all-reduce inside a softmax has one word per
-    head and follows an operation per head. A barrier has a single word, which a task loads and
-    whose sum is not used.
+    The metric may state its line and its words. Without words, an ordinary all-reduce along a column
+    has those of the output of attention, and one along a row those of the output projection. The one
+    inside a softmax has one word per head, after an operation for each head. A barrier is a step of
+    its own: a task loads one word, whose sum is not used.
     """
     metric, model, rows = m.text("metric").lower(), dimensions_of(m.text("model")), m.sizes.get("block_rows")
-    if model is None or "us" in m.text("unit") or "extra" in metric:
+    if "extra" in metric:
         return None
+    cols = m.sizes.get("block_cols")
+    shard = None if model is None else Shard(model=model, rows=rows or cols or 1, cols=cols or rows or 1)
     if m.text("phase") == "prefill-kernel":
-        return _norm_of_prefill(m, model) if metric.startswith("rmsnorm") else None
-    shard = Shard(model=model, rows=rows or 1, cols=m.sizes.get("block_cols") or rows or 1)
-    match = re.search(r"softmax pass: (max all-reduce|sum reduce)", metric)
-    if match and rows:
+        return _norm_of_prefill(m, model) if model is not None and metric.startswith("rmsnorm") else None
+    if re.search(r"softmax pass: (max all-reduce|sum reduce)", metric) and rows and shard is not None:
         context = mean_context(m)
         positions = shard.with_context(context).positions if context is not None else 0
         return LineCollective(pes=rows, words=shard.heads, operations=shard.heads, length=positions)
-    if m.text("phase") != "allreduce" or "cycles per decode step" in metric:
+    if m.text("phase") != "allreduce" or not re.search(r"all-?reduce|barrier", metric) or "decode step" in metric:
         return None
-    over_rows = _REDUCED_ROWS.search(metric)
-    pes = int(over_rows[1]) if over_rows else rows
-    if pes is None:
+    return _stated_collective(metric, shard, rows, cols)
+
+
+def _stated_collective(metric: str, shard: Shard | None, rows: int | None, cols: int | None) -> LineCollective | None:
+    """Return the all-reduce with the line and the words that a metric in lower case states."""
+    line, stated_words = _LINE_PES.search(metric), _REDUCED_WORDS.search(metric)
+    is_band = re.search(r"\bband\b", metric) is not None
+    is_row = re.search(r"\bx\b|\brow all-?reduce|\bover [0-9,]+ col", metric) is not None
+    if line:
+        pes = read_whole(line[1])
+    elif is_band:
+        pes = shard.band_cols if shard is not None and cols else None
+    else:
+        pes = cols if is_row else rows
+    if not pes:
         return None
     if "barrier" in metric:
         return LineCollective(pes=pes, words=1, operations=1, length=1, tasks=1)
-    return LineCollective(pes=pes, words=shard.queries)
+    words = read_whole(stated_words[1]) if stated_words else None
+    if words is None and shard is not None and not stated_words and not is_band:
+        words = shard.hidden if is_row else shard.queries
+    return None if words is None else LineCollective(pes=pes, words=words, group=pes if is_band else GROUP_PES)
 
 
 def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None:
@@ -122,22 +157,24 @@ def stored_words(m: Measurement) -> StoredWords | None:
     if match is None or "reload" not in m.text("metric"):
         return None
     texts = f"{m.text('metric')} {m.text('settings')}"
-    distance = _DISTANCE.search(texts)
+    stated_distance = _DISTANCE.search(texts)
+    words, pes = read_whole(match[1]), read_whole(match[2])
+    distance = read_whole(stated_distance[1]) if stated_distance else 1
+    if words is None or pes is None or not distance:
+        return None
     return StoredWords(
-        _whole(match[1]),
-        _whole(match[2]),
-        int(distance[1]) if distance else 1,
-        by_vector_operation=re.search(r"\bDSD\b", texts, re.IGNORECASE) is not None,
+        words, pes, distance, by_vector_operation=re.search(r"\bDSD\b", texts, re.IGNORECASE) is not None
     )
 
 
 def ring_bytes(m: Measurement) -> float | None:
-    """Return the size of a message from the host through a wafer and back; None for others."""
-    match = _PAYLOAD.search(m.text("metric"))
-    if match is None or "ring" not in m.text("metric"):
+    """Return the bytes of a message from the host through a wafer and back, or None.
+
+    If the metric states a range of sizes, this is the largest one.
+    """
+    sizes = _SIZE.findall(m.text("metric"))
+    if not sizes or "ring" not in m.text("metric"):
         return None
-    return math.ceil(float(match[1].replace(",", "")) * (1024 if match[2] else 1))
-
-
-def _whole(text: str) -> int:
-    return int(text.replace(",", ""))
+    number, unit = sizes[-1]
+    size = read_number(number)
+    return None if size is None else math.ceil(size * _BYTES[unit.upper()])

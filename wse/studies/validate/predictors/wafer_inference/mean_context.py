@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.text_numbers import read_whole
 
 UNFILLED_POSITIONS: Final = 524
 """Positions by which the mean context of a run is below its maximum, if only the maximum is stated.
@@ -35,5 +36,5 @@ def mean_context(m: Measurement) -> float | None:
         match = _THOUSANDS.search(m.text("metric")) or _THOUSANDS.search(m.text("settings"))
         if match is None:
             return None
-        maximum = 1024 * int(match[1])
+        maximum = 1024 * (read_whole(match[1]) or 0)
     return float(max(maximum // 2, maximum - UNFILLED_POSITIONS))

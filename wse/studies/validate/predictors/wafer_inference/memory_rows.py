@@ -10,6 +10,8 @@ from typing import Final
 from wse.hardware.code_sizes import load_code_sizes
 from wse.hardware.spec import WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.text_numbers import read_whole
+from wse.studies.validate.parts import CONSTANT_OF_PROFILE
 from wse.studies.validate.predictors.prediction import Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.described_run import SHARED_BLOCK_MODELS, max_layers
 from wse.studies.validate.predictors.wafer_inference.dimensions import Dimensions, dimensions_of
@@ -27,7 +29,13 @@ PREFILL_BLOCKS: Final = ("prefill", "prefill_attention", "prefill_feed_forward")
 DEFAULT_CONTEXT: Final = 8192
 _LAYERS: Final = re.compile(r"([0-9]+)[- ]layers?\b|\bL\s*=\s*([0-9]+)", re.IGNORECASE)
 _SHAPE: Final = re.compile(r"\b([0-9]+)x([0-9]+)\b")
-_KILOBYTES: Final = re.compile(r"\bKB\b")
+_UNIT: Final = re.compile(r"(bytes?|B|[KM]i?B)\b", re.IGNORECASE)
+_UNIT_BYTES: Final = {"b": 1, "k": 1024, "m": 1024**2}
+_ROLE_TOTAL: Final = re.compile(r"^[^:]*$|:\s*(used|total)\b", re.IGNORECASE)
+
+_CODE: Final = re.compile(r":\s*(code|RoPE)\b|\.text\b", re.IGNORECASE)
+_SYSTEM: Final = re.compile(r":\s*system\b", re.IGNORECASE)
+_ACTIVATIONS: Final = re.compile(r":\s*activations\b", re.IGNORECASE)
 
 _ROLES: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), role)
@@ -50,7 +58,7 @@ _ITEMS: Final[tuple[tuple[re.Pattern[str], Callable[[PeMemory], float]], ...]] =
         (r"position.*:\s*K\b|position.*:\s*V\b|ingress_buf", lambda pe: pe.key_bytes),
         (r"position.*score_f32", lambda pe: 4 * pe.shard.heads),
         (r"position.*score bf16", lambda pe: 2 * pe.shard.heads),
-        (r"growth per ([0-9]+) context tokens", lambda pe: pe.position_bytes),
+        (r"growth per ([0-9,]+) context tokens", lambda pe: pe.position_bytes),
         (r":\s*code\b|\.text\b", lambda pe: pe.code_bytes),
         (r":\s*weights\b", lambda pe: pe.weight_bytes),
         (r":\s*KV ingress", lambda pe: pe.ingress_bytes),
@@ -70,30 +78,58 @@ def predict(m: Measurement) -> Prediction | None:
     if model is None:
         return decline(f"the sizes of the model {m.text('model')[:40]!r} are not known")
     wafer = memory_wafer(m)
-    pe = _memory_of(m, model)
+    pe = _memory_of(m, model, wafer)
     if isinstance(pe, str):
         return decline(pe)
     if "MAX_SEQ_LEN" in metric:
+        if not m.text("unit").strip().lower().startswith("token"):
+            return decline(f"the unit {m.text('unit')[:30]!r} is not one of a context")
         has_long_strides = re.search(r"stride lift|route table", metric, re.IGNORECASE) is not None
-        return in_row_unit(pe.max_context(wafer.sram_bytes_per_pe, has_long_strides=has_long_strides))
-    return in_row_unit(_bytes(m, pe, wafer) / (1024 if _KILOBYTES.search(m.text("unit")) else 1))
+        tokens = pe.max_context(wafer.sram_bytes_per_pe, has_long_strides=has_long_strides)
+        if tokens is None:
+            return decline("a PE of this role stores no cache, or has no room for one position")
+        return in_row_unit(tokens)
+    unit = _UNIT.match(m.text("unit").strip())
+    if unit is None:
+        return decline(f"the unit {m.text('unit')[:30]!r} is not one of memory")
+    bytes_ = _bytes(m, pe, wafer)
+    if bytes_ is None:
+        return decline("the metric names no item of the memory of a PE that is described")
+    if bytes_ < 0:
+        return decline("the code, weights and caches of this PE do not fit its SRAM")
+    value = bytes_ / _UNIT_BYTES["b" if unit[1].lower().startswith("b") else unit[1][0].lower()]
+    if _is_constant(metric, pe):
+        return Prediction(value=value, method=CONSTANT_OF_PROFILE, software=PROFILE)
+    return in_row_unit(value)
 
 
-def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float:
-    """Return the bytes of the item that a metric names, or all used bytes if it names none."""
+def _is_constant(metric: str, pe: PeMemory) -> bool:
+    """Return whether an item is a constant of the profile of code sizes, taken from such rows.
+
+    Activations of an attention block grow with the scores, and buffers of a prefill with its tokens.
+    """
+    if _CODE.search(metric):
+        return True
+    if _SYSTEM.search(metric):
+        return pe.tokens == 0
+    return _ACTIVATIONS.search(metric) is not None and pe.tokens == 0 and pe.score_bytes == 0
+
+
+def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float | None:
+    """Return the bytes of the item that a metric names, everything if it names none, None for others."""
     metric = m.text("metric")
     if re.search(r":\s*free\b", metric, re.IGNORECASE):
         return wafer.sram_bytes_per_pe - pe.used_bytes
     for pattern, value in _ITEMS:
         match = pattern.search(metric)
         if match:
-            tokens = int(match[1]) if match.groups() else None
-            return value(pe) * (1 if tokens is None else tokens / pe.shard.rows)
-    return pe.used_bytes
+            tokens = read_whole(match[1]) if match.groups() else pe.shard.rows
+            return None if tokens is None else value(pe) * tokens / pe.shard.rows
+    return pe.used_bytes if _ROLE_TOTAL.search(metric) else None
 
 
-def _memory_of(m: Measurement, model: Dimensions) -> PeMemory | str:
-    """Return the SRAM use of the PE that a measurement describes, or what it does not state."""
+def _memory_of(m: Measurement, model: Dimensions, wafer: WaferSpec) -> PeMemory | str:
+    """Return the memory of the PE that a row describes, or why the row does not describe one."""
     metric = m.text("metric")
     is_shared_model = m.text("model").strip().lower() in SHARED_BLOCK_MODELS
     role = next((role for pattern, role in _ROLES if pattern.search(metric)), None)
@@ -104,7 +140,15 @@ def _memory_of(m: Measurement, model: Dimensions) -> PeMemory | str:
     table = load_code_sizes(PROFILE)
     name = f"shared_{role}" if is_shared_model and role in ("head", "tail") else role
     rows, cols = _shape(m)
-    shard = Shard(model=model, rows=rows, cols=cols, context=m.sizes.get("context_max") or DEFAULT_CONTEXT)
+    if not (0 < rows <= wafer.mesh_rows and 0 < cols <= wafer.mesh_cols):
+        return f"the block is empty or larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs"
+    shard = Shard(
+        model=model,
+        rows=rows,
+        cols=cols,
+        context=m.sizes.get("context_max") or DEFAULT_CONTEXT,
+        batch=m.sizes.get("batch") or 1,
+    )
     texts = f"{metric} {m.text('settings')} {m.text('machine')}"
     return PeMemory(
         role=role,
@@ -123,7 +167,7 @@ def _layers(m: Measurement, *, is_shared_model: bool) -> int:
     layers = max_layers(m)
     match = _LAYERS.search(m.text("metric"))
     if layers is None and match:
-        layers = int(match[1] or match[2])
+        layers = read_whole(match[1] or match[2])
     return layers or (4 if is_shared_model else 9)
 
 
@@ -132,5 +176,5 @@ def _shape(m: Measurement) -> tuple[int, int]:
     rows, cols = m.sizes.get("block_rows"), m.sizes.get("block_cols")
     match = _SHAPE.search(m.text("metric"))
     if (rows is None or cols is None) and match:
-        return int(match[2]), int(match[1])
+        return read_whole(match[2]) or 0, read_whole(match[1]) or 0
     return rows or DEFAULT_SIDE_PES, cols or DEFAULT_SIDE_PES

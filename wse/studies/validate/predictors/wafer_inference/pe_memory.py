@@ -33,7 +33,8 @@ class PeMemory:
     Attributes:
         role: ``attention``, ``feed_forward``, ``shared`` (both parts), ``head`` or ``tail``; with
             ``prefill`` for ``shared``, and ``prefill_`` before the others, if a PE prefills.
-        shard: Sizes on the PE, with the capacity of the cache as context.
+        shard: Sizes on the PE, with the capacity of the cache as context. Caches and buffers for
+            activations are there for each sequence of the batch.
         layers: Layers of the block.
         sizes: Bytes of code and fixed buffers.
         tokens: Tokens of a prefill chunk on the PE.
@@ -86,7 +87,7 @@ class PeMemory:
     @property
     def cache_bytes(self) -> int:
         """Bytes of cached keys and values of all layers."""
-        return self.layers * 2 * self.key_bytes * self.shard.positions if self.has_cache else 0
+        return self.shard.batch * self.layers * 2 * self.key_bytes * self.shard.positions if self.has_cache else 0
 
     @property
     def key_bytes(self) -> int:
@@ -100,13 +101,14 @@ class PeMemory:
 
     @property
     def score_bytes(self) -> int:
-        """Bytes of the buffers for attention scores."""
-        return SCORE_BYTES * self.shard.scores if self.role == "attention" else 0
+        """Bytes of the buffers of scores."""
+        return self.shard.batch * SCORE_BYTES * self.shard.scores if self.role == "attention" else 0
 
     @property
     def activation_bytes(self) -> int:
-        """Bytes of buffers for activations, including attention scores."""
-        return self.sizes.scratch_bytes + self.tokens * self.sizes.token_scratch_bytes + self.score_bytes
+        """Bytes of buffers for activations, with the scores."""
+        scratch = self.sizes.scratch_bytes + self.tokens * self.sizes.token_scratch_bytes
+        return self.shard.batch * scratch + self.score_bytes
 
     @property
     def system_bytes(self) -> int:
@@ -131,16 +133,24 @@ class PeMemory:
         """Bytes that a PE needs for one more cached position."""
         if not self.has_cache:
             return 0
-        scores = SCORE_BYTES * self.shard.heads + self.key_bytes
-        return self.layers * 2 * self.key_bytes + scores
+        has_buffers = self.role == "attention"  # of scores and for loading a cache
+        scores, ingress = (SCORE_BYTES * self.shard.heads, self.key_bytes) if has_buffers else (0, 0)
+        return self.shard.batch * (self.layers * 2 * self.key_bytes + scores) + ingress
 
-    def max_context(self, sram_bytes: int, *, has_long_strides: bool) -> int:
-        """Return the maximum number of tokens in the cache that fits in SRAM.
+    def max_context(self, sram_bytes: int, *, has_long_strides: bool) -> int | None:
+        """Return the largest capacity of the cache in tokens that fits in SRAM.
 
         Args:
             sram_bytes: SRAM of a PE.
             has_long_strides: Whether keys can be appended beyond `MAX_STRIDE` positions.
+
+        Returns:
+            The tokens; None if the PE has no cache or if not even one position fits.
         """
+        if not self.position_bytes:
+            return None
         free = sram_bytes - self.used_bytes
         positions = self.shard.positions + free // self.position_bytes
+        if positions < 1:
+            return None
         return self.shard.rows * (positions if has_long_strides else min(positions, MAX_STRIDE))

@@ -1,63 +1,181 @@
-"""Predictor of the phases of a layer: steps of attention and feed-forward, and their sums."""
+"""Predictor of the phases of a layer: steps of attention and feed-forward part, their sums and parts."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.described_run import described_run
 from wse.studies.validate.predictors.wafer_inference.kernel_work import probe_cycles
 from wse.studies.validate.predictors.wafer_inference.layer_steps import ATTENTION, FEED_FORWARD
+from wse.studies.validate.predictors.wafer_inference.layer_time import LayerTime
 from wse.studies.validate.predictors.wafer_inference.profile import duration, step_time_of
+from wse.studies.validate.predictors.wafer_inference.shard import Shard
 
 PHASES: Final = ("attention-phase", "ffn-phase")
 _STEPS: Final = {step.name: step for step in (*ATTENTION, *FEED_FORWARD)}
 _CONTEXT_STEPS: Final = frozenset({"score", "softmax", "pv"})
+_REDUCE: Final = "all-reduce"
 
-_PATTERNS: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), names.split())
+_GROUPS: Final = tuple(
+    (re.compile(rf"^(?:{pattern})\b", re.IGNORECASE), tuple(names.split()))
     for pattern, names in (
-        (r"\bA1 second half", "qk_norm_rope"),
-        (r"\bA1 first half", "qkv"),
-        (r"\bA1\b", "qkv qk_norm_rope"),
-        (r"\bA2\b|score\s*\.\.\s*residual", "score softmax pv o_proj residual"),
-        (r"\bscan\b", "score softmax pv"),
-        (r"O-?proj.*\+.*residual", "o_proj residual"),
-        (r"\bF1\b|up/gate|up and gate|SiLU", "f1"),
-        (r"\bF2\b|\bdown\b", "f2"),
-        (r"QK-?norm|\bRoPE\b", "qk_norm_rope"),
-        (r"\bQKV\b", "qkv"),
-        (r"\bsoftmax\b", "softmax"),
-        (r"\bP\.?V\b|score-?V\b", "pv"),
-        (r"\bscores?\b", "score"),
-        (r"O-?proj", "o_proj"),
-        (r"\bresidual\b", "residual"),
+        ("A1 first half", "qkv"),
+        ("A1 second half", "qk_norm_rope"),
+        ("A1", "qkv qk_norm_rope"),
+        ("A2", "score softmax pv o_proj residual"),
+        ("scan", "score softmax pv"),
+        ("F1", "f1"),
+        ("F2", "f2"),
     )
 )
-"""Words of a metric and the steps that they name. The first match is used."""
+"""Names of groups of steps. What follows one after a colon or an equals sign explains it."""
 
+_PRODUCT: Final = r".*\b(?:GEMV|matvec|matmul)\b"
+_TERMS: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), step, purposes)
+    for pattern, step, purposes in (
+        (rf"\bQKV\b{_PRODUCT}", "qkv", ("projections",)),
+        (r"\bQKV\b", "qkv", ()),
+        (r"\bQK-?norm\b", "qk_norm_rope", ("norm", _REDUCE)),
+        (r"\bRoPE\b", "qk_norm_rope", ("RoPE",)),
+        (r"\bK/?V (?:append|write)", "score", ("append keys and values",)),
+        (r"\bsoftmax\b", "softmax", ()),
+        (r"\bP\.?V\b|score-?V\b", "pv", ()),
+        (r"\bscores?\b", "score", ()),
+        (rf"O-?proj{_PRODUCT}", "o_proj", ("projection",)),
+        (r"O-?proj", "o_proj", ()),
+        (r"\bRMSNorm\b", "f1", ("sum of squares", "scale", "gain")),
+        (r"\bup/gate\b", "f1", ("up and gate",)),
+        (r"\bSiLU\b", "f1", ("SiLU",)),
+        (r"\bSwiGLU\b|^product$", "f1", ("product",)),
+        (rf"\bdown\b{_PRODUCT}", "f2", ("down",)),
+        (r"\bdown\b", "f2", ()),
+        (r"\bresidual\b", "residual", ()),
+    )
+)
+"""Words of a term of a sum, its step, and the purposes of its operations; none for the whole step."""
+
+_COLLECTIVE: Final = re.compile(r"^(?:[XY] |row |column |band )?(?:all-?)?reduce$", re.IGNORECASE)
+_CONDITION: Final = re.compile(
+    r"^(?:bsz|batch|row)\b|^(?:at )?[0-9,.]+ ?(?:K|layers?|positions|tokens)\b|^baseline$|^push$|probes?$|^per layer$",
+    re.IGNORECASE,
+)
+_LAYERS: Final = re.compile(r"\b([0-9]+) layers\b", re.IGNORECASE)
 _OTHER_KERNEL: Final = re.compile(r"\bfused\b|\bvariant\b|fusion", re.IGNORECASE)
 _PASS: Final = re.compile(r"\bpass:|\binside softmax\b", re.IGNORECASE)
+
+Part = tuple[str, str]
+"""Name of a step, and the purpose of one kind of its operations; "" for the whole step."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PhaseSum:
+    """Steps and parts of steps whose times a metric adds up, and those that it subtracts."""
+
+    positive_parts: frozenset[Part]
+    negative_parts: frozenset[Part]
+
+    def cycles(self, layer: LayerTime, shard: Shard) -> float:
+        """Return the cycles of the sum."""
+        positive_cycles, negative_cycles = (
+            _cycles_of(parts, layer, shard) for parts in (self.positive_parts, self.negative_parts)
+        )
+        return positive_cycles - negative_cycles
 
 
 def predict(m: Measurement) -> Prediction | None:
     """Predict the cycles of one or several steps of a layer. Return None for other rows."""
-    if m.text("phase") not in PHASES or _PASS.search(m.text("metric")):
-        return None
     metric = m.text("metric")
+    if m.text("phase") not in PHASES or _PASS.search(metric):
+        return None
     if _OTHER_KERNEL.search(metric):
         return decline("another variant of the kernel, whose operations are not described")
-    names = next((names for pattern, names in _PATTERNS if pattern.search(metric)), None)
-    if names is None:
-        return decline("the metric names no step of a layer that is described")
+    phases = _phases_of(metric)
+    if isinstance(phases, str):
+        return decline(phases)
     steps = step_time_of(m)
     if isinstance(steps, Prediction):
         return steps
     run = described_run(m)
     if isinstance(run, str):
         return decline(run)
+    names = {name for name, _ in phases.positive_parts | phases.negative_parts}
     if not run.states_context and not _CONTEXT_STEPS.isdisjoint(names):
         return decline("the row does not state the context")
-    return duration(m, steps.layer.cycles([_STEPS[name] for name in names], run.shard) + probe_cycles(m))
+    cycles = phases.cycles(steps.layer, run.shard)
+    if cycles <= 0:
+        return decline("the metric subtracts as much as it adds")
+    layers = _LAYERS.search(metric)
+    count = (read_whole(layers[1]) or 1) if layers and "per layer" not in f"{metric} {m.text('unit')}" else 1
+    return duration(m, count * (cycles + probe_cycles(m)))
+
+
+def _phases_of(metric: str) -> _PhaseSum | str:
+    """Return the steps that a metric adds and subtracts, or why it cannot be read."""
+    body = re.sub(r"\([^)]*\)", "", re.sub(r"^\s*phase( group)?:", "", metric, flags=re.IGNORECASE))
+    body = re.sub(r"\bup and gate\b", "up/gate", re.sub(r"\bQ,\s*K,\s*V\b", "QKV", body), flags=re.IGNORECASE)
+    added_text, _, subtracted_text = re.sub(r"\b(?:less|minus|without|except)\b", "\0", body, count=1).partition("\0")
+    positive_parts = _parts_of(added_text)
+    if isinstance(positive_parts, str):
+        return positive_parts
+    added_steps = sorted({step for step, _ in positive_parts})
+    negative_parts = _parts_of(subtracted_text, last_step=added_steps[0] if len(added_steps) == 1 else "")
+    if isinstance(negative_parts, str):
+        return negative_parts
+    return (
+        _PhaseSum(positive_parts, negative_parts)
+        if positive_parts
+        else "the metric names no step of a layer that is described"
+    )
+
+
+def _parts_of(text: str, last_step: str = "") -> frozenset[Part] | str:
+    """Return the steps that a sum in a metric names, or why it cannot be read.
+
+    Args:
+        text: The sum, without texts in parentheses.
+        last_step: Step to which an all-reduce belongs, if no step is named before it.
+    """
+    parts: set[Part] = set()
+    words = text.strip()
+    for pattern, names in _GROUPS:
+        match = pattern.search(words)
+        if match:
+            parts |= {(name, "") for name in names}
+            rest = words[match.end() :].strip()
+            words = rest if rest.startswith("+") else ""
+            break
+    for term in re.split(r"\+|,|;|\band\b|\bwith\b", words):
+        name = term.strip()
+        group = next((names for pattern, names in _GROUPS if pattern.search(name)), None)
+        if group is not None:
+            parts |= {(step, "") for step in group}
+        elif _COLLECTIVE.search(name) and last_step:
+            parts.add((last_step, _REDUCE))
+        elif name and not _CONDITION.search(name):
+            found = next(((step, purposes) for pattern, step, purposes in _TERMS if pattern.search(name)), None)
+            if found is None:
+                return f"the metric names {name[:40]!r}, which is no step of a layer that is described"
+            last_step, purposes = found
+            parts |= {(last_step, purpose) for purpose in purposes or ("",)}
+    return frozenset(parts)
+
+
+def _cycles_of(parts: frozenset[Part], layer: LayerTime, shard: Shard) -> float:
+    """Return the cycles of steps and of parts of other steps."""
+    whole_steps = {step for step, purpose in parts if not purpose}
+    cycles = layer.cycles([_STEPS[name] for name in sorted(whole_steps)], shard)
+    for name, purpose in sorted(parts):
+        if name in whole_steps:
+            continue
+        step = _STEPS[name]
+        if purpose == _REDUCE:
+            cycles += sum(layer.collective_cycles(collective, shard) for collective in step.collectives)
+        operations = [operations for operations in step.operations if operations.purpose == purpose]
+        cycles += sum(layer.operations_cycles(equal_operations, shard) for equal_operations in operations)
+    return cycles

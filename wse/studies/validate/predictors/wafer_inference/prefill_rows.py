@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.text_numbers import read_number, read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.described_run import described_run
 from wse.studies.validate.predictors.wafer_inference.kernel_work import chunk_tokens
@@ -13,7 +14,9 @@ from wse.studies.validate.predictors.wafer_inference.prefill_time import Prefill
 from wse.studies.validate.predictors.wafer_inference.profile import duration, step_time_of
 
 _START_CHUNK: Final = re.compile(r"start chunk ([0-9]+)", re.IGNORECASE)
-_PROMPT: Final = re.compile(r"prompt of ([0-9,]+)", re.IGNORECASE)
+_PROMPT: Final = re.compile(r"prompt of ([0-9,]+)|([0-9,]+)-token prompt", re.IGNORECASE)
+_REUSED_PERCENT: Final = re.compile(r"([0-9.]+) ?% (?:of the )?(?:prefix|prompt)?\s*(?:is )?reused", re.IGNORECASE)
+_REUSED_TOKENS: Final = re.compile(r"([0-9,]+) tokens (?:of the prefix )?(?:are )?reused", re.IGNORECASE)
 
 
 def predict(m: Measurement) -> Prediction | None:
@@ -27,20 +30,41 @@ def predict(m: Measurement) -> Prediction | None:
     if isinstance(run, str):
         return decline(run)
     stated_prompt = _PROMPT.search(m.text("metric"))
-    prompt = m.sizes.get("prompt_len") or (int(stated_prompt[1].replace(",", "")) if stated_prompt else 0)
+    prompt = m.sizes.get("prompt_len") or (read_whole(stated_prompt[1] or stated_prompt[2]) if stated_prompt else 0)
     if not prompt:
         return decline("the row does not state the length of the prompt")
-    start = _START_CHUNK.search(m.text("metric"))
+    chunk = chunk_tokens(m) or run.shard.cols
+    first_chunk = _first_chunk(m.text("metric"), prompt, chunk)
+    if first_chunk is None:
+        return decline("the metric has a number that cannot be read")
     prefill = PrefillRun(
         model=run.shard.model,
         rows=run.shard.rows,
         cols=run.shard.cols,
         layers=run.layers,
         one_block_per_layer=run.shard.one_block_per_layer,
-        chunk=chunk_tokens(m) or run.shard.cols,
+        chunk=chunk,
         prompt=prompt,
-        first_chunk=int(start[1]) if start else 0,
+        first_chunk=first_chunk,
     )
     if prefill.first_chunk >= prefill.chunks:
         return decline("all chunks of the prompt are reused")
     return duration(m, PrefillTime(steps.layer).cycles(prefill))
+
+
+def _first_chunk(metric: str, prompt: int, chunk: int) -> int | None:
+    """Return the number of reused chunks that a metric states; None if it cannot be read.
+
+    The metric may state the first computed chunk, or the reused part in percent or tokens, of which
+    only whole chunks count.
+    """
+    start = _START_CHUNK.search(metric)
+    if start:
+        return read_whole(start[1])
+    percent = _REUSED_PERCENT.search(metric)
+    if percent:
+        part = read_number(percent[1])
+        return None if part is None else int(prompt * part / 100) // chunk
+    tokens = _REUSED_TOKENS.search(metric)
+    reused_tokens = read_whole(tokens[1]) if tokens else 0
+    return None if reused_tokens is None else reused_tokens // chunk

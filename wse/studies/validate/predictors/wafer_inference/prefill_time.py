@@ -85,8 +85,10 @@ class PrefillTime:
         parts = 1 if run.one_block_per_layer else 2
         interval_layers = BLOCKS_PER_INTERVAL * run.layers / parts
         first = run.model.layers * self.layer_cycles(run, run.first_chunk)
-        later_chunks = range(run.first_chunk + 1, run.chunks)
-        return first + sum(interval_layers * self.layer_cycles(run, chunk) for chunk in later_chunks)
+        later_chunks = run.chunks - run.first_chunk - 1
+        pairs = later_chunks * (run.first_chunk + 2 + run.chunks) / 2
+        fixed_cycles = self.product_cycles(run) + self.local_cycles(run)
+        return first + interval_layers * (later_chunks * fixed_cycles + pairs * self.pair_cycles(run))
 
     def layer_cycles(self, run: PrefillRun, chunk: int) -> float:
         """Return the cycles that one layer takes for the chunk with index ``chunk``."""

@@ -18,15 +18,16 @@ from wse.studies.validate.predictors.wafer_inference.step_time import StepTime
 
 PROFILE: Final = "epcc"
 METHOD: Final = "compute-engine model"
+SIMULATOR: Final = "measured in a simulator, whose costs of operations the profile does not have"
 
 
 def step_time_of(m: Measurement) -> StepTime | Prediction:
-    """Return the timing model for a measurement, or a Prediction that says why there is none."""
+    """Return the timing model of a row's machine, or a prediction with the reason for its absence."""
+    if on_simulator(m):
+        return decline(SIMULATOR)
     wafer = wafer_of(m)
     if wafer is None:
         return NO_GENERATION
-    if on_simulator(m):
-        return decline("measured in a simulator, whose costs of operations the profile does not have")
     rows, cols = m.sizes.get("block_rows") or 1, m.sizes.get("block_cols") or 1
     if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
         return decline(f"the block is larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs")
@@ -51,7 +52,7 @@ def duration(m: Measurement, cycles: float) -> Prediction:
     """Return a prediction of a duration, converted from cycles to the unit of the measurement."""
     value = in_unit(m, cycles, load_compute_engine(PROFILE).clock_hz)
     if value is None:
-        return decline(f"the unit {m.text('unit')[:30]!r} is not one of a duration")
+        return decline(f"the unit {m.text('unit')[:30]!r} is not one of a duration, or its clock is no positive number")
     return in_row_unit(value)
 
 

@@ -7,38 +7,62 @@ from dataclasses import replace
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.predictors.prediction import Prediction, decline
+from wse.studies.validate.measured.text_numbers import read_whole
+from wse.studies.validate.predictors.prediction import OWN_CONSTANT, Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.described_run import DescribedRun, described_run
 from wse.studies.validate.predictors.wafer_inference.profile import duration, step_time_of
 from wse.studies.validate.predictors.wafer_inference.reduce_time import all_reduce_cycles
 from wse.studies.validate.predictors.wafer_inference.step_time import StepTime
 
+_UNREADABLE: Final = "the metric has a number that cannot be read"
 _PHASES: Final = frozenset({"decode", "decode-pipelined", "allreduce"})
 UNTIMED_STEPS: Final = 17
 """Steps at the start of a run that its timed part leaves out, if the row does not state them.
 
 Sixteen steps warm the machine up, and the first time stamp follows the next step."""
 
+START_PREFIX: Final = 256
+"""Longest prefix for which the start of a forced segment is known. It takes longer after others."""
+
 _OTHER_SOFTWARE: Final = (
     (re.compile(r"KV farm", re.IGNORECASE), "keeps the cache in other PEs, whose kernels are not described"),
-    (re.compile(r"stalling|\bstall\b", re.IGNORECASE), "contains a stall that its authors call a defect"),
-    (re.compile(r"draft batch", re.IGNORECASE), "a verification pass over drafts, which is not described"),
+    (re.compile(r"stalling|with (a|the) stall\b", re.IGNORECASE), "contains a stall that its authors call a defect"),
+    (re.compile(r"\bdrafts?\b|\bverify pass", re.IGNORECASE), "verifies drafts in a pass that is not described"),
     (
-        re.compile(r"first forced|after KV load|segment of (1|[1-9][0-9]{1,2}) tokens", re.IGNORECASE),
-        "contains the start of the machine or the load of the cache, which are not modelled",
+        re.compile(r"first (free |generated )?token|\bTTFT\b", re.IGNORECASE),
+        "the time of a first token contains a start that is not modelled",
     ),
 )
-_SPAN_OF_COLUMN: Final = re.compile(r"\bKV retained\b", re.IGNORECASE)
-_UNSTATED_FREE: Final = re.compile(r"\bF=[0-9]+")
+_SAME_SPAN: Final = re.compile(r"^same,", re.IGNORECASE)
+_SPAN_WITH_FORCED: Final = re.compile(r"\bspan with F=([0-9,]+)")
+_FORCED: Final = re.compile(r"\bforced (tokens?|segment|steps?)\b", re.IGNORECASE)
+_ANY_FORCED: Final = re.compile(r"[0-9] forced\b|\bF=", re.IGNORECASE)
+_SEGMENT: Final = re.compile(
+    r"\b(segment of|first|) ?([0-9,]*) ?forced tokens? after (?:the )?KV load|\b(forced segment) of ([0-9,]+) tokens",
+    re.IGNORECASE,
+)
 _FORCED_AND_FREE: Final = re.compile(r"([0-9,]+) forced \+ ([0-9,]+) free tokens", re.IGNORECASE)
 _SPAN: Final = re.compile(
-    r"\b(?:span|segment) of (?:the timed part of )?([0-9,]+) (?:free |decode |forced )*(?:steps|tokens)", re.IGNORECASE
+    r"\b(span|segment|cycles|time) (?:of|for) (?:the timed part of )?([0-9,]+) "
+    r"(?:free |decode |forced )*(steps|tokens)",
+    re.IGNORECASE,
 )
 _FRAMES: Final = re.compile(r"frames queued|period with frames", re.IGNORECASE)
 _WITH_TAIL: Final = re.compile(r"\bverify\b|\bwith tail\b|top-k computed", re.IGNORECASE)
 _END_TO_END: Final = re.compile(r"end to end incl\. fill", re.IGNORECASE)
 _PADDED: Final = re.compile(r"lengthened by ([0-9]+)(?: and ([0-9]+))? f32 words", re.IGNORECASE)
-_PERIOD_OF_STAGES: Final = re.compile(r"period on the steps", re.IGNORECASE)
+_WHOLE_STEP: Final = re.compile(
+    r"\b(cycles|us|µs|ms|time)(?: per |/)(decode |free |forced |generated )*(step|token)\b|, per (step|token)$"
+    r"|\btok(en)?s? ?(per |/)s|\bperiod\b|\bstep time\b",
+    re.IGNORECASE,
+)
+_WITHOUT_TAIL: Final = re.compile(r"\b(without|less) (the )?(HT )?tail\b", re.IGNORECASE)
+_PART_OF_STEP: Final = re.compile(
+    r"\b(per layer|busy|idle|wait(s|ing)?|share|(HT )?head(?! dim)|strips? per|K-pipe|without|less|only the|handler)\b"
+    r"|\btail (per|of|in)\b|\+ tail\b",
+    re.IGNORECASE,
+)
+_PER_SEQUENCE: Final = re.compile(r"\bper (batch element|sequence|user)\b", re.IGNORECASE)
 
 
 def predict(m: Measurement) -> Prediction | None:
@@ -55,19 +79,42 @@ def predict(m: Measurement) -> Prediction | None:
     run = described_run(m)
     if isinstance(run, str):
         return decline(run)
-    if _PERIOD_OF_STAGES.search(metric):
-        return decline("the row does not state how the layer is divided into stages")
-    if _UNSTATED_FREE.search(metric):
-        return decline("a mix of forced and free steps, of which the row states only the forced ones")
+    if (_is_forced(m) or _FRAMES.search(metric) or _ANY_FORCED.search(metric)) and not run.states_stages:
+        return decline("the row does not state into how many stages the model is divided")
     both_parts = _FORCED_AND_FREE.search(metric)
     if both_parts:
-        return _predict_request(m, steps, run, _whole(both_parts[1]), _whole(both_parts[2]))
+        forced_tokens, free_tokens = read_whole(both_parts[1]), read_whole(both_parts[2])
+        if forced_tokens is None or free_tokens is None:
+            return decline(_UNREADABLE)
+        return _predict_request(m, steps, run, forced_tokens, free_tokens)
+    segment = _SEGMENT.search(metric)
+    if segment:
+        is_first = (segment[1] or "").lower() == "first"
+        return _predict_segment(m, steps, run, 1 if is_first else read_whole(segment[2] or segment[4]))
+    with_forced = _SPAN_WITH_FORCED.search(metric)
+    if with_forced:
+        return _predict_span_with_forced(m, steps, run, read_whole(with_forced[1]))
     span = _SPAN.search(metric)
-    if span or _SPAN_OF_COLUMN.search(metric):
+    if span or _SAME_SPAN.search(metric):
         return _predict_span(m, steps, run, span)
+    if not _is_whole_step(metric):
+        return decline("the metric names no whole step or token, and no part that is described")
     if not run.states_context:
         return decline("the row does not state the context")
-    return duration(m, _token_cycles(m, steps, run) + _padding_cycles(m, steps, run))
+    cycles = _token_cycles(m, steps, run) + _padding_cycles(m, steps, run)
+    return duration(m, cycles / run.shard.batch if _PER_SEQUENCE.search(metric) else cycles)
+
+
+def _is_forced(m: Measurement) -> bool:
+    """Return whether the tokens of a row are known, so that they follow each other through the stages."""
+    return m.text("phase") == "decode-pipelined" or _FORCED.search(m.text("metric")) is not None
+
+
+def _is_whole_step(metric: str) -> bool:
+    """Return whether a metric is about a whole step, rather than a part of one or something else."""
+    if not _WHOLE_STEP.search(metric):
+        return False
+    return _WITHOUT_TAIL.search(metric) is not None or not _PART_OF_STEP.search(metric)
 
 
 def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
@@ -75,15 +122,17 @@ def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
 
     If logits are computed for every forced token, the output head is one of the stages.
     """
-    if m.text("phase") == "decode-pipelined" or _FRAMES.search(m.text("metric")):
+    metric = m.text("metric")
+    if _is_forced(m) or _FRAMES.search(metric):
         cycles = steps.forced_cycles(run)
-        if _WITH_TAIL.search(f"{m.text('metric')} {m.text('settings')}"):
+        if _WITH_TAIL.search(f"{metric} {m.text('settings')}"):
             cycles = max(cycles, steps.tail_cycles(run.shard, run.top_k))
         tokens = m.sizes.get("gen_tokens")
-        if _END_TO_END.search(m.text("metric")) and tokens:
+        if _END_TO_END.search(metric) and tokens:
             cycles += steps.free_cycles(run) / tokens
         return cycles
-    return steps.free_cycles(run)
+    without_cycles = steps.tail_cycles(run.shard, run.top_k) if _WITHOUT_TAIL.search(metric) else 0.0
+    return steps.free_cycles(run) - without_cycles
 
 
 def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
@@ -98,7 +147,7 @@ def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float
     layer, shard = steps.layer, run.shard
     lines = ((shard.cols, shard.hidden, match[1]), (shard.rows, shard.queries, match[2] or "0"))
     extra = sum(
-        all_reduce_cycles(layer.wafer, layer.costs, pes, words + int(padding_words))
+        all_reduce_cycles(layer.wafer, layer.costs, pes, words + (read_whole(padding_words) or 0))
         - all_reduce_cycles(layer.wafer, layer.costs, pes, words)
         for pes, words, padding_words in lines
     )
@@ -116,7 +165,9 @@ def _predict_request(m: Measurement, steps: StepTime, run: DescribedRun, forced_
         free: Tokens that are generated.
     """
     match = re.search(r"after ([0-9,]+) resident", m.text("metric"))
-    resident = _whole(match[1]) if match else 0
+    resident = read_whole(match[1]) if match else 0
+    if resident is None:
+        return decline(_UNREADABLE)
     forced_run = _with_context(run, resident + forced_tokens / 2)
     free_run = _with_context(run, resident + forced_tokens + free / 2)
     fill = steps.free_cycles(forced_run)
@@ -132,24 +183,60 @@ def _predict_span(m: Measurement, steps: StepTime, run: DescribedRun, span: re.M
         run: The run.
         span: Text in the metric that states the number of steps; None if a column states it.
     """
-    generated_tokens = _whole(span[1]) if span else m.sizes.get("gen_tokens")
-    if generated_tokens is None:
-        return decline("the row does not state how many steps it covers")
     stated_tokens = m.sizes.get("gen_tokens")
-    is_window = (
-        span is not None and "free" in span[0] and stated_tokens is not None and generated_tokens < stated_tokens
-    )
-    count = generated_tokens if is_window or "segment" in m.text("metric") else max(1, generated_tokens - UNTIMED_STEPS)
-    prefix = m.sizes.get("prompt_len") or 0
-    run = _with_context(run, prefix + generated_tokens / 2)
-    per_token = steps.forced_cycles(run) if m.text("phase") == "decode-pipelined" else steps.free_cycles(run)
+    generated_tokens = read_whole(span[2]) if span else stated_tokens
+    if not generated_tokens:
+        return decline("the row does not state how many steps it covers")
+    is_forced = _is_forced(m)
+    is_window = span is not None and "free" in span[0] and (stated_tokens or 0) > generated_tokens
+    leaves_start_out = not is_window and (span is None or (span[1] + span[3]).lower() == "spansteps")
+    count = max(1, generated_tokens - UNTIMED_STEPS) if leaves_start_out else generated_tokens
+    if not run.states_mean_context:
+        run = _with_context(run, (m.sizes.get("prompt_len") or 0) + generated_tokens / 2)
+    per_token = steps.forced_cycles(run) if is_forced else steps.free_cycles(run)
     return duration(m, count * per_token)
+
+
+def _predict_segment(m: Measurement, steps: StepTime, run: DescribedRun, tokens: int | None) -> Prediction:
+    """Predict forced tokens that begin with the start of the machine after the load of a cache.
+
+    Args:
+        m: The row.
+        steps: Timing model.
+        run: The run.
+        tokens: Number of forced tokens; None if it cannot be read.
+    """
+    prefix = m.sizes.get("prompt_len")
+    if not tokens or prefix is None:
+        return decline("the row does not state the tokens of the segment and of the prefix")
+    if prefix > START_PREFIX or not run.shard.one_block_per_layer:
+        return decline("begins after the load of another cache than the one for which the start was measured")
+    if tokens == 1:
+        return OWN_CONSTANT
+    later_tokens = (tokens - 1) * steps.forced_cycles(_with_context(run, prefix + tokens / 2))
+    return duration(m, steps.layer.costs.segment_start_cycles + later_tokens)
+
+
+def _predict_span_with_forced(
+    m: Measurement, steps: StepTime, run: DescribedRun, forced_tokens: int | None
+) -> Prediction:
+    """Predict the timed part of a run whose first tokens are forced and the others free.
+
+    Args:
+        m: The row.
+        steps: Timing model.
+        run: The run.
+        forced_tokens: Forced tokens, of which the first are not timed.
+    """
+    tokens, prefix = m.sizes.get("gen_tokens"), m.sizes.get("prompt_len") or 0
+    if forced_tokens is None or tokens is None or not UNTIMED_STEPS <= forced_tokens <= tokens:
+        return decline("a mix of forced and free steps, whose numbers the row does not state")
+    forced_run = _with_context(run, prefix + forced_tokens / 2)
+    free_run = _with_context(run, prefix + (forced_tokens + tokens) / 2)
+    forced_cycles = (forced_tokens - UNTIMED_STEPS) * steps.forced_cycles(forced_run)
+    return duration(m, forced_cycles + (tokens - forced_tokens) * steps.free_cycles(free_run))
 
 
 def _with_context(run: DescribedRun, context: float) -> DescribedRun:
     """Return a run with another number of cached positions."""
     return replace(run, shard=run.shard.with_context(context), states_context=True)
-
-
-def _whole(text: str) -> int:
-    return int(text.replace(",", ""))

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from wse.studies.validate.predictors.wafer_inference.described_run import DescribedRun
+from wse.studies.validate.predictors.wafer_inference.described_run import BLOCKS_PER_ROW, DescribedRun
+from wse.studies.validate.predictors.wafer_inference.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
 from wse.studies.validate.predictors.wafer_inference.layer_time import LayerTime
 from wse.studies.validate.predictors.wafer_inference.reduce_time import GROUP_PES, multicast_cycles, reduce_cycles
 from wse.studies.validate.predictors.wafer_inference.shard import Shard
@@ -47,13 +48,25 @@ class StepTime:
     def forced_cycles(self, run: DescribedRun) -> float:
         """Return the cycles per token if all tokens are given: the time of the slowest stage.
 
-        A stage may have only attention or only feed-forward parts. The slower one then counts.
+        A stage is a part of a layer in all layers of its block if there are as many stages as such
+        blocks, or more; the slowest part then counts. Otherwise a stage is one or several blocks with
+        whole layers, or one or several rows of two blocks, with the strips between these rows.
         """
-        attention, ffn = self.layer.attention_cycles(run.shard), self.layer.ffn_cycles(run.shard)
-        if run.shard.one_block_per_layer or run.stages < run.blocks:
-            hops = 0 if run.shard.one_block_per_layer else self.hop_pair_cycles(run.shard)
-            return run.layers * (attention + ffn + hops)
-        return run.layers * max(attention, ffn)
+        layer, shard = self.layer, run.shard
+        attention, ffn = layer.attention_cycles(shard), layer.ffn_cycles(shard)
+        stages = max(1, run.stages)
+        if shard.one_block_per_layer:
+            blocks = math.ceil(run.blocks / stages) if run.blocks else 1
+            layers, rows = min(run.layers * blocks, shard.model.layers), math.ceil(blocks / BLOCKS_PER_ROW)
+            return layers * (attention + ffn) + (rows - 1) * self.strip_cycles(shard)
+        if run.divides_attention:
+            first, second = layer.cycles(BEFORE_CONTEXT, shard), layer.cycles(FROM_CONTEXT, shard)
+            return run.layers * max(first, second, ffn)
+        if stages >= run.blocks:
+            return run.layers * max(attention, ffn)
+        rows = math.ceil(run.rows_of_blocks / stages)
+        row = run.layers * (attention + ffn + self.hop_pair_cycles(shard))
+        return rows * row + (rows - 1) * self.strip_cycles(shard)
 
     def hop_pair_cycles(self, shard: Shard) -> float:
         """Return the cycles to send the hidden vector to the neighbouring block and back."""
