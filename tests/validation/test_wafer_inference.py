@@ -151,18 +151,8 @@ def test_steps_without_the_tail_and_spans_of_steps() -> None:
     assert value_of(metric="cycles for 256 free tokens") == pytest.approx(256 * step)
     mixed = {"gen_tokens": "256", "prompt_len": "256", "context_min": "", "context_max": "", "context_mean": ""}
     assert 47 < value_of(metric="span with F=209, prefill 256", **mixed) / step < 100
-
-
-def test_a_forced_segment_begins_with_the_start_of_the_machine() -> None:
-    shared = {"phase": "decode-pipelined", "model": "qwen3-1.7b", "layers_per_stage": "4", "n_stages": "8"}
-    shared |= {"context_min": "", "context_max": "", "context_mean": "", "prompt_len": "256"}
-    start = load_compute_engine("epcc").segment_start_cycles
-    short, long = (value_of(**shared, metric=f"forced segment of {tokens} tokens") for tokens in (9, 999))
-    assert start < short < 1.1 * start
-    assert short < long < 5 * start
-    assert value_of(**shared, metric="9 forced tokens after KV load of 256 tokens") == short
-    assert "as a constant" in reason_of(**shared, metric="first forced token after KV load of 256 tokens")
-    assert "another cache" in reason_of(**{**shared, "prompt_len": "512"}, metric="forced segment of 9 tokens")
+    short = {**FORCED, "prompt_len": "256"}
+    assert "fewer than 1,000 forced tokens" in reason_of(**{**short, "metric": "forced segment of 9 tokens"})
 
 
 def test_messages_are_those_of_the_metric() -> None:

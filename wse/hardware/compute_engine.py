@@ -44,8 +44,6 @@ class ComputeEngineCosts:
         ring_us_per_byte: Microseconds for each byte beyond ``ring_free_bytes``.
         rdma_us: Microseconds of a round trip between two hosts with RDMA.
         tcp_us: Microseconds of a round trip between two hosts with TCP.
-        segment_start_cycles: Cycles from the load of a cache of 256 tokens to the end of the first
-            forced token of a segment.
         clock_hz: Clock of the machines on which the profile was measured.
     """
 
@@ -69,7 +67,6 @@ class ComputeEngineCosts:
     ring_us_per_byte: float
     rdma_us: float
     tcp_us: float
-    segment_start_cycles: float
     clock_hz: float
 
 

@@ -27,7 +27,6 @@ _BY_PHASE: Final = {
 _COMPUTED_BYTES: Final = re.compile(r":\s*(weights|KV|K|V|score)|growth per|ingress|score", re.IGNORECASE)
 """Metrics of memory without code and fixed buffers, whose bytes are constants of the profile."""
 
-_SEGMENT: Final = re.compile(r"\bsegment of\b|\bafter (the )?KV load\b", re.IGNORECASE)
 _PASS: Final = re.compile(r"\bpass:", re.IGNORECASE)
 
 
@@ -40,8 +39,6 @@ def kind_names(m: Measurement) -> tuple[str, str]:
         return "passes of a softmax", "4 rows"
     if phase == "sram" and not _COMPUTED_BYTES.search(m.text("metric")):
         return "SRAM with code and buffers", "59 numbers"
-    if phase == "decode-pipelined" and _SEGMENT.search(m.text("metric")):
-        return "forced segments", "1 row"
     if phase == "allreduce" and "decode step" in m.text("metric"):
         phase = "decode"
     return _BY_PHASE.get(phase, (phase, ""))

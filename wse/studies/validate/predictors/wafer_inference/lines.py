@@ -98,10 +98,10 @@ def multicast_of(m: Measurement) -> MulticastMessage | None:
 def collective_of(m: Measurement) -> LineCollective | None:
     """Return the all-reduce that a measurement timed; None for other measurements.
 
-    The metric may state its line and its words. Without words, an ordinary all-reduce along a column
-    has those of the output of attention, and one along a row those of the output projection. The one
-    inside a softmax has one word per head, after an operation for each head. A barrier is a step of
-    its own: a task loads one word, whose sum is not used.
+    The metric may state its line and its words. Without words, an ordinary all-reduce along a column has
+    those of the output of attention, and one along a row those of the output projection. The one inside a
+    softmax has one word per head, after an operation for each head. A barrier is a step of its own: a
+    task loads one word, whose sum is not used.
     """
     metric, model, rows = m.text("metric").lower(), dimensions_of(m.text("model")), m.sizes.get("block_rows")
     if "extra" in metric:

@@ -167,7 +167,7 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part] | str:
 
 
 def _cycles_of(parts: frozenset[Part], layer: LayerTime, shard: Shard) -> float:
-    """Return the cycles of steps and of parts of other steps."""
+    """Return the cycles of steps and parts of steps. A part of a step that is also there whole counts once."""
     whole_steps = {step for step, purpose in parts if not purpose}
     cycles = layer.cycles([_STEPS[name] for name in sorted(whole_steps)], shard)
     for name, purpose in sorted(parts):

@@ -8,7 +8,7 @@ from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.predictors.prediction import OWN_CONSTANT, Prediction, decline
+from wse.studies.validate.predictors.prediction import Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.described_run import DescribedRun, described_run
 from wse.studies.validate.predictors.wafer_inference.profile import duration, step_time_of
 from wse.studies.validate.predictors.wafer_inference.reduce_time import all_reduce_cycles
@@ -21,15 +21,16 @@ UNTIMED_STEPS: Final = 17
 
 Sixteen steps warm the machine up, and the first time stamp follows the next step."""
 
-START_PREFIX: Final = 256
-"""Longest prefix for which the start of a forced segment is known. It takes longer after others."""
+MIN_SEGMENT_TOKENS: Final = 1_000
+"""Tokens below which a forced segment is not predicted, because its start takes much of its time."""
 
 _OTHER_SOFTWARE: Final = (
     (re.compile(r"KV farm", re.IGNORECASE), "keeps the cache in other PEs, whose kernels are not described"),
     (re.compile(r"stalling|with (a|the) stall\b", re.IGNORECASE), "contains a stall that its authors call a defect"),
     (re.compile(r"\bdrafts?\b|\bverify pass", re.IGNORECASE), "verifies drafts in a pass that is not described"),
+    (re.compile(r"after KV load", re.IGNORECASE), "contains the load of the cache, which is not modelled"),
     (
-        re.compile(r"first (free |generated )?token|\bTTFT\b", re.IGNORECASE),
+        re.compile(r"first (forced|free|generated)? ?token|\bTTFT\b", re.IGNORECASE),
         "the time of a first token contains a start that is not modelled",
     ),
 )
@@ -37,10 +38,6 @@ _SAME_SPAN: Final = re.compile(r"^same,", re.IGNORECASE)
 _SPAN_WITH_FORCED: Final = re.compile(r"\bspan with F=([0-9,]+)")
 _FORCED: Final = re.compile(r"\bforced (tokens?|segment|steps?)\b", re.IGNORECASE)
 _ANY_FORCED: Final = re.compile(r"[0-9] forced\b|\bF=", re.IGNORECASE)
-_SEGMENT: Final = re.compile(
-    r"\b(segment of|first|) ?([0-9,]*) ?forced tokens? after (?:the )?KV load|\b(forced segment) of ([0-9,]+) tokens",
-    re.IGNORECASE,
-)
 _FORCED_AND_FREE: Final = re.compile(r"([0-9,]+) forced \+ ([0-9,]+) free tokens", re.IGNORECASE)
 _SPAN: Final = re.compile(
     r"\b(span|segment|cycles|time) (?:of|for) (?:the timed part of )?([0-9,]+) "
@@ -87,10 +84,6 @@ def predict(m: Measurement) -> Prediction | None:
         if forced_tokens is None or free_tokens is None:
             return decline(_UNREADABLE)
         return _predict_request(m, steps, run, forced_tokens, free_tokens)
-    segment = _SEGMENT.search(metric)
-    if segment:
-        is_first = (segment[1] or "").lower() == "first"
-        return _predict_segment(m, steps, run, 1 if is_first else read_whole(segment[2] or segment[4]))
     with_forced = _SPAN_WITH_FORCED.search(metric)
     if with_forced:
         return _predict_span_with_forced(m, steps, run, read_whole(with_forced[1]))
@@ -187,7 +180,10 @@ def _predict_span(m: Measurement, steps: StepTime, run: DescribedRun, span: re.M
     generated_tokens = read_whole(span[2]) if span else stated_tokens
     if not generated_tokens:
         return decline("the row does not state how many steps it covers")
+    is_segment = span is not None and span[1].lower() == "segment"
     is_forced = _is_forced(m)
+    if is_segment and is_forced and generated_tokens < MIN_SEGMENT_TOKENS:
+        return decline(f"fewer than {MIN_SEGMENT_TOKENS:,} forced tokens, whose start takes much of the time")
     is_window = span is not None and "free" in span[0] and (stated_tokens or 0) > generated_tokens
     leaves_start_out = not is_window and (span is None or (span[1] + span[3]).lower() == "spansteps")
     count = max(1, generated_tokens - UNTIMED_STEPS) if leaves_start_out else generated_tokens
@@ -195,26 +191,6 @@ def _predict_span(m: Measurement, steps: StepTime, run: DescribedRun, span: re.M
         run = _with_context(run, (m.sizes.get("prompt_len") or 0) + generated_tokens / 2)
     per_token = steps.forced_cycles(run) if is_forced else steps.free_cycles(run)
     return duration(m, count * per_token)
-
-
-def _predict_segment(m: Measurement, steps: StepTime, run: DescribedRun, tokens: int | None) -> Prediction:
-    """Predict forced tokens that begin with the start of the machine after the load of a cache.
-
-    Args:
-        m: The row.
-        steps: Timing model.
-        run: The run.
-        tokens: Number of forced tokens; None if it cannot be read.
-    """
-    prefix = m.sizes.get("prompt_len")
-    if not tokens or prefix is None:
-        return decline("the row does not state the tokens of the segment and of the prefix")
-    if prefix > START_PREFIX or not run.shard.one_block_per_layer:
-        return decline("begins after the load of another cache than the one for which the start was measured")
-    if tokens == 1:
-        return OWN_CONSTANT
-    later_tokens = (tokens - 1) * steps.forced_cycles(_with_context(run, prefix + tokens / 2))
-    return duration(m, steps.layer.costs.segment_start_cycles + later_tokens)
 
 
 def _predict_span_with_forced(
