@@ -19,10 +19,14 @@ import numpy as np
 from wse.hardware.compute_engine import ComputeEngineCosts
 from wse.hardware.spec import WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.predictors.wafer_inference.kernel_work import KernelWork, kernel_work, probe_cycles
-from wse.studies.validate.predictors.wafer_inference.layer_time import LayerTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import (
+    KernelWork,
+    kernel_work,
+    probe_cycles,
+)
+from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_time import LayerTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
 from wse.studies.validate.predictors.wafer_inference.lines import collective_of, multicast_of, ring_bytes, stored_words
-from wse.studies.validate.predictors.wafer_inference.reduce_time import all_reduce_cycles
 
 FIT_GROUPS: Final = frozenset({"DSD", "SOFTMAX", "MCAST", "M3", "M3C", "RING", "P17F"})
 """Groups of rows to which constants of time may be fitted."""

@@ -8,11 +8,11 @@ from typing import Final
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.described_run import SHARED_BLOCK_MODELS, top_k_of
-from wse.studies.validate.predictors.wafer_inference.dimensions import dimensions_of
-from wse.studies.validate.predictors.wafer_inference.profile import duration, step_time_of
-from wse.studies.validate.predictors.wafer_inference.shard import Shard
-from wse.studies.validate.predictors.wafer_inference.step_time import TAIL_COLS, TAIL_ROWS
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import SHARED_BLOCK_MODELS, top_k_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import dimensions_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, step_time_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import TAIL_COLS, TAIL_ROWS
 
 _CHANGE: Final = re.compile(r"TOP_K ([0-9]+) (?:->|→|to) ([0-9]+)", re.IGNORECASE)
 _TAIL: Final = re.compile(r"\bHT tail\b|\btail\b", re.IGNORECASE)

@@ -12,10 +12,10 @@ from typing import Final
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import OWN_CONSTANT, Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.described_run import described_run
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import described_run
+from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, step_time_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
 from wse.studies.validate.predictors.wafer_inference.lines import ring_bytes
-from wse.studies.validate.predictors.wafer_inference.profile import duration, step_time_of
-from wse.studies.validate.predictors.wafer_inference.step_time import StepTime
 
 NETWORK_BYTES: Final = 5_120
 """Bytes that hosts exchange for one token in the rows from which the profile takes its times."""

@@ -9,10 +9,14 @@ from typing import Final
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.described_run import BLOCKS_PER_ROW, DescribedRun, described_run
-from wse.studies.validate.predictors.wafer_inference.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
-from wse.studies.validate.predictors.wafer_inference.profile import duration, step_time_of
-from wse.studies.validate.predictors.wafer_inference.step_time import StepTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
+    BLOCKS_PER_ROW,
+    DescribedRun,
+    described_run,
+)
+from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
+from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, step_time_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
 
 _PHASES: Final = frozenset({"layer-attention", "layer-ffn", "layer"})
 _WITH_BOUNDARY: Final = re.compile(r"\bboundary\b", re.IGNORECASE)

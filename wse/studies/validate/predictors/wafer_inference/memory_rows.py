@@ -13,12 +13,12 @@ from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.parts import CONSTANT_OF_PROFILE
 from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.described_run import SHARED_BLOCK_MODELS, max_layers
-from wse.studies.validate.predictors.wafer_inference.dimensions import Dimensions, dimensions_of
-from wse.studies.validate.predictors.wafer_inference.kernel_work import chunk_tokens
-from wse.studies.validate.predictors.wafer_inference.pe_memory import PeMemory
-from wse.studies.validate.predictors.wafer_inference.profile import PROFILE, in_row_unit, memory_wafer
-from wse.studies.validate.predictors.wafer_inference.shard import Shard
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import SHARED_BLOCK_MODELS, max_layers
+from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
+from wse.studies.validate.predictors.wafer_inference.kernel_model.pe_memory import PeMemory
+from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import PROFILE, in_row_unit, memory_wafer
+from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
 
 DEFAULT_SIDE_PES: Final = 256
 """Rows and columns of a block if a row does not state them, as in most of the floor plans."""

@@ -9,18 +9,18 @@ from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import words_per_cycle
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import OWN_CONSTANT, Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.described_run import described_run
-from wse.studies.validate.predictors.wafer_inference.kernel_work import kernel_work, probe_cycles
-from wse.studies.validate.predictors.wafer_inference.layer_time import LayerTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import described_run
+from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import kernel_work, probe_cycles
+from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_time import LayerTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, in_row_unit, step_time_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles, multicast_cycles
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
 from wse.studies.validate.predictors.wafer_inference.lines import (
     StoredWords,
     collective_of,
     multicast_of,
     stored_words,
 )
-from wse.studies.validate.predictors.wafer_inference.profile import duration, in_row_unit, step_time_of
-from wse.studies.validate.predictors.wafer_inference.reduce_time import all_reduce_cycles, multicast_cycles
-from wse.studies.validate.predictors.wafer_inference.step_time import StepTime
 
 _HOP_PAIR: Final = re.compile(r"hop pair", re.IGNORECASE)
 _STAGED_HOP: Final = re.compile(r"store-and-forward.*hop.*\(([0-9,]+) (?:f32|words)", re.IGNORECASE)

@@ -19,7 +19,7 @@ from wse.studies.validate.predictors.wafer_inference import (
     prefill_rows,
     step_rows,
 )
-from wse.studies.validate.predictors.wafer_inference.profile import SIMULATOR
+from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import SIMULATOR
 
 SCORED_KINDS: Final = re.compile(r"measured|sum of measured|compiled", re.IGNORECASE)
 """Kinds of values that a model is compared with. Fits and differences of other rows are not."""

@@ -8,10 +8,10 @@ from typing import Final
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_number, read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.described_run import described_run
-from wse.studies.validate.predictors.wafer_inference.kernel_work import chunk_tokens
-from wse.studies.validate.predictors.wafer_inference.prefill_time import PrefillRun, PrefillTime
-from wse.studies.validate.predictors.wafer_inference.profile import duration, step_time_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import described_run
+from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
+from wse.studies.validate.predictors.wafer_inference.kernel_model.prefill_time import PrefillRun, PrefillTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, step_time_of
 
 _START_CHUNK: Final = re.compile(r"start chunk ([0-9]+)", re.IGNORECASE)
 _PROMPT: Final = re.compile(r"prompt of ([0-9,]+)|([0-9,]+)-token prompt", re.IGNORECASE)

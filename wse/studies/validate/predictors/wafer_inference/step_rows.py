@@ -9,10 +9,10 @@ from typing import Final
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.described_run import DescribedRun, described_run
-from wse.studies.validate.predictors.wafer_inference.profile import duration, step_time_of
-from wse.studies.validate.predictors.wafer_inference.reduce_time import all_reduce_cycles
-from wse.studies.validate.predictors.wafer_inference.step_time import StepTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import DescribedRun, described_run
+from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, step_time_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
 
 _UNREADABLE: Final = "the metric has a number that cannot be read"
 _PHASES: Final = frozenset({"decode", "decode-pipelined", "allreduce"})

@@ -8,9 +8,9 @@ from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.predictors.wafer_inference.dimensions import Dimensions, dimensions_of
-from wse.studies.validate.predictors.wafer_inference.mean_context import mean_context
-from wse.studies.validate.predictors.wafer_inference.shard import Shard
+from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.mean_context import mean_context
+from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
 
 BLOCKS_PER_ROW: Final = 2
 """Blocks side by side on the wafer in every described floor plan."""

@@ -6,11 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from wse.studies.validate.predictors.wafer_inference.described_run import BLOCKS_PER_ROW, DescribedRun
-from wse.studies.validate.predictors.wafer_inference.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
-from wse.studies.validate.predictors.wafer_inference.layer_time import LayerTime
-from wse.studies.validate.predictors.wafer_inference.reduce_time import GROUP_PES, multicast_cycles, reduce_cycles
-from wse.studies.validate.predictors.wafer_inference.shard import Shard
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import BLOCKS_PER_ROW, DescribedRun
+from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
+from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_time import LayerTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import (
+    GROUP_PES,
+    multicast_cycles,
+    reduce_cycles,
+)
+from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
 
 TAIL_ROWS: Final = 256
 TAIL_COLS: Final = 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from wse.studies.validate.predictors.wafer_inference.dimensions import Dimensions
+from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

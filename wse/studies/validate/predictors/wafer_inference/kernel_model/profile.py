@@ -13,8 +13,8 @@ from wse.studies.validate.measured.durations import in_unit
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator, wafer_of
 from wse.studies.validate.predictors.prediction import NO_GENERATION, Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.layer_time import LayerTime
-from wse.studies.validate.predictors.wafer_inference.step_time import StepTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_time import LayerTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
 
 PROFILE: Final = "epcc"
 METHOD: Final = "compute-engine model"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from wse.hardware.compute_engine import ComputeEngineCosts
 from wse.hardware.spec import WaferSpec
-from wse.studies.validate.predictors.wafer_inference.layer_steps import (
+from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import (
     ATTENTION,
     FEED_FORWARD,
     Collective,
@@ -15,8 +15,8 @@ from wse.studies.validate.predictors.wafer_inference.layer_steps import (
     Step,
     Work,
 )
-from wse.studies.validate.predictors.wafer_inference.reduce_time import GROUP_PES, all_reduce_cycles
-from wse.studies.validate.predictors.wafer_inference.shard import Shard
+from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import GROUP_PES, all_reduce_cycles
+from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
 
 
 @dataclass(frozen=True, slots=True)
