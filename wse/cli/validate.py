@@ -44,7 +44,7 @@ def validate(
     against: Annotated[
         str | None,
         Option(
-            metavar="wavelet", doc="Compare the fast model with the cycle-by-cycle reference, not with measurements."
+            metavar="wavelet", doc="Compare the fabric model with the cycle-by-cycle reference, not with measurements."
         ),
     ] = None,
     leave_out: Annotated[  # noqa: FBT002
