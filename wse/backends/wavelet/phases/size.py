@@ -39,7 +39,7 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
 
 
 def check_fixed(phase: Phase) -> None:
-    """Raise an error if the simulator does not support the messages of a phase.
+    """Raise an error if the wavelet reference does not support the messages of a phase.
 
     Raises:
         BadInput: The words of the phase depend on the selected experts, or a region spans wafers.

@@ -112,7 +112,7 @@ def _summary_table(summary: AgreementSummary, seed: int) -> Table:
     return Table(
         columns=columns,
         rows=[*(errors.to_dict() for errors in summary.by_pattern), summary.to_dict() | {"pattern": "all"}],
-        title="The fabric model against the cycle-by-cycle reference",
+        title="The fabric model against the wavelet reference",
         note=f"seed {seed}",
         style=lambda row: "bold" if row["pattern"] == "all" else "",
     )
