@@ -67,7 +67,7 @@ def forms() -> list[str]:
             sums = [f"{form(grouping=grouping):,.0f}" for grouping in Grouping]
             off = f"{100 * (published - fast) / fast:+.1f} %"
             rows.append([name, str(length), str(words), f"{published:,.0f}", *sums, f"{fast:,.0f}", off])
-    head = ("algorithm", "PEs", "words", "published", "additive", "overlapped", "fast model", "error of published")
+    head = ("algorithm", "PEs", "words", "published", "additive", "overlapped", "fabric model", "error of published")
     return markdown_table(head, rows)
 
 
@@ -91,7 +91,7 @@ def distances() -> list[str]:
 
 def tables() -> str:
     """Both tables with their headings, from marker to marker."""
-    lines = [BEGIN, "", "### Closed forms and the fast model", "", *forms()]
+    lines = [BEGIN, "", "### Closed forms and the fabric model", "", *forms()]
     lines += ["", "### Distance of reduces to the lower bound", "", *distances(), "", END]
     return "\n".join(lines)
 

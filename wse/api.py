@@ -211,7 +211,7 @@ def validate(
         files: CSV files of measurements. Without files, the bundled ones are used.
         capacity: ``report`` also predicts models whose layers exceed the SRAM of the PEs,
             ``refuse`` does not.
-        against: ``wavelet`` compares the fabric model with the cycle-by-cycle reference instead of
+        against: ``wavelet`` compares the fabric model with the wavelet reference instead of
             measurements.
         on_progress: Called with (rows done, rows in total, current kernel).
     """

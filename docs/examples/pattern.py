@@ -1,4 +1,4 @@
-"""Cycles of a pattern on a line of PEs: the fast model, the closed form, and the lower bound of a reduce.
+"""Cycles of a pattern on a line of PEs: the fabric model, the closed form, and the lower bound of a reduce.
 
 Example:
     python docs/examples/pattern.py

@@ -1,4 +1,4 @@
-"""The wavelet simulator beside BookSim2 on the same traffic: hops of words over links a second of one core.
+"""The wavelet reference beside BookSim2 on the same traffic: hops of words over links a second of one core.
 
     python tests/benchmarks/booksim.py --booksim PATH --section booksim.md
 
@@ -47,7 +47,7 @@ max_samples = 10; sim_count = 1; seed = 7;
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Hops a second of both on one mesh: of the wavelet simulator, and of BookSim2."""
+    """Hops a second of both on one mesh: of the wavelet reference, and of BookSim2."""
 
     traffic: str
     side: int
@@ -92,7 +92,7 @@ def distance(traffic: str, side: int) -> float:
 
 
 def wavelet_hops(traffic: str, side: int, repeats: int) -> tuple[float, int]:
-    """Hops a second of the wavelet simulator, the best of some runs, and the hops of one."""
+    """Hops a second of the wavelet reference, the best of some runs, and the hops of one."""
     words = int(np.clip(HOPS / side**2 / distance(traffic, side), LEAST_WORDS, MAX_WORDS))
     made, best, hops = machine(traffic, side, words), 0.0, 0
     for _ in range(repeats):

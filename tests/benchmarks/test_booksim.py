@@ -1,4 +1,4 @@
-"""The wavelet simulator beside BookSim2; ``pytest tests/benchmarks/test_booksim.py --booksim PATH`` prints the pairs.
+"""The wavelet reference beside BookSim2; ``pytest tests/benchmarks/test_booksim.py --booksim PATH`` prints the pairs.
 
 Aims: 60 times as many hops a second on 8x8, 300 times on 32x32.
 """

@@ -2,9 +2,10 @@
 
     python -m tests.benchmarks.timing_growth --section FILE
 
-The wavelet reference carries every word over every link; the fast model counts the words of all transfers on all links
-at once, so that its unit is a link of a mesh. An exponent is the slope of the line through the logarithms of a round's
-times per mesh, over the PEs; the table has the median of all rounds and the middle half. Processor time, one core.
+The wavelet reference carries every word over every link; the fabric model counts the words of all transfers on all
+links at once, so that its unit is a link of a mesh. An exponent is the slope of the line through the logarithms of a
+round's times per mesh, over the PEs; the table has the median of all rounds and the middle half. Processor time, one
+core.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from wse.backends.fabric.links.link_map import link_map
 WAVELET_SIDES: Final = (8, 16, 32, 64)
 FAST_SIDES: Final = (64, 128, 256, 512, 1024)
 ROUNDS: Final = 5
-FAST: Final = "fast model"
+FAST: Final = "fabric model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Rates:
 
 
 def measure(wavelet_sides: Sequence[int], fast_sides: Sequence[int], rounds: int) -> Iterator[Rates]:
-    """The rates of the wavelet simulator on each kind of traffic, and of the fabric model."""
+    """The rates of the wavelet reference on each kind of traffic, and of the fabric model."""
     wavelet_hops(TRAFFIC[0], min(wavelet_sides), 1)  # which compiles
     for traffic in TRAFFIC:
         rates = [[wavelet_hops(traffic, side, 1)[0] for side in wavelet_sides] for _ in range(rounds)]
@@ -69,7 +70,7 @@ def section(found: Sequence[Rates]) -> Iterator[str]:
     yield "`python -m tests.benchmarks.timing_growth` measures the speed of both timing models of wse on one core. The"
     yield "table shows the median of several repetitions and the range of their middle half:"
     yield from ("", "- wavelet reference: hops of words over links per second")
-    yield "- fast model (the fabric model): links and ramps whose words are counted, per second"
+    yield "- fabric model: links and ramps whose words are counted, per second"
     yield from ("", "The exponent in the last column says how the rate changes with the number of PEs. With an")
     yield "exponent of 0, a link costs the same time on every mesh; with a negative one, it costs more on larger"
     yield "meshes."

@@ -44,7 +44,8 @@ def test_json_has_every_row_of_every_file_in_order(wse: Wse, data: Path, tmp_pat
     with data.open(newline="") as file:
         assert [row["input"] for row in facts["rows"][:3]] == list(csv.DictReader(file))
     first, _, unknown, _ = facts["rows"]
-    assert (first["method"], first["software"], first["error_pct"], first["reason"]) == ("fast model", "tuned", 0, None)
+    expected = ("fabric model", "tuned", 0, None)
+    assert (first["method"], first["software"], first["error_pct"], first["reason"]) == expected
     assert (unknown["predicted"], unknown["error_pct"]) == (None, None)
     assert facts["summary"]["rows"] == 4
     assert facts["summary"]["predicted"] == 3

@@ -1,4 +1,4 @@
-"""A run with its last pass wavelet by wavelet: the log in the trace replays to the words that the fast model counts."""
+"""A run with its last pass wavelet by wavelet: the log in the trace has the words that the fabric model counts."""
 
 from __future__ import annotations
 

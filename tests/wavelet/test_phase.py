@@ -100,7 +100,7 @@ def test_a_decoded_token_takes_the_fast_models_cycles(compiled: Session, generat
     "schedule", ["merged-sums,shared-exp,local-maxima", "merged-sums,shared-exp,local-maxima,joined-tasks"]
 )
 def test_a_chain_with_words_of_its_own_runs_beside_an_all_reduce(schedule: str) -> None:
-    """Exponentials, an exchange among columns, sums and values are as long as the fast model says, to a few cycles."""
+    """Exponentials, an exchange among columns, sums and values take as long as in the fabric model, to a few cycles."""
     spec = tiny_spec(kv_heads=1, heads=4)
     run = tiny_session(spec, (5, 17), THIN_GEMM, PROMPT, 3, schedule=schedule)
     program, length = run.program, len(PROMPT)
@@ -184,5 +184,5 @@ def test_a_program_too_large_for_the_reference_is_refused(shared: Path) -> None:
     machine = wafer(260, 260)
     options = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=8, prompt_tokens=(4,))
     program = compile_model(model(shared / "models" / "stories260k").spec, machine, SOFTWARE, options)
-    with pytest.raises(BadMesh, match=r"260x260 PEs .* at most 65,536 .* use a smaller region or the fast model"):
+    with pytest.raises(BadMesh, match=r"260x260 PEs .* at most 65,536 .* use a smaller region or the fabric model"):
         phase_run(program, program.decode, [4], machine, SOFTWARE)

@@ -43,9 +43,7 @@ def validate(
     ] = "report",
     against: Annotated[
         str | None,
-        Option(
-            metavar="wavelet", doc="Compare the fast model with the cycle-by-cycle reference, not with measurements."
-        ),
+        Option(metavar="wavelet", doc="Compare the fabric model with the wavelet reference, not with measurements."),
     ] = None,
     leave_out: Annotated[  # noqa: FBT002
         bool,

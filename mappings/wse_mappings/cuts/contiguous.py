@@ -111,7 +111,7 @@ def runs_with_fewest_cuts(weights: Sequence[float], parts: int, cuts: Sequence[b
 def _runs_with_fewest_cuts(
     weights: tuple[float, ...], parts: int, cuts: tuple[bool, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Compute `runs_with_fewest_cuts`, whose docstring explains the steps numbered here."""
+    """Compute `runs_with_fewest_cuts`; the numbered comments are the steps in its docstring."""
     count, prefix_sums = len(weights), np.concatenate([[0.0], np.cumsum(weights)])
     totals: list[float] = prefix_sums.tolist()
     # 1

@@ -1,4 +1,4 @@
-"""Closed forms of collectives against the published table, the fast model where they are exact, and the lower bound."""
+"""Closed forms of collectives against the published table, the fabric model where exact, and the lower bound."""
 
 from __future__ import annotations
 

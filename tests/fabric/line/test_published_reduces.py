@@ -1,4 +1,4 @@
-"""Every published cycle log of reduces and broadcasts in the WSE-2 fabric simulator: by the fast model exactly, by
+"""Every published cycle log of reduces and broadcasts in the WSE-2 fabric simulator: by the fabric model exactly, by
 wavelets within 3 cycles.
 
 What a log has beyond them is one constant for start and finish of a timed program, the same for all rows: 61 cycles;

@@ -1,1 +1,1 @@
-"""Cycle-by-cycle simulator of small regions: routers, colours, queues, and vector operations."""
+"""The wavelet reference: a cycle-by-cycle model of small regions with routers, colours and queues."""

@@ -125,7 +125,7 @@ class OperationBlock:
 
 @dataclass(slots=True)
 class WaveletMachine:
-    """Configuration of a region of PEs for the wavelet simulator: routes and vector operations.
+    """Configuration of a region of PEs for the wavelet reference: routes and vector operations.
 
     The threads of a PE run concurrently. The operations of a thread run in order. If two threads of
     a PE would send in the same cycle, the thread with the lower number sends first.
@@ -164,7 +164,7 @@ class WaveletMachine:
             msg = (
                 f"wavelet reference: {self.rows}x{self.cols} PEs with {self.memory_words:,} words each are "
                 f"{pes:,} PEs and {pes * self.memory_words:,} words; at most {LARGEST_PES:,} and {LARGEST_WORDS:,} "
-                "fit: use a smaller region or the fast model"
+                "fit: use a smaller region or the fabric model"
             )
             raise BadMesh(msg)
         deepest = self.queue_words(max(self.wafer.hop_cycles, self.wafer.ramp_cycles + 1))

@@ -118,7 +118,7 @@ class Wiring:
         if len(self.key) > LARGEST_QUEUES:
             msg = (
                 f"wavelet reference: {len(self.key):,} queues; at most {LARGEST_QUEUES:,} fit: "
-                "use a smaller region, fewer colours or the fast model"
+                "use a smaller region, fewer colours or the fabric model"
             )
             raise BadInput(msg)
         colours = self.machine.wafer.colours

@@ -128,15 +128,15 @@ def _try_rewrites(
 def _with_paying(
     paying: tuple[RewriteTrial, ...], candidates: Sequence[tuple[str, int]], time: Callable[[Rewrites], float | None]
 ) -> tuple[RewriteTrial, ...]:
-    """Add each of several rewrites to the rewrites in use if it saves cycles.
+    """Return the rewrites in use, extended by the candidates that save cycles.
+
+    Each candidate is timed together with the rewrites in use and the candidates added before it.
 
     Args:
         paying: Rewrites in use.
-        candidates: Additional rewrites with their settings, which are tried sequentially.
+        candidates: Further rewrites with their settings, in the order in which they are tried.
         time: Function that returns the cycles with some rewrites; None if these are impossible.
 
-    Returns:
-        The rewrites in use, including the added ones.
     """
     for name, setting in candidates:
         current_rewrites = settings_of(paying)

@@ -153,7 +153,8 @@ class TrialSetup:
     def with_cut_blocks(self, layouts: Sequence[Layout]) -> list[Layout]:
         """Return variants of layouts in which feed-forward blocks may be split between stages.
 
-        Such layouts are tried if whole layers do not fit. The result is empty in these cases:
+        For one user, such layouts are tried only if whole layers do not fit; for many users, they
+        always compete with the others. The result is empty in these cases:
 
         - the caller does not allow it (``whole_layers``)
         - baseline schedule, a single wafer, or a request without embedding and head

@@ -63,14 +63,14 @@ class TokensIn(HostStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftIn(TokensIn):
-    """Transfer of a verification pass's tokens from the host, which drafted them.
-
-    The host needs the output of the previous pass to draft tokens.
-    """
+    """Transfer of a verification pass's tokens from the host, which drafted them."""
 
     @property
     def host_round_trips(self) -> float:
-        """One round trip: the host needs the output of the previous pass to draft the tokens."""
+        """Number of round trips to the host, always 1.
+
+        The output of the previous pass travels to the host, which drafts tokens and sends them back.
+        """
         return 1.0
 
 
@@ -131,5 +131,8 @@ class DrawnIn(TokensIn):
 
     @property
     def host_round_trips(self) -> float:
-        """One round trip: from the logits to the ids that were sampled from them."""
+        """Number of round trips to the host, always 1.
+
+        The logits travel to the host, which samples token ids and sends them back.
+        """
         return 1.0

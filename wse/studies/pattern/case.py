@@ -20,7 +20,7 @@ class PatternCase(Result):
     collective: Annotated[Collective | None, Doc("the collective that it performs")] = None
     root: Annotated[int | None, Doc("PE that receives the result, or whose words are sent")] = None
     cycles: Annotated[
-        float | None, Doc("cycles that the fast model gives, without the launch of the step", "cycles")
+        float | None, Doc("cycles that the fabric model gives, without the launch of the step", "cycles")
     ] = None
     best: Annotated[bool, Doc("whether it has the fewest cycles of its collective, PEs and words")] = False
     bound_cycles: Annotated[float | None, Doc("lower bound of the collective", "cycles")] = None

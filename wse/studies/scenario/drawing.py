@@ -3,7 +3,7 @@
 Every scenario has two charts:
 
 - cost per token against speed per user, as the number of users varies
-- with tiers, the same relative to the ordinary tier; otherwise the model size, or the number of
+- with tiers, the same relative to the plain tier; otherwise the model size, or the number of
   chips if there is only one model, against speed per user
 
 Combinations that agree are coloured by model, or by machine if there is only one model.
@@ -114,7 +114,7 @@ def series_of(drawings: Sequence[Drawing]) -> list[str]:
 
 
 def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Drawing:
-    """Build the chart of speed and cost relative to the ordinary service tier.
+    """Build the chart of speed and cost relative to the plain service tier.
 
     Published speed-ups are drawn at the height of the first published cost ratio. Without a
     published cost ratio, they have no height.
@@ -131,18 +131,18 @@ def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Draw
         if figure.figure == "speed_up"
     )
     return Drawing(
-        title="cost of a token divided by that of the ordinary tier",
-        across="speed of a user divided by that of the ordinary tier",
+        title="cost of a token divided by that of the plain tier",
+        across="speed of a user divided by that of the plain tier",
         lines=tuple(lines),
         public=tuple(points),
     )
 
 
 def _ratio_points(combination: CombinationResult) -> list[Point]:
-    """Return a combination's speed and cost by number of users, relative to its ordinary tier.
+    """Return a combination's speed and cost by number of users, relative to its plain tier.
 
-    The points are the ordinary tier, the fast tier, and all points with fewer users than the
-    ordinary tier. They are sorted by number of users.
+    The points are the plain tier, the fast tier, and all points with fewer users than the
+    plain tier. They are sorted by number of users.
     """
     assert combination.tiers is not None  # callers check this
     ordinary, fast = combination.tiers.point("ordinary"), combination.tiers.point("fast")

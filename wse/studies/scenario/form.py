@@ -74,19 +74,19 @@ class Form(BaseModel):
 
 
 class TiersForm(Form):
-    """The table ``[tiers]`` of a scenario file: an ordinary and a fast service tier.
+    """The table ``[tiers]`` of a scenario file: a plain and a fast service tier.
 
-    The fast tier promises each user a multiple of the ordinary speed. Both tiers run on the same
+    The fast tier promises each user a multiple of the plain speed. Both tiers run on the same
     number of chips.
     """
 
     plain_speed: Annotated[
         _Axis[Annotated[float, Field(ge=0.1, le=1e6)]],
-        Field(description="tokens/s of each user of the ordinary tier, from 0.1 to 1,000,000, or a list of them"),
+        Field(description="tokens/s of each user of the plain tier, from 0.1 to 1,000,000, or a list of them"),
     ] = [PLAIN_SPEED_TOKENS_PER_S]
     speed_up: Annotated[
         float,
-        Field(gt=1, le=1_000, description="a number above 1: the speed of the fast tier divided by the ordinary one's"),
+        Field(gt=1, le=1_000, description="a number above 1: the speed of the fast tier divided by the plain one's"),
     ] = FAST_TIMES
     drafts: Annotated[Literal["both", "fast"], Field(description='"both" or "fast": the tiers that have drafts')] = (
         "both"

@@ -53,7 +53,7 @@ def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
 
     Args:
         settings: The settings, which share a compilation.
-        tiers: The service tiers of the scenario, or None. Each ordinary speed results in a separate
+        tiers: The service tiers of the scenario, or None. Each plain speed results in a separate
             combination.
     """
     try:
@@ -101,7 +101,7 @@ def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
 
 
 def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_speed: float) -> CombinationResult:
-    """Predict a setting's speed and cost with two service tiers, an ordinary and a fast one.
+    """Predict a setting's speed and cost with two service tiers, a plain and a fast one.
 
     Each tier promises its users a speed. It uses the layout with the lowest cost per token at this
     speed, and serves the maximum number of users for which the speed is reached.
@@ -110,7 +110,7 @@ def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_spee
         setting: The setting.
         machine: The model and its machine.
         tiers: The speed-up of the fast tier, and which tiers have drafts.
-        plain_speed: Tokens per second per user in the ordinary tier.
+        plain_speed: Tokens per second per user in the plain tier.
 
     Raises:
         BadInput: Even a single user does not reach the plain speed, or no KV cache fits.

@@ -85,7 +85,7 @@ class Scenario:
         name: Name of a bundled scenario, or path of the file.
         title: Title of the scenario.
         question: Question answered by the scenario.
-        tiers: The ordinary and the fast service tier; None without tiers.
+        tiers: The plain and the fast service tier; None without tiers.
         published: Published figures.
         settings: All combinations of settings, grouped by machine.
     """
@@ -167,7 +167,7 @@ def _settings(
 
     Args:
         form: The validated top level of the file.
-        tiers: The tiers, or None. Each ordinary speed counts as a separate combination.
+        tiers: The tiers, or None. Each plain speed counts as a separate combination.
         common_settings: Settings outside any table, which apply to all combinations.
         name: Name of the scenario, for error messages.
 
@@ -291,7 +291,7 @@ def _check_published(published: PublishedForm, settings: Sequence[Setting], plac
         published: The published figure.
         settings: All combinations of settings of the scenario.
         place: Name of the file and the table, for error messages.
-        has_tiers: Whether the scenario has an ordinary and a fast service tier.
+        has_tiers: Whether the scenario has a plain and a fast service tier.
 
     Raises:
         UnknownName: The figure, or a machine or drafts named by it, do not exist.

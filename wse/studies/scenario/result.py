@@ -57,14 +57,14 @@ class PredictionResult(OperatingPointResult):
 
 @dataclass(frozen=True, kw_only=True)
 class TiersResult(Result):
-    """Speed and cost of an ordinary service tier, and of a faster tier with fewer users.
+    """Speed and cost of a plain service tier, and of a faster tier with fewer users.
 
     Both tiers run on the same number of chips.
     """
 
-    ordinary_users: Annotated[int, Doc("users of the ordinary tier")]
-    ordinary_tokens_per_s_per_user: Annotated[float, Doc("speed of each user of the ordinary tier", "tokens/s")]
-    ordinary_usd_per_million_tokens: Annotated[float, Doc("cost of a million tokens of the ordinary tier", "USD")]
+    ordinary_users: Annotated[int, Doc("users of the plain tier")]
+    ordinary_tokens_per_s_per_user: Annotated[float, Doc("speed of each user of the plain tier", "tokens/s")]
+    ordinary_usd_per_million_tokens: Annotated[float, Doc("cost of a million tokens of the plain tier", "USD")]
     ordinary_usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
     ordinary_usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
     fast_users: Annotated[
@@ -74,8 +74,8 @@ class TiersResult(Result):
     fast_usd_per_million_tokens: Annotated[float, Doc("cost of a million tokens of the fast tier", "USD")]
     fast_usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
     fast_usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
-    speed_up: Annotated[float, Doc("speed of a user of the fast tier divided by that of the ordinary tier")]
-    cost_ratio: Annotated[float, Doc("cost of a token of the fast tier divided by that of the ordinary tier")]
+    speed_up: Annotated[float, Doc("speed of a user of the fast tier divided by that of the plain tier")]
+    cost_ratio: Annotated[float, Doc("cost of a token of the fast tier divided by that of the plain tier")]
     reached: Annotated[bool, Doc("whether the requested speed-up is reached")]
 
     @classmethod
@@ -83,7 +83,7 @@ class TiersResult(Result):
         """Create the record for two service tiers, including their speed and cost ratios.
 
         Args:
-            ordinary: Operating point of the ordinary tier.
+            ordinary: Operating point of the plain tier.
             fast: Operating point of the fast tier.
             reached: Whether the fast tier reaches the requested speed-up.
         """
@@ -162,7 +162,7 @@ class CombinationResult(Result):
     ] = None
     prompt_len: Annotated[int | None, Doc("tokens of each prompt, if the scenario states them")] = None
     users: Annotated[
-        int | None, Doc("users in flight, with tiers those of the ordinary tier; may be absent if impossible")
+        int | None, Doc("users in flight, with tiers those of the plain tier; may be absent if impossible")
     ] = None
     drafts: Annotated[str, Doc("name of the drafts, `none` without drafts")]
     other: Annotated[

@@ -34,7 +34,7 @@ def _part_column(part: str, key: str, title: str, formatter: Any = count, **sett
     """Build a table column with one predicted figure per combination of settings.
 
     Args:
-        part: Location of the figure: ``prediction``, or ``tiers`` for an ordinary or fast service
+        part: Location of the figure: ``prediction``, or ``tiers`` for a plain or fast service
             tier.
         key: Name of the field within this part.
         title: Title of the column.
@@ -185,7 +185,7 @@ def _combinations_table(
     """Build the table of settings with their predicted speed and cost.
 
     In scenarios with service tiers, the rows are sorted by the cost of a fast token relative to an
-    ordinary one, lowest first. In all other scenarios, they are sorted by speed, fastest first.
+    plain one, lowest first. In all other scenarios, they are sorted by speed, fastest first.
 
     Args:
         combinations: The combinations of settings.
@@ -205,7 +205,7 @@ def _combinations_table(
         columns=(*_SUBJECT, *prompts, *other_axes, *_DRAFTS, *(_TIERS if has_tiers else _PREDICTIONS), _AGREEMENT),
         rows=listed_rows,
         title=title if shows_all else f"{title} that agree",
-        note="users of the ordinary and the fast tier; each: tokens/s per user; speed, cost: fast over ordinary"
+        note="users of the plain and the fast tier; each: tokens/s per user; speed, cost: fast over plain"
         if has_tiers
         else "a user: tokens/s per user",
         footer=(*prices, *_more_rows(rows, listed_rows)),

@@ -1,4 +1,4 @@
-"""Checks that the wavelet simulator supports a Program, and that its regions are small enough."""
+"""Checks that the wavelet reference supports a Program, and that its regions are small enough."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wse_mappings.mesh.placement import Rect
 
 
 def check_size(program: Program, wafer: WaferSpec) -> None:
-    """Raise an error if the wavelet simulator cannot simulate a Program.
+    """Raise an error if the wavelet reference cannot simulate a Program.
 
     Every region must be small enough, and so must every rectangle that contains two regions that
     exchange words.
@@ -39,20 +39,20 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
 
 
 def check_fixed(phase: Phase) -> None:
-    """Raise an error if the simulator does not support the messages of a phase.
+    """Raise an error if the wavelet reference does not support the messages of a phase.
 
     Raises:
         BadInput: The words of the phase depend on the selected experts, or a region spans wafers.
     """
     if (transfer_steps(phase.steps, lambda kind: kind.leaves_wafer) & (phase.steps.pattern >= 0)).any():
         message = (
-            "the wavelet simulator does not support a region that spans wafers: "
+            "the wavelet reference does not support a region that spans wafers: "
             "use --mapping region or pipeline, or --wafers 1"
         )
         raise BadInput(message)
     if phase.steps.depends_on_experts.any():
         message = (
-            "the wavelet simulator does not support experts on columns of their own, whose words depend on the "
+            "the wavelet reference does not support experts on columns of their own, whose words depend on the "
             "choice of experts: use --experts distributed"
         )
         raise BadInput(message)

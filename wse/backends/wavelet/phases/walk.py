@@ -152,9 +152,10 @@ class PhaseWalk:
         idle[first_row : first_row + rows] += math.ceil(cycles - 1e-9)
 
     def _follow(self, step: int, transfer: Transfer, idle: I64) -> None:
-        """Simulate a pattern that starts when the kernels before it in its group have ended.
+        """Simulate a pattern in the chain of an overlap group.
 
-        The steps of an overlap group run at the same time, except for those that form its chain.
+        The steps of a chain run one after another, at the same time as the other steps of the group.
+        The pattern starts on each PE when the previous steps of the chain have ended there.
 
         Args:
             step: Index of the step.

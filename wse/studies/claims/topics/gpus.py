@@ -208,7 +208,8 @@ def aggregate(lab: Laboratory) -> Finding:
     return Finding(
         verdict=by_rule(holds=min(min_ratios) > FEW, never=max(max_ratios) <= 1),
         answer=f"With the maximum number of KV caches, {saturated['wafers_2048'].machines} wafers generate "
-        f"{saturated['wafers_2048'].tokens_per_s:,.0f} tokens/s of {with_type(DENSE)} at 2,048 tokens of context, and "
+        f"{saturated['wafers_2048'].tokens_per_s:,.0f} output tokens/s of {with_type(DENSE)} at 2,048 tokens of "
+        "context, not counting prompts, and "
         f"{saturated['wafers_8192'].machines} wafers {saturated['wafers_8192'].tokens_per_s:,.0f} at 8,192. {GPUS} "
         f"H200 with {DTYPE} generate {saturated['gpus_2048'].tokens_per_s:,.0f} and "
         f"{saturated['gpus_8192'].tokens_per_s:,.0f}. A token costs {central_ratios[0]:.1f} and "

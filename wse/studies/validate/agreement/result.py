@@ -28,10 +28,10 @@ class AgreementRow(Result):
     cols: Annotated[int, Doc("Columns of PEs.")]
     words: Annotated[int, Doc("Words of a message; 0 for whole layers.", "words")]
     detail: Annotated[str, Doc("Further settings of the configuration, such as a group size or a root.")]
-    fast_cycles: Annotated[float, Doc("Cycles that the fast model gives.", "cycles")]
+    fast_cycles: Annotated[float, Doc("Cycles that the fabric model gives.", "cycles")]
     wavelet_cycles: Annotated[int, Doc("Cycles that the reference gives.", "cycles")]
     contention_cycles: Annotated[
-        float, Doc("Cycles by the fast model in which words wait for other messages' on a link or ramp.", "cycles")
+        float, Doc("Cycles by the fabric model in which words wait for other messages' on a link or ramp.", "cycles")
     ]
     streams: Annotated[int, Doc("Maximum number of messages on one link or ramp in one window.")]
     loads_equal: Annotated[bool, Doc("Whether both models count the same words on every link.")]
@@ -94,7 +94,7 @@ class Agreement(Result):
         min_cycles = count(self.judged_above_cycles)
         notes = [
             ("", ""),
-            ("errors", f"of the fast model, where the reference takes more than {min_cycles} cycles"),
+            ("errors", f"of the fabric model, where the reference takes more than {min_cycles} cycles"),
             ("more", "--json: every configuration, with what else it has"),
         ]
         return (_summary_table(self.summary, self.seed), _worst_table(judged_rows[:WORST], width), pair_table(notes))
@@ -112,7 +112,7 @@ def _summary_table(summary: AgreementSummary, seed: int) -> Table:
     return Table(
         columns=columns,
         rows=[*(errors.to_dict() for errors in summary.by_pattern), summary.to_dict() | {"pattern": "all"}],
-        title="The fast model against the cycle-by-cycle reference",
+        title="The fabric model against the wavelet reference",
         note=f"seed {seed}",
         style=lambda row: "bold" if row["pattern"] == "all" else "",
     )

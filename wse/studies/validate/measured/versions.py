@@ -19,7 +19,7 @@ GAP_CYCLES: Final = {FIRST_VERSION: 52, SECOND_VERSION: 16}
 github.com/pr0f3ss/SpMM_Cerebras.
 
 The first version is assumed to load descriptors before each operation, the second to preload them.
-With these gaps, all 17 rows of two-phase reduces differ from the fast model by the same 61
+With these gaps, all 17 rows of two-phase reduces differ from the fabric model by the same 61
 start-and-finish cycles. The second gap is the same as in the profile `tuned`."""
 
 _PHRASES: Final = {

@@ -68,7 +68,7 @@ def predict(m: Measurement) -> Prediction | None:
     if wafer is None:
         return NO_GENERATION
     if convert_cycles(m.text("metric"), 0, wafer.clock_hz) is None:
-        return decline("not the cycles or the time of a whole collective, which is what the fast model computes")
+        return decline("not the cycles or the time of a whole collective, which is what the fabric model computes")
     if m.rows is None or m.cols is None or m.words is None:
         return NO_SIZE
     problem = Grid(wafer=wafer, rows=m.rows, cols=m.cols).problem()
@@ -80,7 +80,7 @@ def predict(m: Measurement) -> Prediction | None:
     if isinstance(cycles, str):
         return decline(cycles)
     value = convert_cycles(m.text("metric"), cycles + program_window(m), wafer.clock_hz)
-    return Prediction(value=value, method="fast model", software=software.name)
+    return Prediction(value=value, method="fabric model", software=software.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

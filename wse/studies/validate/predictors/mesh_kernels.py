@@ -43,7 +43,7 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if kernel is None:
         return None
     if not is_cycles(m.text("metric")):
-        return decline("not the cycles of a whole product, which is what the fast model computes")
+        return decline("not the cycles of a whole product, which is what the fabric model computes")
     if _OTHER_LOOPS.search(f"{names} {m.text('note')}"):
         return decline("this variant of the kernel is not modelled")
     wafer = wafer_of(m)
@@ -88,7 +88,7 @@ def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if not m.text("system").lower().startswith("shift kernel"):
         return None
     if not is_cycles(m.text("metric")):
-        return decline("not the cycles of a whole shift, which is what the fast model computes")
+        return decline("not the cycles of a whole shift, which is what the fabric model computes")
     sizes, wafer = _SHIFT.search(m.text("note")), wafer_of(m)
     if sizes is None or wafer is None or m.element_bytes is None:
         return decline("the row does not state the distance, the tile, its element type and the wafer generation")
@@ -103,4 +103,4 @@ def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
 
 
 def _prediction(cycles: float) -> Prediction:
-    return Prediction(value=cycles, method="fast model", software=PROFILE)
+    return Prediction(value=cycles, method="fabric model", software=PROFILE)

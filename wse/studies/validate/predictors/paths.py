@@ -107,12 +107,12 @@ _PARTS: Final[tuple[tuple[str, str, Callable[[_Path], float | None]], ...]] = (
     (r"cycles per hop\b.*", "wafer preset", lambda p: p.wafer.hop_cycles),
     (r"cycles per (wavelet|word)", "wafer preset", lambda p: 1 / p.rate),
     (r"(wavelets|words)( per |/)cycle( on link)?", "wafer preset", lambda p: p.rate),
-    (r"cycles per turn", "fast model", lambda p: 0.0),
-    (r"cycles send dispatch to first wavelet\b.*", "fast model", lambda p: p.send_cycles),
-    (r"cycles router arrival to receive execute", "fast model", lambda p: p.receive_cycles),
-    (r"cycles last wavelet to completion task", "fast model", lambda p: p.receive_cycles),
-    (r"cycles send dispatch to receive-complete task\b.*", "fast model", _Path.message),
-    (r"cycles by time-?stamp counter\b.*", "fast model", _Path.message_with_counter_reads),
+    (r"cycles per turn", "fabric model", lambda p: 0.0),
+    (r"cycles send dispatch to first wavelet\b.*", "fabric model", lambda p: p.send_cycles),
+    (r"cycles router arrival to receive execute", "fabric model", lambda p: p.receive_cycles),
+    (r"cycles last wavelet to completion task", "fabric model", lambda p: p.receive_cycles),
+    (r"cycles send dispatch to receive-complete task\b.*", "fabric model", _Path.message),
+    (r"cycles by time-?stamp counter\b.*", "fabric model", _Path.message_with_counter_reads),
 )
 """Metric patterns, the method, and the function that computes the value. No model charges for turns
 in a path."""
@@ -139,7 +139,7 @@ def predict(m: Measurement) -> Prediction | None:
             return _answer(path, method, value)
     if is_cycles(metric):
         if on_simulator(m):
-            return _answer(path, "fast model", _Path.message)
+            return _answer(path, "fabric model", _Path.message)
         return _answer(path, WINDOW, _Path.silicon_message)
     return decline("relays in software from PE to PE are not modelled")
 
@@ -156,7 +156,7 @@ def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) ->
     answer = value(path)
     if answer is None:
         return decline("the row does not state the grid of the path and the bytes of the message")
-    uses_software = method == "fast model"
+    uses_software = method == "fabric model"
     return Prediction(value=answer, method=method, software=path.software.name if uses_software else "")
 
 

@@ -22,7 +22,7 @@ class Prediction:
             as a pass over one token. None if ``value`` assumes no drafts.
         bound: Tokens per second that no software can exceed: like ``free_drafts``, but with passes
             at the lower bound of the cycles per token. Only for rates of services on wafers.
-        method: Model that computed the value: ``fast model``, ``closed form``, ``PE core model``,
+        method: Model that computed the value: ``fabric model``, ``closed form``, ``PE core model``,
             ``GPU model``, ``compute-engine model``, ``estimate``, or ``estimate, optimized``.
             ``wafer preset``, ``constant of the window`` and ``constant of the profile`` mark values
             that are calibrated to such rows rather than predicted.

@@ -220,4 +220,4 @@ def _not_square(phase: str, grid: Grid) -> str:
 
 
 def _prediction(rate: float, *, fits: bool) -> Prediction:
-    return Prediction(value=rate, method="fast model", software=PROFILE, sram_fits=fits)
+    return Prediction(value=rate, method="fabric model", software=PROFILE, sram_fits=fits)
