@@ -1,6 +1,6 @@
 """Fit the constants of the `academic` profile on published measurements, and tell the errors of rows left out.
 
-    python tools/calibrate.py ../shared/reference/waferllm_measured.csv
+    python tools/calibrate.py wse/data/measurements/waferllm_measured.csv
 
 Least squares on relative errors, every group of rows with the same weight: MeshGEMV, MeshGEMM and region shifts on
 WSE-3, decode on WSE-2. Prefill is not among them: it is predicted. Then each group is left out once, a decode grid, a
