@@ -13,7 +13,7 @@
     ├── DoesNotFit          the model needs more SRAM than it is given
     │   └── TooFewColours   patterns that run together need more colours than a wafer has
     ├── InsufficientMemory  the host has less memory than a run needs
-    ├── WorkerLost          a process or a machine of a cluster that ended during a run
+    ├── WorkerLost          a worker process, or a machine of a cluster, stopped during a run
     └── Deadlock            transfers that wait for each other and can never finish
 
     WseBug                  a fault in wse itself: exit status 1, with the traceback
@@ -171,7 +171,7 @@ class InsufficientMemory(WseError):
 
 
 class WorkerLost(WseError):
-    """Error for a process or a machine of a cluster that ended during a run."""
+    """Error raised if a worker process, or a machine of a cluster, stops during a run."""
 
 
 class Deadlock(WseError):

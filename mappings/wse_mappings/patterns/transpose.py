@@ -34,8 +34,8 @@ def transpose(side: int) -> LineSchedule:
 
     Each line is a hook: part of a row and part of a column that meet on the diagonal. Line k is
     hook k, and line ``side + k`` is mirrored hook k. The PEs of a line are numbered along its path,
-    which has at most ``2 side - 1`` PEs. Words are stored at a different address from where they
-    are sent, so the PEs on the diagonal copy their own words.
+    which has at most ``2 side - 1`` PEs. A PE on the diagonal keeps its tile, but copies it to the
+    buffer in which all PEs store the transposed tiles.
     """
     on_hook = _hooks(side)
     arms = [(side - 1 - k, np.flatnonzero(on_hook[k, k + 1 :]) + 1) for k in range(side)]

@@ -91,7 +91,7 @@ def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  #
 
 
 def _is_prose(name: str) -> bool:
-    """Return whether a column has grades, sources, assumptions or replaced constants."""
+    """Return whether a report column contains text about numbers, such as sources or grades."""
     return name.startswith(PROSE_BEGINS) or name.endswith(PROSE_ENDS)
 
 

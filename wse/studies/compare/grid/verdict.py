@@ -103,7 +103,7 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
         f"{rate(cheapest.tokens_per_s or 0.0)} for {plural(cheapest.users or 0, 'user')}, "
         f"{ranged(cost, low, high, '{:,.2f}'.format)} USD a million"
     )
-    praise = "the most tokens per wafer, and so per dollar at every price of a wafer"
+    praise = "the most tokens per wafer (and so per dollar at every price of a wafer)"
     if cheapest is user:
         return f"{first}, which also serves {praise}: {serves}."
     return f"{first}; {praise} are served on {place(cheapest)}: {serves}."

@@ -175,7 +175,7 @@ class LayoutRanking:
         return self._recompiled(layout, layout.prepared, smaller)
 
     def _with_more_slots(self, layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
-        """Recompile a layout for passes that decode a token for twice as many users.
+        """Recompile a layout so that each decode pass generates tokens for twice as many users.
 
         Returns:
             The layout, or None if there are not enough users or the layout does not fit.
