@@ -84,7 +84,8 @@ class Recorder:
 
     In a closed loop, the number of requests in flight is constant: only some requests arrive at
     first, and each later request arrives when the reader of another request has received the last
-    token. Two measures keep requests from synchronising:
+    token. Unless requests may start together (``keeps_distance``), two measures keep them from
+    synchronising:
 
     - Requests that end together do not start together.
     - If passes have a common start, later requests arrive at evenly distributed times within a pass

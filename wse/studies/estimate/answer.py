@@ -66,7 +66,8 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     if serving is not None:
         cycles = "" if decode is None else f"{count(decode.cycles_per_token)} cycles per token alone on the machine"
         tokens = serving.prompt_tokens + serving.new_tokens
-        room = f"KV caches of {plural(serving.max_users, 'sequence')} of {count(tokens)} tokens fit in this layout"
+        place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
+        room = f"KV caches of {plural(serving.max_users, 'sequence')} of {count(tokens)} tokens fit {place}"
         first, *other_rows = serving_rows(serving, cycles, room)
         yield first
         yield _network_row(result, serving.ttft_s - latency.ttft_s)

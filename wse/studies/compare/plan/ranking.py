@@ -18,16 +18,17 @@ def with_pareto(rows: Sequence[PlannedRow]) -> list[PlannedRow]:
 def _surpasses(row: PlannedRow, other_row: PlannedRow) -> bool:
     """Return whether a row dominates another: better in speed or cost, and worse in neither.
 
-    Numbers are compared with three significant digits, as tables print them.
+    Numbers are compared with three significant digits, so that a difference that no table shows
+    does not decide.
     """
     pairs = (
-        (_printed(row.tokens_per_s_per_user), _printed(other_row.tokens_per_s_per_user)),
-        (-_printed(row.usd_per_million_tokens), -_printed(other_row.usd_per_million_tokens)),
+        (_three_digits(row.tokens_per_s_per_user), _three_digits(other_row.tokens_per_s_per_user)),
+        (-_three_digits(row.usd_per_million_tokens), -_three_digits(other_row.usd_per_million_tokens)),
     )
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
 
-def _printed(value: float | None) -> float:
+def _three_digits(value: float | None) -> float:
     """Return a number with three significant digits; 0 for an unknown one."""
     return float(f"{value or 0.0:.3g}")
 

@@ -178,7 +178,9 @@ def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collectio
     if kept_rows and compares_hours(goal):
         cheapest = min(kept_rows, key=lambda row: (usd_per_hour(row), row.chips))
         best_counts.add(cheapest.chips)
-        one_machine.add(min(cheapest.replicas * cheapest.chips, max(tried_counts)))
+        wafers = cheapest.replicas * cheapest.chips
+        if wafers < max(tried_counts):
+            one_machine.add(wafers)
     counts_between = {count for best in best_counts for count in counts_near(best, tried_counts)}
     return sorted((counts_between | one_machine) - {*tried_counts})
 

@@ -20,6 +20,7 @@ from wse.serving.goal import LATENCY, Goal
 from wse.studies.compile.choose import compile_fastest, request_cycles
 from wse.studies.estimate.layouts.cache_bytes import users_by_bytes
 from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.results.users import users_at
 from wse_mappings.regions.layout import Layout
 
 FASTEST: Final = Breadth(finalists=2, margin=1.0, whole_wafer_finalists=2)
@@ -71,9 +72,11 @@ def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Com
     if users > users_by_bytes(prepared_estimate):
         return []
     try:
-        return [compile_fastest(_with_room(prepared_estimate, users), MANY_USERS)]
+        found = compile_fastest(_with_room(prepared_estimate, users), MANY_USERS)
     except (BadInput, DoesNotFit):
         return []
+    tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
+    return [found] if any(users_at(candidate.program, tokens) >= users for candidate in found.candidates) else []
 
 
 def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: int) -> int:
