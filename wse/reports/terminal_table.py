@@ -92,7 +92,7 @@ def _filled_columns(table: Table) -> list[Column]:
     return [
         column
         for number, column in enumerate(table.columns)
-        if not number or not table.rows or any(str(column.text(row)) for row in table.rows)
+        if not number or any(str(column.text(row)) for row in table.rows)
     ]
 
 

@@ -72,11 +72,12 @@ def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Com
     if users > users_by_bytes(prepared_estimate):
         return []
     try:
-        found = compile_fastest(_with_room(prepared_estimate, users), MANY_USERS)
+        compilation = compile_fastest(_with_room(prepared_estimate, users), MANY_USERS)
     except (BadInput, DoesNotFit):
         return []
     tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
-    return [found] if any(users_at(candidate.program, tokens) >= users for candidate in found.candidates) else []
+    has_room = any(users_at(candidate.program, tokens) >= users for candidate in compilation.candidates)
+    return [compilation] if has_room else []
 
 
 def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: int) -> int:

@@ -8,7 +8,11 @@ from typing import Final
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import SHARED_BLOCK_MODELS, top_k_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
+    shares_blocks,
+    top_k_of,
+    unknown_model,
+)
 from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import dimensions_of
 from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, step_time_of
 from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
@@ -30,10 +34,9 @@ def predict(m: Measurement) -> Prediction | None:
         return steps
     model = dimensions_of(m.text("model"))
     if model is None:
-        return decline(f"the sizes of the model {m.text('model')[:40]!r} are not known")
+        return decline(unknown_model(m))
     shard = Shard(model=model, rows=TAIL_ROWS, cols=TAIL_COLS, batch=m.sizes.get("batch") or 1)
     if change:
         first_cycles, second_cycles = (steps.tail_cycles(shard, read_whole(top_k) or 1) for top_k in change.groups())
         return duration(m, second_cycles - first_cycles)
-    is_shared_block = m.text("model").strip().lower() in SHARED_BLOCK_MODELS
-    return duration(m, steps.tail_cycles(shard, top_k_of(m, is_shared_block=is_shared_block)))
+    return duration(m, steps.tail_cycles(shard, top_k_of(m, is_shared_block=shares_blocks(m))))

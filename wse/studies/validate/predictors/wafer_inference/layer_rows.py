@@ -12,10 +12,9 @@ from wse.studies.validate.predictors.prediction import Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
     BLOCKS_PER_ROW,
     DescribedRun,
-    described_run,
 )
 from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, step_time_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, timed_run
 from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
 
 _PHASES: Final = frozenset({"layer-attention", "layer-ffn", "layer"})
@@ -36,18 +35,16 @@ def predict(m: Measurement) -> Prediction | None:
         return decline("other kernels, whose layers are not described")
     if re.search(r"\bboundary of\b", m.text("metric"), re.IGNORECASE):
         return decline("the boundary of a test harness, which is not modelled")
-    steps = step_time_of(m)
-    if isinstance(steps, Prediction):
-        return steps
-    run = described_run(m)
-    if isinstance(run, str):
-        return decline(run)
+    outcome = timed_run(m)
+    if isinstance(outcome, Prediction):
+        return outcome
+    steps, run = outcome
     if waits:
         return _predict_wait(m, steps, run, waits[2].upper())
     return _predict_part(m, steps, run)
 
 
-def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, other: str) -> Prediction:
+def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, awaited_part: str) -> Prediction:
     """Predict how long the attention block waits for the feed-forward block, or vice versa.
 
     A block waits between its layers: one time fewer than it has layers.
@@ -56,11 +53,11 @@ def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, other: str
         m: The row.
         steps: Timing model.
         run: The run.
-        other: Part for which the block waits, ``ATTN`` or ``FFN``.
+        awaited_part: Part for which the block waits, ``ATTN`` or ``FFN``.
     """
     if not run.states_context:
         return decline("the row does not state the context")
-    cycles = steps.layer.attention_cycles(run.shard) if other == "ATTN" else steps.layer.ffn_cycles(run.shard)
+    cycles = steps.layer.attention_cycles(run.shard) if awaited_part == "ATTN" else steps.layer.ffn_cycles(run.shard)
     return duration(m, (run.layers - 1) * cycles)
 
 

@@ -13,7 +13,11 @@ from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.parts import CONSTANT_OF_PROFILE
 from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import SHARED_BLOCK_MODELS, max_layers
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
+    max_layers,
+    shares_blocks,
+    unknown_model,
+)
 from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.kernel_model.pe_memory import PeMemory
@@ -76,7 +80,7 @@ def predict(m: Measurement) -> Prediction | None:
         return None
     model, metric = dimensions_of(m.text("model")), m.text("metric")
     if model is None:
-        return decline(f"the sizes of the model {m.text('model')[:40]!r} are not known")
+        return decline(unknown_model(m))
     wafer = memory_wafer(m)
     pe = _memory_of(m, model, wafer)
     if isinstance(pe, str):
@@ -131,7 +135,7 @@ def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float | None:
 def _memory_of(m: Measurement, model: Dimensions, wafer: WaferSpec) -> PeMemory | str:
     """Return the memory of the PE that a row describes, or why the row does not describe one."""
     metric = m.text("metric")
-    is_shared_model = m.text("model").strip().lower() in SHARED_BLOCK_MODELS
+    is_shared_model = shares_blocks(m)
     role = next((role for pattern, role in _ROLES if pattern.search(metric)), None)
     if role is None and ("MAX_SEQ_LEN" in metric or "position" in metric):
         role = "shared" if is_shared_model else "attention"

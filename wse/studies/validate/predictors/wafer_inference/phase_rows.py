@@ -9,11 +9,10 @@ from typing import Final
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import described_run
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import probe_cycles
 from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import ATTENTION, FEED_FORWARD
 from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_time import LayerTime
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, step_time_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, timed_run
 from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
 
 PHASES: Final = ("attention-phase", "ffn-phase")
@@ -98,12 +97,10 @@ def predict(m: Measurement) -> Prediction | None:
     phases = _phases_of(metric)
     if isinstance(phases, str):
         return decline(phases)
-    steps = step_time_of(m)
-    if isinstance(steps, Prediction):
-        return steps
-    run = described_run(m)
-    if isinstance(run, str):
-        return decline(run)
+    outcome = timed_run(m)
+    if isinstance(outcome, Prediction):
+        return outcome
+    steps, run = outcome
     names = {name for name, _ in phases.positive_parts | phases.negative_parts}
     if not run.states_context and not _CONTEXT_STEPS.isdisjoint(names):
         return decline("the row does not state the context")
@@ -158,10 +155,10 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part] | str:
         elif _COLLECTIVE.search(name) and last_step:
             parts.add((last_step, _REDUCE))
         elif name and not _CONDITION.search(name):
-            found = next(((step, purposes) for pattern, step, purposes in _TERMS if pattern.search(name)), None)
-            if found is None:
+            term = next(((step, purposes) for pattern, step, purposes in _TERMS if pattern.search(name)), None)
+            if term is None:
                 return f"the metric names {name[:40]!r}, which is no step of a layer that is described"
-            last_step, purposes = found
+            last_step, purposes = term
             parts |= {(last_step, purpose) for purpose in purposes or ("",)}
     return frozenset(parts)
 

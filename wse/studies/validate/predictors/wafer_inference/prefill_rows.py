@@ -8,10 +8,9 @@ from typing import Final
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_number, read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import described_run
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.kernel_model.prefill_time import PrefillRun, PrefillTime
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, step_time_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, timed_run
 
 _START_CHUNK: Final = re.compile(r"start chunk ([0-9]+)", re.IGNORECASE)
 _PROMPT: Final = re.compile(r"prompt of ([0-9,]+)|([0-9,]+)-token prompt", re.IGNORECASE)
@@ -23,12 +22,10 @@ def predict(m: Measurement) -> Prediction | None:
     """Predict the cycles of a prefill. Return None for other rows."""
     if m.text("phase") != "prefill":
         return None
-    steps = step_time_of(m)
-    if isinstance(steps, Prediction):
-        return steps
-    run = described_run(m)
-    if isinstance(run, str):
-        return decline(run)
+    outcome = timed_run(m)
+    if isinstance(outcome, Prediction):
+        return outcome
+    steps, run = outcome
     stated_prompt = _PROMPT.search(m.text("metric"))
     prompt = m.sizes.get("prompt_len") or (read_whole(stated_prompt[1] or stated_prompt[2]) if stated_prompt else 0)
     if not prompt:

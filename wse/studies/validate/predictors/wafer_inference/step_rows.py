@@ -9,8 +9,8 @@ from typing import Final
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import DescribedRun, described_run
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, step_time_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import DescribedRun
+from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, timed_run
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
 from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
 
@@ -70,12 +70,10 @@ def predict(m: Measurement) -> Prediction | None:
     for pattern, reason in _OTHER_SOFTWARE:
         if pattern.search(metric):
             return decline(reason)
-    steps = step_time_of(m)
-    if isinstance(steps, Prediction):
-        return steps
-    run = described_run(m)
-    if isinstance(run, str):
-        return decline(run)
+    outcome = timed_run(m)
+    if isinstance(outcome, Prediction):
+        return outcome
+    steps, run = outcome
     if (_is_forced(m) or _FRAMES.search(metric) or _ANY_FORCED.search(metric)) and not run.states_stages:
         return decline("the row does not state into how many stages the model is divided")
     both_parts = _FORCED_AND_FREE.search(metric)

@@ -26,7 +26,7 @@ _TWO_ROLES: Final = re.compile(
     r"\b(ATTN|A1)\b.*\bFFN\b|\bT_(attn|ffn)\b|\b(ATTN|FFN) (block|per layer|own|strip)", re.IGNORECASE
 )
 _THREE_PARTS: Final = re.compile(r"\bA1\b.*\bA2\b.*\bFFN\b")
-SHARED_BLOCK_MODELS: Final = ("qwen3-1.7b", "qwen3-0.6b")
+_SHARED_BLOCK_MODELS: Final = ("qwen3-1.7b", "qwen3-0.6b")
 """Models whose kernels place attention and feed-forward part in one block of PEs."""
 
 
@@ -57,7 +57,7 @@ class DescribedRun:
 
     @property
     def states_stages(self) -> bool:
-        """Whether the stages are known, so that the slowest one can be told."""
+        """True if the stages are known, so that the slowest one can be told."""
         return self.divides_attention or self.shard.one_block_per_layer or (self.stages > 0 and self.blocks > 0)
 
     @property
@@ -70,7 +70,7 @@ def described_run(m: Measurement) -> DescribedRun | str:
     """Return the run that a measurement describes, or which information is missing."""
     model = dimensions_of(m.text("model"))
     if model is None:
-        return f"the sizes of the model {m.text('model')[:40]!r} are not known"
+        return unknown_model(m)
     rows, cols = m.sizes.get("block_rows"), m.sizes.get("block_cols")
     if rows is None or cols is None:
         return "the row does not state the shape of a block"
@@ -98,6 +98,16 @@ def described_run(m: Measurement) -> DescribedRun | str:
     )
 
 
+def unknown_model(m: Measurement) -> str:
+    """Return the reason why a row of a model without known sizes is not predicted."""
+    return f"the sizes of the model {m.text('model')[:40]!r} are not known"
+
+
+def shares_blocks(m: Measurement) -> bool:
+    """Return whether the kernels of a row's model place both parts of a layer in one block of PEs."""
+    return m.text("model").strip().lower() in _SHARED_BLOCK_MODELS
+
+
 def _stages_in_metric(m: Measurement) -> int:
     """Return the pipeline stages that a metric states, or 0."""
     match = _STAGES.search(m.text("metric"))
@@ -112,8 +122,7 @@ def _blocks_of_stages(m: Measurement, model: Dimensions, stages: int, layers: in
     stage is a block with one part.
     """
     ratio = stages * (layers or 0) / model.layers
-    has_whole_layers = m.text("model").strip().lower() in SHARED_BLOCK_MODELS
-    if ratio >= 1.5 or (has_whole_layers and ratio >= 0.75):
+    if ratio >= 1.5 or (shares_blocks(m) and ratio >= 0.75):
         return stages
     return BLOCKS_PER_ROW * stages if ratio >= 0.75 else 0
 
@@ -137,7 +146,7 @@ def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | 
             return True
     if _TWO_ROLES.search(f"{m.text('metric')} {m.text('settings')}"):
         return False
-    return m.text("model").strip().lower() in SHARED_BLOCK_MODELS
+    return shares_blocks(m)
 
 
 def top_k_of(m: Measurement, *, is_shared_block: bool) -> int:

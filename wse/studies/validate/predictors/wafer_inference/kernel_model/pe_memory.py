@@ -81,7 +81,7 @@ class PeMemory:
 
     @property
     def has_cache(self) -> bool:
-        """Whether the PE stores keys and values."""
+        """True if the PE stores keys and values."""
         return self.role in ("attention", "shared", "prefill", "prefill_attention")
 
     @property

@@ -13,6 +13,7 @@ from wse.studies.validate.measured.durations import in_unit
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator, wafer_of
 from wse.studies.validate.predictors.prediction import NO_GENERATION, Prediction, decline
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import DescribedRun, described_run
 from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_time import LayerTime
 from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
 
@@ -32,6 +33,18 @@ def step_time_of(m: Measurement) -> StepTime | Prediction:
     if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
         return decline(f"the block is larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs")
     return step_time(wafer)
+
+
+def timed_run(m: Measurement) -> tuple[StepTime, DescribedRun] | Prediction:
+    """Return the timing model of a row's machine and the run that the row describes.
+
+    If one of them is missing, the result is a prediction with the reason.
+    """
+    steps = step_time_of(m)
+    if isinstance(steps, Prediction):
+        return steps
+    run = described_run(m)
+    return decline(run) if isinstance(run, str) else (steps, run)
 
 
 def memory_wafer(m: Measurement) -> WaferSpec:
