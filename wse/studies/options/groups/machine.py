@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-from wse.hardware.generations import DEFAULT_WAFER
+from wse.hardware.generations import DEFAULT_WAFER, VENDOR_LINK
 from wse.studies.options import known_names
 from wse.studies.options.option import Option
 
@@ -32,6 +32,16 @@ SoftwareName = Annotated[
         known_values=known_names.software,
     ),
 ]
+LinkName = Annotated[
+    str | Path,
+    Option(
+        doc="Link between wafers: vendor (that of the wafer's file), sdk-host (through the host streams of the "
+        "SDK), or a TOML file with its bandwidth and latency.",
+        panel="Wafer and mapping",
+        metavar="NAME|FILE",
+        known_values=known_names.links,
+    ),
+]
 MachineSettings = Annotated[
     tuple[str, ...],
     Option(
@@ -54,6 +64,8 @@ class MachineOptions:
     Attributes:
         wafer_values: (name, number) pairs that override numbers of ``wafer``.
         software_values: (name, number) pairs that override numbers of ``software``.
+        link: Link between wafers. When a request is prepared, its numbers are added to
+            ``wafer_values``.
         settings: Values of ``--set``. When a request is prepared, they are converted to
             ``wafer_values`` and ``software_values``.
     """
@@ -69,6 +81,7 @@ class MachineOptions:
         ),
     ] = None
     software: SoftwareName = DEFAULT_SOFTWARE
+    link: LinkName = VENDOR_LINK
     settings: MachineSettings = ()
     wafer_values: Values = ()
     software_values: Values = ()
