@@ -97,8 +97,8 @@ def rows_of(path: Path) -> tuple[list[Row], list[Row]]:
 def fit(rows: list[Row]) -> F64:
     """Fit the constants by damped Gauss-Newton steps that start from the bundled constants.
 
-    Negative values are replaced by 0. Only rows of decode depend on the cost of a relay on WSE-2.
-    Without such rows, the cost on WSE-3 is used for it.
+    Negative values are replaced by 0. Only measurements of decode depend on the cost of a relay on
+    WSE-2. Without such measurements, this cost is set to that of WSE-3.
 
     Args:
         rows: Rows to fit.

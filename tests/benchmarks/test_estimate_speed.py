@@ -65,7 +65,7 @@ def test_a_mixture_of_a_trillion_parameters(repeats: int, say: Say) -> None:
 
 @pytest.fixture(scope="module")
 def idle_s(repeats: int) -> float:
-    """Processor seconds of an estimate that is almost only imports."""
+    """Processor seconds of the fastest estimate, most of which are for imports."""
     return cold("estimate", "story", *SHORT, "--wafers", "1", "--mesh", "64x64", repeats=repeats).cpu_s
 
 
