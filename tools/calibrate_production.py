@@ -159,7 +159,7 @@ def errors(figures: Sequence[Figure], found: Sequence[Compilation], software: So
 
 
 def candidates(figures: Sequence[Figure], found: Sequence[Compilation]) -> None:
-    """Fit each candidate constant alone, to both speeds and to each of them, and print the results."""
+    """Fit each candidate constant alone, to one or both speeds, and print values and errors."""
     for name in CANDIDATES:
         before = {name: float(getattr(unfitted_profile(), name))}
         both = solve(figures, found, before)
