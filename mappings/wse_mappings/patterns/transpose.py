@@ -103,8 +103,9 @@ def _hooks(side: int) -> Bool:
     """Select the hook on which each pair of PEs (i, j) and (j, i), i < j, exchanges its tiles.
 
     A hook is a line of PEs that bends at the diagonal. Each pair can use hook i, along row i and
-    column i from PE (i, i) to the far ends, or mirrored hook j, from PE (j, j) back to the first row
-    and column. The limit on pairs per hook, ``max_pairs``, is increased until a division is found:
+    column i from PE (i, i) to the far ends, or mirrored hook j, along row j and column j from PE
+    (j, j) back to their starts. The limit on pairs per hook, ``max_pairs``, is increased until a
+    division is found:
 
     - Mirrored hook j serves at most ``max_pairs`` of the j pairs of column j, so at least j -
       ``max_pairs`` of the hooks i < j must serve one pair each.
