@@ -37,19 +37,19 @@ class ExportResult(Result):
     ``rows`` is set for tables and ``slices`` for timelines, for example.
     """
 
-    trace: Annotated[str, Doc("The trace")]
-    to: Annotated[str, Doc("The format")]
-    out: Annotated[str, Doc("The file or folder that was written")]
-    incomplete: Annotated[bool | None, Doc("True if the run was not completed")] = None
-    files: Annotated[tuple[str, ...] | None, Doc("Of a folder: the files in it")] = None
-    rows: Annotated[int | None, Doc("Of tables: total number of rows")] = None
-    events: Annotated[int | None, Doc("Of a log: lines with an event")] = None
-    wavelets: Annotated[int | None, Doc("Of a log: wavelets in it")] = None
-    slices: Annotated[int | None, Doc("Of a timeline: slices")] = None
-    passes: Annotated[int | None, Doc("Of a timeline: passes that it shows")] = None
-    left_out_passes: Annotated[int | None, Doc("Of a timeline: passes that are more than a viewer can open")] = None
-    tokens: Annotated[tuple[int, int] | None, Doc("Of a timeline: the first and the last token shown")] = None
-    first_generated_token: Annotated[int | None, Doc("Of a timeline: the first generated token")] = None
+    trace: Annotated[str, Doc("path of the trace")]
+    to: Annotated[str, Doc("format")]
+    out: Annotated[str, Doc("path of the file or folder that was written")]
+    incomplete: Annotated[bool | None, Doc("true if the run was not completed")] = None
+    files: Annotated[tuple[str, ...] | None, Doc("names of the files in the folder, for formats with several")] = None
+    rows: Annotated[int | None, Doc("total number of rows of all tables")] = None
+    events: Annotated[int | None, Doc("number of router events in a wavelet log")] = None
+    wavelets: Annotated[int | None, Doc("number of different wavelets in a wavelet log")] = None
+    slices: Annotated[int | None, Doc("number of slices (events with a duration) in a timeline")] = None
+    passes: Annotated[int | None, Doc("number of passes that a timeline shows")] = None
+    left_out_passes: Annotated[int | None, Doc("number of passes that were omitted from a timeline")] = None
+    tokens: Annotated[tuple[int, int] | None, Doc("first and last token that a timeline shows")] = None
+    first_generated_token: Annotated[int | None, Doc("index of the first generated token of the run")] = None
 
 
 def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportResult:

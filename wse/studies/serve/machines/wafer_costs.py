@@ -45,7 +45,7 @@ def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
     prompts = (
         context - 1,
         *(min(chunk, context - 1),) * (slots - 1),
-    )  # one with all chunks, for what they need of SRAM
+    )  # with all chunks, whose SRAM needs limit the cache capacity
     fabric = _fabric(placeable, compilation, prompts)
     reader, program = RouteReader(fabric), fabric.program
     routes = [as_loop(reader.route(program.decode, fabric.decode_cost(*(tokens,) * slots))) for tokens in contexts]

@@ -46,7 +46,7 @@ OLD: Final = "-2024"
 _VERSION: Final = re.compile(r"\b([0-9]{1,3})\.([0-9]{1,3})")
 _MONTH: Final = re.compile(r"\b(20[0-9]{2}-[0-9]{2})")
 _BENCHMARK_OF_2024: Final = "LLM-Inference-Bench"
-"""Published in October 2024 (arXiv 2411.00136); its repository is dated later."""
+"""Benchmark of October 2024 (arXiv 2411.00136), although its repository has a later date."""
 
 _FORMATS: Final = {
     "fp16": "float16",

@@ -12,7 +12,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?|[0-9]+(\.[0-9]+)
 
 
 def read_number(text: str | None) -> float | None:
-    """Return the number that a text is, or None if it is not one up to `LARGEST_NUMBER`.
+    """Convert a text to a number, or return None if it is not a number up to `LARGEST_NUMBER`.
 
     Commas may separate groups of three digits. A comma or full stop at the end is ignored.
 
@@ -27,7 +27,7 @@ def read_number(text: str | None) -> float | None:
 
 
 def read_whole(text: str | None) -> int | None:
-    """Return the whole number that a text is, or None if it is not one up to `LARGEST_NUMBER`.
+    """Convert a text to an integer, or return None if it is not one up to `LARGEST_NUMBER`.
 
     >>> read_whole("8192,"), read_whole("1.5")
     (8192, None)

@@ -1,4 +1,4 @@
-"""Predictor of the output head: its time, or how the time depends on the sampler's top-k."""
+"""Predictor of the output head: its time, or the effect of the sampler's top-k on this time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ _TAIL: Final = re.compile(r"\bHT tail\b|\btail\b", re.IGNORECASE)
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the time of the output head. Return None for other rows."""
+    """Predict the time of the output head, which computes logits and samples the next token.
+
+    Returns:
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
+    """
     if m.text("phase") != "head":
         return None
     change = _CHANGE.search(m.text("metric"))

@@ -18,11 +18,13 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time impo
 from wse.studies.validate.predictors.wafer_inference.lines import ring_bytes
 
 NETWORK_BYTES: Final = 5_120
-"""Bytes that hosts exchange for one token in the rows from which the profile takes its times."""
+"""Bytes that two hosts exchange per token in the measurements from which the network times of the
+profile were taken."""
 
 RING_COLUMNS: Final = 2
 RING_COLUMN_PES: Final = 256
-"""Columns of PEs that store and forward the message of the ring, and their length, in the fitted rows."""
+"""Number and length of the PE columns that store and forward a message from the host, in the
+measurements to which its time was fitted."""
 
 _RING: Final = re.compile(r"\bring\b", re.IGNORECASE)
 _COLUMN_SHAPE: Final = re.compile(r"\b([a-z]+|[0-9]+) 1x([0-9]+) store-and-forward", re.IGNORECASE)
@@ -40,7 +42,12 @@ _FRAMES: Final = re.compile(r"frames|queued|saturated|pipelined|in flight", re.I
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict messages through hosts and decode on two wafers. Return None for other rows."""
+    """Predict messages between hosts, messages through a wafer, and decode on two wafers.
+
+    Returns:
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
+    """
     metric, phase = m.text("metric"), m.text("phase")
     is_ring = phase == "hop" and _RING.search(metric) is not None
     if phase in ("hop", "decode", "decode-pipelined") and _HOST_WORK.search(metric):
@@ -61,7 +68,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _predict_ring(m: Measurement, steps: StepTime) -> Prediction:
-    """Predict a message from the host through a wafer and back, or its part in columns of PEs."""
+    """Predict the time of a message from the host through a wafer and back, or its time in PEs."""
     costs, metric = steps.layer.costs, m.text("metric")
     shape = _COLUMN_SHAPE.search(metric) or _COLUMN_SHAPE.search(m.text("settings"))
     columns, pes = RING_COLUMNS, RING_COLUMN_PES
@@ -86,7 +93,7 @@ def _predict_ring(m: Measurement, steps: StepTime) -> Prediction:
 
 
 def _predict_two_wafers(m: Measurement, steps: StepTime) -> Prediction:
-    """Predict the time per token on several wafers, or only the time of its messages."""
+    """Predict the time per token on several wafers, or only the time of a token's messages."""
     metric, costs = m.text("metric"), steps.layer.costs
     wafers = m.sizes["wafers"]
     network_us = costs.tcp_us if re.search(r"\bTCP\b", f"{metric} {m.text('settings')}") else costs.rdma_us

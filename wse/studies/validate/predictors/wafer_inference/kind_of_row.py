@@ -25,13 +25,14 @@ _BY_PHASE: Final = {
     "head": ("output head", _FITTED_NONE),
 }
 _COMPUTED_BYTES: Final = re.compile(r":\s*(weights|KV|K|V|score)|growth per|ingress|score", re.IGNORECASE)
-"""Metrics of memory without code and fixed buffers, whose bytes are constants of the profile."""
+"""Metrics of memory whose bytes are computed. All other bytes, for code and fixed buffers, are
+constants of the profile."""
 
 _PASS: Final = re.compile(r"\bpass:", re.IGNORECASE)
 
 
 def kind_names(m: Measurement) -> tuple[str, str]:
-    """Return the kind of a measurement, and how many rows of this kind were used in fits."""
+    """Return the kind of a measurement, and how many rows of this kind constants were fitted to."""
     phase = m.text("phase").strip().lower()
     if (m.sizes.get("wafers") or 1) > 1:
         return "two wafers", _FITTED_NONE

@@ -1,4 +1,4 @@
-"""Predictor of the cycles of attention and feed-forward, in one layer or all of a block."""
+"""Predictor of the cycles of attention and feed-forward, in one layer or in a block of layers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ _LAYERS: Final = re.compile(r"\(?([0-9]+) layers", re.IGNORECASE)
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the cycles of attention or feed-forward parts. Return None for other rows."""
+    """Predict the cycles of attention, of feed-forward, or of the waits between them.
+
+    Returns:
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
+    """
     waits = _WAITS.search(m.text("metric"))
     if m.text("phase") not in _PHASES and not waits:
         return None
@@ -47,10 +52,10 @@ def predict(m: Measurement) -> Prediction | None:
 def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, awaited_part: str) -> Prediction:
     """Predict how long the attention block waits for the feed-forward block, or vice versa.
 
-    A block waits between its layers: one time fewer than it has layers.
+    A block of PEs waits between its layers, which is one time fewer than it has layers.
 
     Args:
-        m: The row.
+        m: The measurement.
         steps: Timing model.
         run: The run.
         awaited_part: Part for which the block waits, ``ATTN`` or ``FFN``.
@@ -62,7 +67,7 @@ def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, awaited_pa
 
 
 def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Prediction:
-    """Predict the cycles of attention, feed-forward or both, in one layer or all of a block."""
+    """Predict the cycles of attention, feed-forward or both, in one layer or in several layers."""
     metric, texts = m.text("metric"), f"{m.text('metric')} {m.text('remark_trust')}"
     is_timed_part = re.search(r"\bT_(attn|ffn)\b", metric) is not None
     if _WITH_BOUNDARY.search(texts) and not is_timed_part:
@@ -80,7 +85,14 @@ def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Predict
 
 
 def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float]:
-    """Return the function that computes the cycles of the part that a metric names."""
+    """Return the function that computes the cycles of the part of a layer named by a metric.
+
+    If the metric names no part, this is the whole layer.
+
+    Args:
+        metric: Metric of the measurement.
+        phase: Phase of the measurement, which may be ``layer-attention`` or ``layer-ffn``.
+    """
     if re.search(r"\bA1\b", metric):
         return lambda steps, run: steps.layer.cycles(BEFORE_CONTEXT, run.shard)
     if re.search(r"\bA2\b", metric):
@@ -93,7 +105,7 @@ def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float]:
 
 
 def _layers(m: Measurement, run: DescribedRun) -> int:
-    """Return how many layers the timed window covers."""
+    """Return the number of layers that a measured time includes."""
     metric = m.text("metric")
     if _ONE_LAYER.search(metric):
         return 1

@@ -30,7 +30,12 @@ _LINK: Final = re.compile(r"fabric link", re.IGNORECASE)
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the time of single operations and messages. Return None for other rows."""
+    """Predict the time of single vector operations and messages.
+
+    Returns:
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
+    """
     if _LINK.search(m.text("metric")):
         return _predict_link(m)
     message, stored_message, work, line = multicast_of(m), stored_words(m), kernel_work(m), collective_of(m)
@@ -69,7 +74,7 @@ def _predict_words(m: Measurement, layer: LayerTime, *, is_cast: bool, stated_wo
     """Predict one vector operation that receives words of a message, or that casts elements.
 
     Args:
-        m: The row.
+        m: The measurement.
         layer: Timing model.
         is_cast: Whether elements are cast.
         stated_words: Number of words or elements, as the metric states it.
@@ -83,7 +88,7 @@ def _predict_words(m: Measurement, layer: LayerTime, *, is_cast: bool, stated_wo
 
 
 def _stored_cycles(message: StoredWords, layer: LayerTime) -> float:
-    """Return the cycles in which the PEs of a column sequentially store and reload words."""
+    """Return the cycles in which the PEs of a column, one after another, store and reload words."""
     costs = layer.costs
     word_cycles = costs.vector_stored_word_cycles if message.by_vector_operation else costs.stored_word_cycles
     hops = 2 * (message.distance - 1) * layer.wafer.hop_cycles
@@ -97,7 +102,7 @@ def _predict_hop_pair(m: Measurement, steps: StepTime) -> Prediction:
 
 
 def _predict_link(m: Measurement) -> Prediction:
-    """Predict the rate of one link, which the preset of the wafer states in words per cycle."""
+    """Predict the rate of one link, which the wafer preset states in words per cycle."""
     steps = step_time_of(m)
     if isinstance(steps, Prediction):
         return steps

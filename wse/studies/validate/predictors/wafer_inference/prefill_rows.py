@@ -19,7 +19,12 @@ _REUSED_TOKENS: Final = re.compile(r"([0-9,]+) tokens (?:of the prefix )?(?:are 
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the cycles of a prefill. Return None for other rows."""
+    """Predict the cycles of a prefill.
+
+    Returns:
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
+    """
     if m.text("phase") != "prefill":
         return None
     outcome = timed_run(m)
@@ -50,10 +55,15 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _first_chunk(metric: str, prompt: int, chunk: int) -> int | None:
-    """Return the number of reused chunks that a metric states; None if it cannot be read.
+    """Return how many chunks of a prompt are reused, or None if the number cannot be read.
 
-    The metric may state the first computed chunk, or the reused part in percent or tokens, of which
-    only whole chunks count.
+    The metric may state the first computed chunk, or the reused part in percent or in tokens. Only
+    whole chunks count.
+
+    Args:
+        metric: Metric of the measurement.
+        prompt: Number of tokens in the prompt.
+        chunk: Number of tokens in a chunk.
     """
     start = _START_CHUNK.search(metric)
     if start:

@@ -9,7 +9,7 @@ from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 
 UNFILLED_POSITIONS: Final = 524
-"""Positions by which the mean context of a run is below its maximum, if only the maximum is stated.
+"""Difference of maximum and mean context, in positions, for runs that state only the maximum.
 
 Two runs of these series state both: a maximum of 2,048 with a mean of 1,524, and 8,192 with 7,668.
 """
@@ -18,10 +18,10 @@ _THOUSANDS: Final = re.compile(r"\b(?:at|context|ctx|,)\s*([0-9]+)\s*K\b", re.IG
 
 
 def mean_context(m: Measurement) -> float | None:
-    """Return the mean number of cached positions, or None if the row does not state a context.
+    """Return a run's mean number of cached positions, or None if no context is stated.
 
-    A row may state the mean, the first and last position, the numbers of prompt and generated
-    tokens, or only the maximum.
+    A measurement may state the mean, the first and last position, the numbers of prompt and
+    generated tokens, or only the maximum.
     """
     sizes = m.sizes
     if "context_mean" in sizes:

@@ -23,7 +23,7 @@ SIMULATOR: Final = "measured in a simulator, whose costs of operations the profi
 
 
 def step_time_of(m: Measurement) -> StepTime | Prediction:
-    """Return the timing model of a row's machine, or a prediction with the reason for its absence."""
+    """Return the timing model for a measurement's wafer, or the reason why there is none."""
     if on_simulator(m):
         return decline(SIMULATOR)
     wafer = wafer_of(m)
@@ -36,9 +36,9 @@ def step_time_of(m: Measurement) -> StepTime | Prediction:
 
 
 def timed_run(m: Measurement) -> tuple[StepTime, DescribedRun] | Prediction:
-    """Return the timing model of a row's machine and the run that the row describes.
+    """Return the timing model for a measurement's wafer, and the run that was measured.
 
-    If one of them is missing, the result is a prediction with the reason.
+    If one of them is unknown, the result is a Prediction with the reason.
     """
     steps = step_time_of(m)
     if isinstance(steps, Prediction):
@@ -48,9 +48,9 @@ def timed_run(m: Measurement) -> tuple[StepTime, DescribedRun] | Prediction:
 
 
 def memory_wafer(m: Measurement) -> WaferSpec:
-    """Return the wafer for a measurement of SRAM.
+    """Return the wafer of an SRAM measurement, or the default wafer if none is stated.
 
-    The sizes reported by a linker name no wafer. The default wafer is then assumed.
+    The sizes reported by a linker state no wafer.
     """
     return wafer_of(m) or load_wafer(DEFAULT_WAFER)
 
@@ -62,7 +62,10 @@ def step_time(wafer: WaferSpec) -> StepTime:
 
 
 def duration(m: Measurement, cycles: float) -> Prediction:
-    """Return a prediction of a duration, converted from cycles to the unit of the measurement."""
+    """Return a Prediction with a duration, converted from cycles to the measurement's unit.
+
+    If that unit is not one of a duration, the Prediction has a reason instead of a value.
+    """
     value = in_unit(m, cycles, load_compute_engine(PROFILE).clock_hz)
     if value is None:
         return decline(f"the unit {m.text('unit')[:30]!r} is not one of a duration, or its clock is no positive number")
@@ -70,5 +73,5 @@ def duration(m: Measurement, cycles: float) -> Prediction:
 
 
 def in_row_unit(value: float) -> Prediction:
-    """Return a prediction whose value is already in the unit of the measurement."""
+    """Return a Prediction with a value that is already in the unit of the measurement."""
     return Prediction(value=value, method=METHOD, software=PROFILE)

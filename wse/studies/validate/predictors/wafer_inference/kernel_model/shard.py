@@ -10,18 +10,18 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions imp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """Sizes of the tensors on one PE of a block, which decodes a token for each sequence.
+    """Sizes of the tensors on one PE of a block, a rectangle of PEs that decodes tokens.
 
     The hidden vector is distributed over rows and copied along columns. Heads are distributed over
     columns, and cached positions round-robin over rows.
 
     Attributes:
         model: Sizes of the model.
-        rows: Rows of PEs of the block.
-        cols: Columns of PEs of the block.
+        rows: Number of PE rows of the block.
+        cols: Number of PE columns of the block.
         context: Mean number of cached positions.
-        batch: Sequences that are decoded together.
-        one_block_per_layer: Whether attention and feed-forward part share one block of PEs.
+        batch: Number of sequences that are decoded together.
+        one_block_per_layer: Whether attention and feed-forward part of a layer share one block.
     """
 
     model: Dimensions

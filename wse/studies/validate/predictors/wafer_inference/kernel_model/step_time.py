@@ -18,13 +18,13 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import S
 
 TAIL_ROWS: Final = 256
 TAIL_COLS: Final = 128
-"""PEs of the region with the output head. Source: floor plan of the decode artifact."""
+"""Number of PE rows and columns of the output head. Source: floor plan of the decode artifact."""
 
 VOCABULARY_MULTIPLE: Final = 256
 """The vocabulary is padded to a multiple of this number of tokens."""
 
 STRIP_PIPES: Final = 8
-"""Interleaved chains of cells that carry the hidden vector to the next row of blocks."""
+"""Number of interleaved chains of PEs that carry the hidden vector to the next row of blocks."""
 
 CANDIDATE_WORDS: Final = 2
 """32-bit words of a candidate of the sampler: value and token."""
@@ -37,7 +37,7 @@ class StepTime:
     layer: LayerTime
 
     def free_cycles(self, run: DescribedRun) -> float:
-        """Return the cycles per generated token: a step starts when the previous token is known."""
+        """Return the cycles per token if each step starts when the previous token is generated."""
         shard, parts = run.shard, 1 if run.shard.one_block_per_layer else 2
         layer = self.layer.attention_cycles(shard) + self.layer.ffn_cycles(shard)
         hops = (parts - 1) * self.hop_pair_cycles(shard)
@@ -50,11 +50,19 @@ class StepTime:
         )
 
     def forced_cycles(self, run: DescribedRun) -> float:
-        """Return the cycles per token if all tokens are given: the time of the slowest stage.
+        """Return the cycles per token if all tokens are known, so that they are pipelined.
 
-        A stage is a part of a layer in all layers of its block if there are as many stages as such
-        blocks, or more; the slowest part then counts. Otherwise a stage is one or several blocks with
-        whole layers, or one or several rows of two blocks, with the strips between these rows.
+        They are the cycles of the slowest pipeline stage. The first applicable rule determines what
+        a stage is:
+
+        1. If blocks of PEs contain whole layers, a stage consists of one or several blocks.
+        2. If attention is divided, a stage is attention before the scores, attention from the
+           scores on, or feed-forward, for all layers of a block.
+        3. If there are at least as many stages as blocks, a stage is a block with attention or
+           feed-forward.
+        4. Otherwise, a stage consists of one or several rows of two blocks.
+
+        Stages with several rows of blocks include the transfers between these rows.
         """
         layer, shard = self.layer, run.shard
         attention, ffn = layer.attention_cycles(shard), layer.ffn_cycles(shard)
@@ -90,7 +98,7 @@ class StepTime:
         return 2 * chain + multicast_cycles(costs, shard.cols, shard.batch * math.ceil(shard.hidden / 2))
 
     def head_cycles(self, shard: Shard) -> float:
-        """Return the cycles of the embedding: a token id, then its table row, cross the region."""
+        """Return the cycles of the embedding: a token id, then its vector, cross many PEs."""
         words = math.ceil(shard.model.hidden / TAIL_COLS / 2)
         crossing_cycles = multicast_cycles(self.layer.costs, TAIL_ROWS + TAIL_COLS, 1)
         return shard.batch * (crossing_cycles + multicast_cycles(self.layer.costs, TAIL_ROWS, words))
@@ -101,7 +109,7 @@ class StepTime:
         1. Norm, product with a tile of the output head, and reduce of the logits along columns.
         2. Local candidates: one pass over the logits, and insertions into a heap. Of random logits
            in random order, ``k + k ln(n / k)`` are inserted.
-        3. Merge of the candidates along the root row, stored by each relay.
+        3. Merge of the candidates along the row of PEs with the logits. Each relay stores them.
         """
         costs, wafer = self.layer.costs, self.layer.wafer
         hidden = math.ceil(shard.model.hidden / TAIL_ROWS)
@@ -119,5 +127,5 @@ class StepTime:
 
 
 def tail_logits(vocabulary: int) -> int:
-    """Return the logits of one column of the region with the output head."""
+    """Return the number of logits that one PE column of the output head computes."""
     return math.ceil(vocabulary / VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE // TAIL_COLS
