@@ -117,9 +117,9 @@ def inspect(
     from wse.reports.rows_csv import nested_csv
     from wse.tracing.export.sram_png import sram_png_of
     from wse.tracing.print.views import print_view
-    from wse.tracing.query.check import CheckView
     from wse.tracing.query.places.contents import DumpView, content_file
     from wse.tracing.query.request import check_csv, inspect_trace
+    from wse.tracing.query.view import CheckView
 
     if csv is not None:
         check_csv(request.view)

@@ -25,8 +25,7 @@ from wse.studies.run.profile.speedscope import PROFILE_OPTION
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
 from wse.tracing.record.keeper import check_policy
-from wse.tracing.record.ops import recorded_ops
-from wse.tracing.record.pes import recorded_pes
+from wse.tracing.record.selection import recorded_ops, recorded_pes
 
 
 def run(request: RunRequest, callbacks: RunCallbacks = SILENT) -> RunResult:
