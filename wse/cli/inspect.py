@@ -112,8 +112,8 @@ def inspect(
       wse inspect wse-run.h5 --check
       wse inspect wavelets.h5 --cycles 100-200
     """
-    from wse.reports.as_json import as_json
     from wse.reports.output_file import output_path, picture_path, write_output
+    from wse.reports.result import as_json
     from wse.reports.rows_csv import nested_csv
     from wse.tracing.export.sram_png import sram_png_of
     from wse.tracing.print.views import print_view

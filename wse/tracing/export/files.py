@@ -19,10 +19,9 @@ from typing import IO, Annotated, Any, Final, cast
 import numpy as np
 
 from wse.errors import BadInput
-from wse.reports.as_json import Report
 from wse.reports.output_file import open_output, open_output_folder, output_path
 from wse.reports.progress import OnProgress
-from wse.reports.result import Doc, Result
+from wse.reports.result import Doc, Report, Result
 from wse.tracing.export.chosen_passes import PassSelection, select_passes
 from wse.tracing.export.maps import map_kinds, wafer_maps, write_pngs
 from wse.tracing.export.perfetto import write_perfetto

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
-from wse.reports.as_json import Report
+from wse.reports.result import Report
 from wse_traces.schema import HOST
 
 RUN: Final = HOST - 1

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from wse.reports.as_json import Report
+from wse.reports.result import Report
 from wse.tracing.export.chosen_passes import LATEST_CYCLE, PassSelection, check_range
 from wse.tracing.export.perfetto import RUN, Count, Event, Lanes, Slice, Track, process_name
 from wse.tracing.query.places.stages import layers_text, read_stages

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadInput, BadTrace
-from wse.reports.as_json import Report
+from wse.reports.result import Report
 from wse.tracing.page.pack import Pack
 from wse.tracing.page.planes import layer_data, memory_data, move_data, plane_data
 from wse.tracing.page.timeline import timeline_data

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from wse.errors import BadTrace
-from wse.reports.as_json import Report
+from wse.reports.result import Report
 from wse.reports.tile_name import tile_name
 from wse.tracing.page.pack import Array, Pack, checked_table, packed_columns
 from wse.tracing.query.places.stages import busy_cycles, link_words, sram_bytes, used_fraction

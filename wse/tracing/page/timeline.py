@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from wse.reports.as_json import Report
+from wse.reports.result import Report
 from wse.tracing.page.pack import Array, Pack, check_index, checked_table, packed_columns
 from wse.tracing.page.work import DECODE, kind_cycles, median_data, op_kinds
 from wse_traces.reader.executed_steps import cache_shifts, schedule_rows

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from wse.reports.as_json import Report
+from wse.reports.result import Report
 from wse.tracing.page.pack import Array, Pack, check_index, packed_columns
 from wse.tracing.query.costs.kinds import read_kinds
 from wse.tracing.query.costs.step_sums import StepSums
