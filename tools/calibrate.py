@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from wse.hardware.spec import SoftwareProfile
 from wse.studies.validate.measured.measurements import Measurement, read
-from wse.studies.validate.measured.versions import software
+from wse.studies.validate.measured.platforms import software
 from wse.studies.validate.predictors import mesh_kernels, waferllm
 
 F64 = npt.NDArray[np.float64]

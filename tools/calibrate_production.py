@@ -36,7 +36,7 @@ from wse.hardware.spec import SoftwareProfile
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.validate.measured.measurements import Measurement, read
-from wse.studies.validate.measured.service_terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
+from wse.studies.validate.measured.terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
 from wse.studies.validate.predictors.services import PROFILE, ServiceRequest, service_request
 
 CANDIDATES = {

@@ -29,7 +29,7 @@ from wse.studies.estimate.layouts.searches import (
 from wse.studies.estimate.layouts.variants import Variant, variants_of
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.operating_points import user_counts
-from wse.studies.results.users import users_at
+from wse.studies.results.sram import users_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

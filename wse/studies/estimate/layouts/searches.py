@@ -22,7 +22,7 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.serving.goal import LATENCY, Goal
 from wse.studies.compile.choose import compile_fastest, request_cycles
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.results.users import users_at
+from wse.studies.results.sram import users_at
 from wse_mappings.regions.layout import Layout
 
 FASTEST: Final = Breadth(finalists=2, margin=1.0, whole_wafer_finalists=2)

@@ -20,11 +20,19 @@ from typing import Final
 
 from wse.errors import BadMeasurements, UnknownName
 from wse.files import read_file
-from wse.studies.validate.measured.cells import LARGEST, product_sizes, read_size, read_value
-from wse.studies.validate.measured.csv_records import CsvRecord, CsvRecords
-from wse.studies.validate.measured.inference_cells import COLUMNS as INFERENCE_COLUMNS
-from wse.studies.validate.measured.inference_cells import NOT_UTF_8, REQUIRED, check_cells
-from wse.studies.validate.measured.units import check_unit
+from wse.studies.validate.measured.cells import COLUMNS as INFERENCE_COLUMNS
+from wse.studies.validate.measured.cells import (
+    LARGEST,
+    NOT_UTF_8,
+    REQUIRED,
+    CsvRecord,
+    CsvRecords,
+    check_cells,
+    product_sizes,
+    read_size,
+    read_value,
+)
+from wse.studies.validate.measured.text_numbers import check_unit
 
 FILE_LIMIT_BYTES: Final = 2**24
 MAX_ROWS: Final = 100_000

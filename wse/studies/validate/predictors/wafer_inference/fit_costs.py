@@ -24,8 +24,8 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work im
     kernel_work,
     probe_cycles,
 )
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_time import LayerTime
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime
 from wse.studies.validate.predictors.wafer_inference.lines import collective_of, multicast_of, ring_bytes, stored_words
 
 FIT_GROUPS: Final = frozenset({"DSD", "SOFTMAX", "MCAST", "M3", "M3C", "RING", "P17F"})

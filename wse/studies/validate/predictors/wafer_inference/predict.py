@@ -10,13 +10,10 @@ from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator
 from wse.studies.validate.predictors.prediction import Prediction, Predictor, decline
 from wse.studies.validate.predictors.wafer_inference import (
-    head_rows,
-    host_rows,
     layer_rows,
     memory_rows,
     message_rows,
     phase_rows,
-    prefill_rows,
     step_rows,
 )
 from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import SIMULATOR
@@ -30,12 +27,12 @@ _SIXTEEN_BITS: Final = re.compile(r"$|(bf|fp|f)16|bfloat16|float16|none", re.IGN
 
 _PREDICTORS: Final[tuple[Predictor, ...]] = (
     memory_rows.predict,
-    prefill_rows.predict,
-    host_rows.predict,
-    message_rows.predict,
+    layer_rows.predict_prefill,
+    message_rows.predict_host,
+    message_rows.predict_message,
     phase_rows.predict,
-    head_rows.predict,
-    layer_rows.predict,
+    layer_rows.predict_head,
+    layer_rows.predict_layer,
     step_rows.predict,
 )
 """Predictors in the order in which they are tried."""

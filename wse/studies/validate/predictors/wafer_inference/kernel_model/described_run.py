@@ -1,16 +1,89 @@
-"""The run that a measurement describes: its model, block shape, layers and stages."""
+"""The run that a measurement describes: its model, context, block shape, layers and stages."""
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
-from wse.studies.validate.predictors.wafer_inference.kernel_model.mean_context import mean_context
-from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimensions:
+    """Sizes of a dense transformer with grouped-query attention and gated feed-forward blocks."""
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocabulary: int
+
+    @property
+    def query_size(self) -> int:
+        """Number of query values of one token."""
+        return self.heads * self.head_dim
+
+    @property
+    def kv_size(self) -> int:
+        """Number of key values of one token in a layer; the value vector has the same size."""
+        return self.kv_heads * self.head_dim
+
+
+_QWEN3: Final = {
+    "0.6b": Dimensions(layers=28, hidden=1024, heads=16, kv_heads=8, head_dim=128, ffn=3072, vocabulary=151_936),
+    "1.7b": Dimensions(layers=28, hidden=2048, heads=16, kv_heads=8, head_dim=128, ffn=6144, vocabulary=151_936),
+    "4b": Dimensions(layers=36, hidden=2560, heads=32, kv_heads=8, head_dim=128, ffn=9728, vocabulary=151_936),
+    "8b": Dimensions(layers=36, hidden=4096, heads=32, kv_heads=8, head_dim=128, ffn=12_288, vocabulary=151_936),
+}
+"""Sizes by number of parameters. Source: the published configurations of the models."""
+
+
+def dimensions_of(model: str) -> Dimensions | None:
+    """Return the sizes of a model by its published name, or None if they are not known.
+
+    >>> dimensions_of("Qwen3-4B").layers
+    36
+    """
+    match = re.fullmatch(r"qwen-?3-(.+)", re.sub(r"[\s_]", "-", model.strip().lower()))
+    return _QWEN3.get(match[1]) if match else None
+
+
+UNFILLED_POSITIONS: Final = 524
+"""Difference of maximum and mean context, in positions, for runs that state only the maximum.
+
+Two runs of these series state both: a maximum of 2,048 with a mean of 1,524, and 8,192 with 7,668.
+"""
+
+_THOUSANDS: Final = re.compile(r"\b(?:at|context|ctx|,)\s*([0-9]+)\s*K\b", re.IGNORECASE)
+
+
+def mean_context(m: Measurement) -> float | None:
+    """Return a run's mean number of cached positions, or None if no context is stated.
+
+    A measurement may state the mean, the first and last position, the numbers of prompt and
+    generated tokens, or only the maximum.
+    """
+    sizes = m.sizes
+    if "context_mean" in sizes:
+        return float(sizes["context_mean"])
+    if "context_min" in sizes and "context_max" in sizes:
+        return (sizes["context_min"] + sizes["context_max"]) / 2
+    prompt, generated_tokens = sizes.get("prompt_len"), sizes.get("gen_tokens")
+    if prompt is not None and generated_tokens is not None:
+        return prompt + generated_tokens / 2
+    maximum = sizes.get("context_max")
+    if maximum is None:
+        match = _THOUSANDS.search(m.text("metric")) or _THOUSANDS.search(m.text("settings"))
+        if match is None:
+            return None
+        maximum = 1024 * (read_whole(match[1]) or 0)
+    return float(max(maximum // 2, maximum - UNFILLED_POSITIONS))
+
 
 BLOCKS_PER_ROW: Final = 2
 """Number of blocks (rectangles of PEs) that are side by side on the wafer, in all floor plans."""
@@ -171,3 +244,71 @@ def top_k_of(m: Measurement, *, is_shared_block: bool) -> int:
     maximum = m.sizes.get("context_max")
     is_short = not is_shared_block and maximum is not None and maximum <= SHORT_RUN_POSITIONS
     return SHORT_RUN_TOP_K if is_short else DEFAULT_TOP_K
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """Sizes of the tensors on one PE of a block, a rectangle of PEs that decodes tokens.
+
+    The hidden vector is distributed over rows and copied along columns. Heads are distributed over
+    columns, and cached positions round-robin over rows.
+
+    Attributes:
+        model: Sizes of the model.
+        rows: Number of PE rows of the block.
+        cols: Number of PE columns of the block.
+        context: Mean number of cached positions.
+        batch: Number of sequences that are decoded together.
+        one_block_per_layer: Whether attention and feed-forward part of a layer share one block.
+    """
+
+    model: Dimensions
+    rows: int
+    cols: int
+    context: float = 0
+    batch: int = 1
+    one_block_per_layer: bool = False
+
+    @property
+    def hidden(self) -> int:
+        """Number of values of the hidden vector on a PE."""
+        return math.ceil(self.model.hidden / self.rows)
+
+    @property
+    def queries(self) -> int:
+        """Number of query values on a PE, which is also the input size of the output projection."""
+        return math.ceil(self.model.query_size / self.cols)
+
+    @property
+    def keys(self) -> int:
+        """Number of key values on a PE, which is also the number of dimensions of each head."""
+        return math.ceil(self.model.kv_size / self.cols)
+
+    @property
+    def ffn(self) -> int:
+        """Number of values of the feed-forward vector on a PE."""
+        return math.ceil(self.model.ffn / self.cols)
+
+    @property
+    def band_cols(self) -> int:
+        """Number of columns of PEs that share one key-value head."""
+        return max(1, self.cols // self.model.kv_heads)
+
+    @property
+    def heads(self) -> int:
+        """Number of query heads on a PE: all heads that use its key-value head."""
+        return self.model.heads // self.model.kv_heads
+
+    @property
+    def positions(self) -> int:
+        """Number of cached positions on the row of PEs with the most."""
+        return max(1, math.ceil(self.context / self.rows))
+
+    @property
+    def scores(self) -> int:
+        """Number of attention scores of all heads of a PE."""
+        return self.heads * self.positions
+
+    def with_context(self, context: float) -> Shard:
+        """Return this shard with another number of cached positions."""
+        return replace(self, context=context)

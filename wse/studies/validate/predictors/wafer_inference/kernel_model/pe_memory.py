@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.hardware.code_sizes import CodeSizes
-from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Shard
 from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import (
     TAIL_COLS,
     TAIL_ROWS,

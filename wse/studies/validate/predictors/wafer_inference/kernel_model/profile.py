@@ -1,7 +1,8 @@
-"""The wafer and the software profile with which measured inference is predicted."""
+"""The wafer and the profile with which measured inference is predicted, and units of its times."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Final
 
@@ -9,13 +10,41 @@ from wse.hardware.compute_engine import load_compute_engine
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
-from wse.studies.validate.measured.durations import in_unit
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator, wafer_of
+from wse.studies.validate.measured.text_numbers import read_number
 from wse.studies.validate.predictors.prediction import NO_GENERATION, Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import DescribedRun, described_run
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_time import LayerTime
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime, StepTime
+
+_CLOCK: Final = re.compile(r"at (?:an assumed )?([0-9.]+) ?([GM])Hz", re.IGNORECASE)
+_SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_CYCLES: Final = {"cycle": 1, "cycles": 1, "kcycles": 1e3, "mcycles": 1e6}
+
+
+def in_unit(m: Measurement, cycles: float, clock_hz: float) -> float | None:
+    """Convert cycles to the unit of a measurement, or return None if it has no time or rate unit.
+
+    None is also returned for a clock that is not a positive number.
+
+    Args:
+        m: The measurement. If its unit or metric states a clock, that clock is used.
+        cycles: The duration in cycles.
+        clock_hz: Clock to use if the measurement states none.
+    """
+    unit = m.text("unit").strip().lower()
+    match = _CLOCK.search(unit) or _CLOCK.search(m.text("metric"))
+    if match:
+        clock_hz = (read_number(match[1]) or 0) * (1e9 if match[2].lower() == "g" else 1e6)
+        if not clock_hz:
+            return None
+    first = unit.split()[0].split("/")[0] if unit else ""
+    if first in _CYCLES:
+        return cycles / _CYCLES[first]
+    if unit.startswith(("tok/s", "tokens/s", "token/s")):
+        return clock_hz / cycles if cycles else None
+    return cycles / clock_hz / _SECONDS[first] if first in _SECONDS else None
+
 
 PROFILE: Final = "epcc"
 METHOD: Final = "compute-engine model"

@@ -9,12 +9,10 @@ from wse.errors import BadInput
 from wse.models.load import load_model
 from wse.studies.options.drafts.draft import HOST, NGRAM, SAME, draft_name, draft_place, has_draft
 from wse.studies.options.drafts.vocabulary import check_vocabulary
-from wse.studies.options.groups.layout import LayoutOptions
-from wse.studies.run.options.drafts import RunDraftOptions
-from wse.studies.run.options.outputs import TraceOptions
-from wse.studies.run.options.prompts import PromptOptions
+from wse.studies.options.placement import LayoutOptions
 from wse.studies.run.prepare import PreparedRun, prepare
-from wse.studies.run.request import RunRequest
+from wse.studies.run.prompt_options import PromptOptions
+from wse.studies.run.request import RunDraftOptions, RunRequest, TraceOptions
 
 REMEDY: Final = "give a draft with the model's own vocabulary, or --draft ngram, which needs no model"
 

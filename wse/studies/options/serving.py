@@ -1,12 +1,15 @@
-"""WorkloadOptions: request lengths. ServingOptions: users, and the objective of the layout."""
+"""Option groups of requests about serving: workload, users, GPUs, draft model, power and prices."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 from wse.hardware.quantity import TOKEN
 from wse.serving.goal import OBJECTIVES
+from wse.studies.options import known_names
 from wse.studies.options.option import Option
 
 LENGTH: Final = 1024
@@ -90,3 +93,86 @@ class ServingOptions:
         ),
     ] = None
     objective: Objective = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuOptions:
+    """Options for the number of GPUs, their serving software, and how they share a model."""
+
+    gpus: Annotated[
+        int | None,
+        Option(
+            doc="Number of GPUs; auto: the smallest power of two on which the model fits.",
+            panel="GPUs",
+            metavar="N|auto",
+            none="auto",
+        ),
+    ] = None
+    stack: Annotated[
+        str | Path | None,
+        Option(
+            doc="Serving stack: a name of `wse gpus`, or a TOML file. Default: vllm.",
+            panel="GPUs",
+            metavar="NAME|FILE",
+            known_values=known_names.stacks,
+        ),
+    ] = None
+    parallelism: Annotated[
+        str | None,
+        Option(
+            doc="Split all matrices over the GPUs (tensor, the default); or store each expert on one GPU (experts); or "
+            "in addition compute each user's attention on one GPU (data).",
+            panel="GPUs",
+            metavar="tensor|experts|data",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostOptions:
+    """Options for the power and prices of wafers and GPUs. None means the bundled values."""
+
+    economics: Annotated[
+        str | Path | Mapping[str, Any] | None,
+        Option(
+            doc="Power and prices as a TOML file, instead of wse/data/economics.toml.",
+            panel="Output",
+            metavar="FILE",
+        ),
+    ] = None
+    price: Annotated[
+        str | Mapping[str, float] | None,
+        Option(
+            doc="USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. Replaces the assumed "
+            "price, its range, and that of --economics.",
+            panel="Output",
+            metavar="NAME=USD,...",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftModelOptions:
+    """Options for the source of draft tokens (speculative decoding) and the place where it runs.
+
+    The default source is a draft head, which is an extra layer of the model.
+    """
+
+    draft_model: Annotated[
+        str | Path | None,
+        Option(
+            doc="Model that drafts tokens. Default: a draft head of one layer.",
+            panel="Drafts",
+            metavar="MODEL",
+            known_values=known_names.models,
+        ),
+    ] = None
+    draft_place: Annotated[
+        str | None,
+        Option(
+            doc="Run the draft model on free PEs of the model's wafers (same, the default), on additional wafers "
+            "(wafer), or on the host.",
+            panel="Drafts",
+            metavar="same|wafer|host",
+        ),
+    ] = None

@@ -1,7 +1,9 @@
-"""Writer of docs/validation.md, the page with the results of `wse validate`, and its plot."""
+"""Files that ``wse validate`` writes: docs/validation.md with its plot, and all rows as CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -94,3 +96,36 @@ def _cell(text: str) -> str:
     """Escape markup in the text of a table cell, and shorten it to `LONGEST_CELL` characters."""
     text = printable(text if len(text) <= LONGEST_CELL else text[:LONGEST_CELL] + "…")
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")
+
+
+COLUMNS: Final = (
+    "file",
+    "line",
+    "source",
+    "kernel",
+    "metric",
+    "measured",
+    "predicted",
+    "error_pct",
+    "predicted_plain",
+    "error_plain_pct",
+    "method",
+    "software",
+    "reason",
+)
+"""Columns of the file. Missing values are empty. ``predicted_plain`` excludes speculative
+decoding."""
+
+
+def write_csv(validation: Validation, path: Path) -> None:
+    """Write all measurements with their predictions and errors to a CSV file.
+
+    Raises:
+        BadInput: The file cannot be written.
+    """
+    out = io.StringIO(newline="")
+    writer = csv.DictWriter(out, COLUMNS, extrasaction="ignore", restval="", lineterminator="\n")
+    writer.writeheader()
+    for row in validation.rows:
+        writer.writerow(row.to_dict() | {"metric": row.input["metric"]})
+    write_output("--csv", path, out.getvalue().encode())
