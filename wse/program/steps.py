@@ -39,7 +39,7 @@ HOST = -1
 
 
 class StepKind(IntEnum):
-    """Type of a step: a computation (kernel) or a transfer of words."""
+    """Type of a step: a computation (kernel on a rectangle of PEs) or a transfer of words."""
 
     COMPUTE = 0  # one kernel on every PE of a rectangle
     TRANSFER = 1  # words that move, with one of the transfer types of `wse.program.transfers.transfer_types`
@@ -172,7 +172,7 @@ class Steps:
         return replace(self, **arrays, most_pairs=np.array([pairs], np.int64))
 
     def iterations(self, step: int) -> int:
-        """Return the number of times that a step runs: the iterations of its loop, or 1."""
+        """Return how often a step runs in a phase: the iterations of its loop; 1 without a loop."""
         return 1 if self.loop[step] < 0 else int(self.loops[int(self.loop[step]), 2])
 
 

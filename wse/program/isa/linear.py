@@ -18,7 +18,7 @@ from wse.program.isa.operands import Operand, acc, act, f32, numbers, raw, wgt
 
 
 def _products(M: int, K: int, N: int) -> int:
-    """Return the multiply-adds of multiplying M tokens by a ``[K, N]`` matrix."""
+    """Return the multiply-adds of the product of M tokens and a ``[K, N]`` matrix."""
     return M * K * N
 
 

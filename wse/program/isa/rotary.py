@@ -14,7 +14,7 @@ from wse.program.isa.pe_costs import PeCosts
 
 
 def _queries(M: int, Hq: int, F: int) -> int:
-    """Return the number of query elements in M tokens with Hq heads of F features."""
+    """Return the number of elements in the queries of M tokens, with Hq heads of F features."""
     return M * Hq * F
 
 
@@ -27,7 +27,7 @@ def _projection_elements(M: int, Hq: int, Hk: int, F: int) -> int:
 
 
 def _pairs(R: int) -> int:
-    """Return the number of feature pairs that are rotated together, for R rotated features."""
+    """Return the number of pairs of features that rotary embeddings rotate, for R features."""
     return R // 2
 
 

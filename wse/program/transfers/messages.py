@@ -89,13 +89,13 @@ class Translation:
 
     @property
     def columns(self) -> I64:
-        """Number of PE columns that send each piece of a vector, as int64 ``[pieces]``."""
+        """Number of PE columns that send each piece of a vector, int64 ``[pieces]``."""
         residue = self.pieces[:, RECEIVER] % self.stride
         return np.asarray(-(-(self.cols - residue) // self.stride), np.int64)
 
     @property
     def sent_words(self) -> list[tuple[int, int, int]]:
-        """Sending row, receiving row and word count of each piece of a vector."""
+        """For each piece of a vector: sending row, receiving row and number of words."""
         ends = self.pieces[:, [SENDER, RECEIVER]].tolist()
         return [(sender, receiver, words) for (sender, receiver), words in zip(ends, self.words.tolist(), strict=True)]
 

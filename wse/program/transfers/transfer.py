@@ -141,12 +141,12 @@ class Transfer:
 
     @property
     def link_latencies(self) -> int:
-        """Number of times, in sequence, that the transfer waits for the latency of a wafer link."""
+        """Number of times, in sequence, that the transfer must wait for a wafer link's latency."""
         return 1
 
     @property
     def rounds(self) -> int:
-        """Number of messages sent sequentially from one wafer to another."""
+        """Number of messages that one wafer sends to another, one after another."""
         return 1
 
     @property
@@ -161,7 +161,7 @@ class Transfer:
 
     @property
     def is_awaited(self) -> bool:
-        """True if the phase waits for the end of the transfer."""
+        """True if the phase is not complete before the transfer has ended."""
         return True
 
     @property

@@ -37,7 +37,7 @@ TRANSFERS: Final[tuple[type[Transfer], ...]] = (
 
 
 def operand_index(transfer_type: type[Transfer]) -> dict[str, int]:
-    """Return the index of each operand of a transfer type in a step, by operand name."""
+    """Return the index of each operand of a transfer type in the operands of a step, by name."""
     return _OPERANDS[transfer_type]
 
 
