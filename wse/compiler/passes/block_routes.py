@@ -43,10 +43,13 @@ class BlockRoutes:
         return self._of_blocks[block]
 
     def visits(self, block: Block) -> list[tuple[int, Key, int]]:
-        """List the steps of a block that need a route, as (step, route, count) in execution order.
+        """List the uses of routes in a block of steps, in execution order.
 
-        A step in a loop of several iterations occurs twice: with count 1 for the first iteration,
-        and with the number of remaining iterations.
+        A route is the use of some colours by a transfer. A step in a loop of several iterations
+        occurs twice in the list: once for the first iteration, and once for all others.
+
+        Returns:
+            For each use: index of the step, route, and number of repetitions.
         """
         if block not in self._visits:
             needs = self.of(block)

@@ -27,7 +27,10 @@ from wse_mappings.patterns.k_tree import root_of
 
 
 def emit(state: State) -> State:
-    """Create the Program: the frozen arrays of steps and addresses to be executed and timed."""
+    """Create the Program from the state: frozen arrays of steps and addresses.
+
+    Backends execute and time the Program without the state.
+    """
     assert state.addresses is not None
     ops = ops_in_order(state.graph)
     op_index = {op.name: i for i, op in enumerate(ops)}
@@ -88,19 +91,22 @@ def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -
 
 
 def _root_row(state: State) -> int:
-    """Return the row of the head's region that adds up the logits; 0 if there is no head."""
+    """Return the row of PEs on which the output head adds up the logits; 0 without a head.
+
+    The row is an index within the region of the head.
+    """
     return next((root_of(plan.rows) for plan in state.plans if plan.has_head), 0)
 
 
 def _element(state: State, buffer: SymBuffer) -> int:
-    """Return the address of a buffer, in elements from the first byte of its stage."""
+    """Return the address of a buffer, in elements of the buffer from the start of its stage."""
     assert state.addresses is not None
     offset = state.addresses[buffer] - state.stages[buffer.stage].sram_base_byte
     return offset // element_bytes(state, buffer.view)
 
 
 def _phases(state: State) -> tuple[Phase, ...]:
-    """Return the phases of the Program.
+    """Return the phases of the Program: prompt chunks, the decode pass, and verification passes.
 
     Phases with the same symbolic steps share one `Steps` object.
     """
@@ -155,12 +161,12 @@ def padding_fraction(state: State) -> float:
 
     Only weights are counted, not float32 vectors or tables such as rotary frequencies.
     """
-    elements = real = 0
+    elements = real_elements = 0
     for sym_tile in state.tiles:
         tile = sym_tile.tile
         if tile.view != "wgt" and not tile.coding:
             continue
         cut = state.cuts[tile.stage]
         elements += tile.outer * tile.inner * cut.rows * cut.cols
-        real += sym_tile.real_elements
-    return 1.0 - real / elements if elements else 0.0
+        real_elements += sym_tile.real_elements
+    return 1.0 - real_elements / elements if elements else 0.0

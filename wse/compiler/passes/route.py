@@ -45,8 +45,8 @@ DECODE_WEIGHT = 1000
 class _Stage:
     """The routes of one stage: how often they are used and, once assigned, their colours.
 
-    A route is a path of words through routers. It occupies one or more colours (the virtual channels
-    of the routers) during a transfer. Token phases are decode and verification.
+    A route is a path of words through routers. During a transfer, it occupies one or more colours,
+    which are virtual channels of the routers. Token phases are decode and verification.
 
     Attributes:
         colours: Number of colours needed by each route.
@@ -72,7 +72,7 @@ class _Stage:
 
     @property
     def all_own(self) -> bool:
-        """True if every route of the stage keeps its colours, so that no route is rewritten."""
+        """True if no route of the stage is ever rewritten, because each keeps its colours."""
         return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.number)
 
 
@@ -106,9 +106,10 @@ def route(state: State) -> State:
 
 
 def count_route_rewrites(state: State, first_with_routes: list[int]) -> dict[SymSteps, I32]:
-    """Return how many routes each step rewrites, without returning the colours.
+    """Count how many routes each step must rewrite, without returning the colours.
 
-    The search for all-reduce trees uses this number to compare sets of patterns.
+    A step rewrites a route if the colours of the route were last used by another one. The search
+    for all-reduce trees uses the counts to compare sets of patterns.
 
     Args:
         state: State after lowering.

@@ -60,8 +60,9 @@ class _Block:
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Merge the all-reduces of the experts and of the shared feed-forward block.
 
-    This saves two all-reduces per layer. Nothing is changed if the steps do not have the expected
-    form. ``setting`` is not used.
+    A shared block is a feed-forward block that every token uses in addition to its experts. Merging
+    saves two all-reduces per layer. Nothing is changed if the steps do not have the expected form.
+    ``setting`` is not used.
     """
     steps, blocks = block_steps.steps, _blocks(block_steps.steps)
     if blocks is None or expert_stage(c) is not None:
@@ -162,12 +163,12 @@ def _is_whole(line: SymStep) -> bool:
 
 
 def _sums(line: SymStep) -> SymBuffer:
-    """Return the buffer that an all-reduce combines."""
+    """Return the buffer whose values an all-reduce adds up."""
     return address(line, "source").buffer
 
 
 def _kernel_name(step: SymStep) -> str:
-    """Return the name of a step's kernel; "" for a transfer."""
+    """Return the name of the kernel that a step runs; "" for a transfer."""
     kernel = kernel_of(step)
     return "" if kernel is None else kernel.name
 

@@ -70,7 +70,7 @@ class BlockArrays:
 
 
 def block_arrays(block: Block) -> BlockArrays:
-    """Create the arrays of a block of steps, as if all its buffers were at address 0."""
+    """Create the arrays of a block (list of steps), as if all of its buffers were at address 0."""
     steps, buffer_index = block.steps, {buffer: i for i, buffer in enumerate(block.buffers)}
     terms = np.zeros((5, len(steps), OPERAND_COUNT), np.int64)
     at, alternating, places, values = [], [], [], []
