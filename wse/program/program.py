@@ -27,7 +27,7 @@ from wse_mappings.schedule import LineSchedule
 ORDINALS = "ordinals"
 """Name of a virtual tensor with the values 1, 2, 3, ...
 
-A tile of this tensor shows a kernel with which indices the tile was cut.
+From a tile of this tensor, a kernel reads which indices a PE stores.
 """
 
 TIMES = "@"

@@ -41,9 +41,10 @@ class LineMessages:
 
     @property
     def with_reduced_round(self) -> LineMessages:
-        """Copy of the messages with the round reduced modulo the schedule's number of rounds.
+        """Copy of the messages in which the round is reduced modulo the number of distinct rounds.
 
-        The rounds of a schedule repeat, so rounds with the same messages become equal cache keys.
+        The lists of messages of a pattern repeat from round to round. In the copy, rounds with the
+        same messages are equal, so that they can be cache keys.
         """
         return replace(self, round=self.round % len(self.schedule.variants))
 
