@@ -51,7 +51,9 @@ def _scores(M: int, H: int, T: int) -> int:
 
 
 def _max(name: str, entries: str) -> Kernel:
-    """Return the `Kernel` record of a kernel that computes the maximum visible score of each head.
+    """Return the record of a kernel that computes the maximum visible score of each head.
+
+    A record has the operands and the cost formulas of a kernel.
 
     Args:
         name: Name of the kernel.
@@ -69,7 +71,9 @@ def _max(name: str, entries: str) -> Kernel:
 
 
 def _exp(name: str, entries: str) -> Kernel:
-    """Return the `Kernel` record of a kernel that computes softmax weights and their sums.
+    """Return the record of a kernel that computes softmax weights and their sums.
+
+    A record has the operands and the cost formulas of a kernel.
 
     Args:
         name: Name of the kernel.

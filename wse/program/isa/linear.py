@@ -42,7 +42,7 @@ def _spaced_rows(M: int, N: int, out_stride: int) -> int:
 
 
 def _matmul(name: str, right: str) -> Kernel:
-    """Return the `Kernel` record of a matrix product.
+    """Return the record (operands and cost formulas) of a kernel that multiplies matrices.
 
     Args:
         name: Name of the kernel.
@@ -87,7 +87,9 @@ def blocks_bytes(b: Mapping[str, int], K: int, N: int, G: int, B: int) -> int:
 
 
 def _one_scale(name: str, coding: str, unpacking: Unpacking) -> Kernel:
-    """Return the `Kernel` record of a product with quantised weights and one scale per output.
+    """Return the record (operands and cost formulas) of a product with quantised weights.
+
+    The weights have one scale per output.
 
     Args:
         name: Name of the kernel.

@@ -31,7 +31,7 @@ def _pairs(R: int) -> int:
     return R // 2
 
 
-def _turns(M: int, R: int, turned: int) -> int:
+def _frequency_elements(M: int, R: int, turned: int) -> int:
     """Return the number of elements in operand ``frequency``, from which rotations are computed.
 
     Args:
@@ -129,7 +129,7 @@ ROTARY: Final = (
         name="rope",
         operands=(
             acc("x", _projection_elements),
-            f32("frequency", _turns),
+            f32("frequency", _frequency_elements),
             act("q", "M Hq F", output=True),
             act("k", "M Hk F", output=True),
             act("v", "M Hk F", output=True),
@@ -143,7 +143,7 @@ ROTARY: Final = (
     ),
     Kernel(
         name="rotate",
-        operands=(act("x", "M H F"), f32("frequency", _turns), *numbers("M H F R multiplier_pico turned")),
+        operands=(act("x", "M H F"), f32("frequency", _frequency_elements), *numbers("M H F R multiplier_pico turned")),
         work=lambda M, H, F: M * H * F,
         operation_ps=450,
         cycles=_rotate_cycles,
