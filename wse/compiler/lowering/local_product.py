@@ -115,7 +115,7 @@ def _coding(c: Context, w: SymBuffer) -> Coding:
 
 
 def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[str, Any]:
-    """Return the operands that a kernel needs to unpack a tile of quantised weights.
+    """Return those operands of a product that are needed to unpack quantised weights.
 
     Args:
         c: Context of the phase being lowered.

@@ -90,8 +90,8 @@ def _visits(block: Block) -> Iterator[tuple[int, int]]:
 def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
     """Return, for each pattern, the index of the first pattern that uses the same routes.
 
-    Patterns with the same routes can use the same colours. They differ only in what a PE does with
-    arriving words, such as adding them or taking their maximum.
+    Patterns with the same routes send words along the same paths and can use the same colours. They
+    differ only in what a PE does with arriving words, such as adding them or taking their maximum.
     """
     first: dict[tuple[object, ...], int] = {}
     same_routes = []

@@ -129,9 +129,10 @@ def _phases(state: State) -> tuple[Phase, ...]:
 
 
 def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
-    """Return the step arrays of a phase, with addresses.
+    """Return the arrays of all steps of a phase, with addresses as operands.
 
-    A phase is a sequence of block runs; the arrays of all runs are concatenated.
+    A phase runs blocks (lists of steps that equivalent layers share); the arrays of all runs are
+    concatenated.
 
     Args:
         state: State with addresses.

@@ -155,9 +155,12 @@ def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_St
 def _demand(state: State, routes: BlockRoutes) -> list[_Stage]:
     """Count how often each stage uses each route, before colours are assigned.
 
+    A route is the use of some router colours by a transfer. A stage is a region of PEs with its
+    layers.
+
     Args:
         state: State after lowering.
-        routes: Routes of all blocks.
+        routes: Lookup of the routes that the steps of each block need.
 
     Returns:
         One record per stage.
@@ -179,12 +182,12 @@ def _demand(state: State, routes: BlockRoutes) -> list[_Stage]:
 
 
 def _count_block(demand: _Stage, block: Block, routes: BlockRoutes, weight: int, *, is_of_tokens: bool) -> None:
-    """Add the routes of a block of steps to the record of its stage.
+    """Add the routes that a block (list of steps) needs to the record of its stage.
 
     Args:
-        demand: Record of the stage.
+        demand: Record of the stage, which is changed.
         block: The block.
-        routes: Routes of all blocks.
+        routes: Lookup of the routes that the steps of each block need.
         weight: How often the block runs, times the weight of its phase.
         is_of_tokens: Whether the block belongs to a decode or verification phase.
     """

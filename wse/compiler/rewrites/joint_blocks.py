@@ -44,7 +44,7 @@ from wse.compiler.symbolic import SymAddress, SymBuffer, SymStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """Indices of the main feed-forward steps among the steps of a layer.
+    """Indices of the main steps of a feed-forward block among the steps of a layer.
 
     Attributes:
         inward: All-reduce of the gate and up projections.
@@ -154,9 +154,10 @@ def _end(steps: Sequence[SymStep], outward: int) -> int:
 
 
 def _is_whole(line: SymStep) -> bool:
-    """Return whether an all-reduce combines a buffer from its start, in place.
+    """Return whether an all-reduce combines the elements of a buffer from its start, in place.
 
-    The number of elements may vary only with the (token, expert) pairs of a column.
+    The number of elements must be constant, or vary only with the (token, expert) pairs of a column
+    of PEs.
     """
     at = address(line, "source")
     return at == address(line, "target") and not at.offset and varies_by_pairs_only(number(line, "elements"))

@@ -27,7 +27,7 @@ NO_PAIRS: Final = fixed_number(0)
 
 
 def kernel_of(step: SymStep) -> Kernel | None:
-    """Return the `Kernel` record of the kernel that a step runs; None for a transfer."""
+    """Return the record (operands and cost formulas) of a step's kernel; None for a transfer."""
     return KERNELS[step.code] if step.kind == StepKind.COMPUTE else None
 
 

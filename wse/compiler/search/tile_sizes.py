@@ -112,6 +112,8 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
     def sizes_of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
         """Return the name, view and elements per PE of each table of a region.
 
+        The tables contain rotary frequencies and, for latent attention, indices.
+
         Args:
             region: Shape of the region.
             with_layers: Whether the region contains attention.

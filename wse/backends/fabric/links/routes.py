@@ -170,10 +170,12 @@ class Routes:
         return self._max_hops(0, along_rows) + self._max_hops(1, along_columns)
 
     def _max_hops(self, axis: int, rectangles: I64) -> int:
-        """Return the most physical hops on one row or column of PEs within any rectangle of links.
+        """Return the maximum number of physical hops along any row or column of some rectangles.
+
+        The rectangles consist of links of the mesh, each of which may be a path of physical links.
 
         Args:
-            axis: 0 for rows, 1 for columns.
+            axis: 0 for hops along rows, 1 for hops along columns.
             rectangles: Rectangles of links.
         """
         hops = [0]

@@ -191,7 +191,10 @@ class Exploration:
         return free_of_reserved, cycles
 
     def try_placements(self) -> None:
-        """Try the fastest layout with the other placements of experts that the mapping offers."""
+        """Try the fastest layout with the other expert placements that the mapping offers.
+
+        A placement says which columns of PEs store which experts.
+        """
         best, setup = self.fastest_trial, self._setup
         if best is not None and best.layout.experts is None:
             for other_layout in setup.with_other_expert_placements([best.layout]):

@@ -118,9 +118,14 @@ class TreeCosts:
         return dict(cycles_by_phase)
 
     def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Compute the route-rewrite cycles of a stage minus the cycles that fitted trees save.
+        """Return the cycles of a stage that depend on its fitted trees, without the cache.
 
-        `cycles_of_stage` describes and caches the result.
+        These are the cycles of route rewrites minus the cycles that fitted all-reduce trees save;
+        see `cycles_of_stage`.
+
+        Args:
+            stage: Index of the stage in the reduced model.
+            fitted_sizes: Sizes of the all-reduces that use fitted trees.
         """
         phases = [self._with_trees(phase, fitted_sizes) for phase in self._phases[stage]]
         try:

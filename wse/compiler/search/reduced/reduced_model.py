@@ -102,7 +102,11 @@ class ReducedModel:
         return self._bytes_with_caches(options.planned_cache_tokens / (options.context * options.batch))
 
     def _bytes_with_caches(self, passes: float) -> list[int]:
-        """Return the bytes per PE of each stage, including the KV caches of a number of passes."""
+        """Return the bytes per PE of each stage, including the KV caches of passes in flight.
+
+        Args:
+            passes: Number of passes whose caches are counted; may be a fraction.
+        """
         state = self.state
         assert state.addresses is not None
         tops = [stage.sram_top_byte for stage in state.stages]
