@@ -30,7 +30,7 @@ class Mixture:
     active: int
     by_column: npt.NDArray[np.int32]
 
-    def most_pairs(self, tokens: int) -> int:
+    def max_pairs(self, tokens: int) -> int:
         """Return the maximum number of (token, expert) pairs that any column may have to process.
 
         The maximum is reached if all ``tokens`` tokens are routed to as many experts of one column

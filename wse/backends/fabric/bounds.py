@@ -117,9 +117,10 @@ class PhaseBounds:
         return group_maxima
 
     def _class_bounds(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
-        """Return the lower bounds on the cycles of one step, from the cache if possible.
+        """Return lower bounds on the cycles of one step, and of all steps that cost the same.
 
-        They are also the bounds of all steps of equal cost.
+        The bounds are computed once for all passes, unless they increase with the cache slots in
+        use.
 
         Args:
             phase: The phase.

@@ -283,7 +283,7 @@ def _max_pairs(c: Context) -> int:
     It determines the sizes of the buffers that have one entry per pair.
     """
     assert c.cut.mixture is not None
-    return c.cut.mixture.most_pairs(c.tokens)
+    return c.cut.mixture.max_pairs(c.tokens)
 
 
 def _is_routed(c: Context) -> bool:

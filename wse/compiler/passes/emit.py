@@ -141,7 +141,7 @@ def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
     """
     steps = phase.steps
     blocks = {block: block_arrays(block) for block in steps.blocks}
-    most_pairs = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.cuts]
+    max_pairs = [0 if cut.mixture is None else cut.mixture.max_pairs(phase.tokens) for cut in state.cuts]
     over_users = [loop in run.block.over_users for run in steps.runs for loop in range(len(run.block.loops))]
     runs = [
         blocks[run.block].arrays_of_run(run, np.array([_element(state, buffer) for buffer in run.buffers], np.int64))
@@ -150,7 +150,7 @@ def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
     arrays = {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}
     return Steps(
         route_rewrites=route_rewrites,
-        most_pairs=np.array(most_pairs, np.int64)[arrays["stage"]],
+        max_pairs=np.array(max_pairs, np.int64)[arrays["stage"]],
         loops=np.array(steps.loops, np.int32).reshape(-1, 3),
         over_users=np.array(over_users, np.bool_),
         **arrays,

@@ -301,5 +301,5 @@ def _words_of(size: TreeSize, state: State, phase: SymPhase, stage: int, tokens:
     mixture = state.cuts[stage].mixture
     if size.bytes_per_pair and mixture is not None:
         pairs = int(mixture.pairs_by_column(mixture.even_pairs(phase.tokens)).max())
-        payload -= (mixture.most_pairs(phase.tokens) - pairs) * size.bytes_per_pair
+        payload -= (mixture.max_pairs(phase.tokens) - pairs) * size.bytes_per_pair
     return ceil_div(payload, WORD_BYTES)

@@ -128,7 +128,7 @@ class LogitsOut(HostStream):
 class DrawnIn(TokensIn):
     """Transfer of token ids from the host, which sampled them from received logits."""
 
-    words_type: ClassVar[HostWords] = HostWords.DRAWN_IN
+    words_type: ClassVar[HostWords] = HostWords.SAMPLED_IN
 
     @property
     def host_round_trips(self) -> float:

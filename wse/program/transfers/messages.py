@@ -107,7 +107,7 @@ class HostWords(Enum):
     TOKENS_IN = auto()  # the prompt
     TOKEN_OUT = auto()
     LOGITS_OUT = auto()
-    DRAWN_IN = auto()  # the ids that the host sampled from the logits
+    SAMPLED_IN = auto()  # the ids that the host sampled from the logits
 
 
 Messages = LineMessages | RowShift | Translation | HostWords

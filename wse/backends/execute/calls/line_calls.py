@@ -101,8 +101,8 @@ class LineCalls:
         per_pair = int(phase.steps.per_pair[step, index["elements"]])
         operands = self._operands(transfer, messages, per_pair)
         pairs_at = phase.steps.operands(step, self._program.cache_slots(0))[index["count"]]
-        most_pairs = int(phase.steps.most_pairs[step])
-        operands = np.append(operands, (view.itemsize, pairs_at, most_pairs, transfer.elements - most_pairs * per_pair))
+        max_pairs = int(phase.steps.max_pairs[step])
+        operands = np.append(operands, (view.itemsize, pairs_at, max_pairs, transfer.elements - max_pairs * per_pair))
         variant = schedule.variants[messages.round % len(schedule.variants)]
         arguments = (
             *(view, arena.view("float32"), arena.links),

@@ -101,7 +101,7 @@ class Streams:
             HostWords.TOKENS_IN: self._tokens_in,
             HostWords.TOKEN_OUT: self._token_out,
             HostWords.LOGITS_OUT: self._logits_out,
-            HostWords.DRAWN_IN: self._drawn_in,
+            HostWords.SAMPLED_IN: self._sampled_in,
         }
         words = transfer.messages
         assert isinstance(words, HostWords)
@@ -152,7 +152,7 @@ class Streams:
         view[0, transfer.target : transfer.target + count, 0] = self.host_ids[:count]
         self.count(transfer)
 
-    def _drawn_in(self, arena: Arena, element_type: str, transfer: Transfer, users: range) -> None:
+    def _sampled_in(self, arena: Arena, element_type: str, transfer: Transfer, users: range) -> None:
         """Sample the next ids of users on the host, and write them to the first PE of a region."""
         self.draw(users)
         self.host_ids = self.host_tokens[users].astype(np.float32)

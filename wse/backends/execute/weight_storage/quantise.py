@@ -103,7 +103,7 @@ class _Part:
 
     @property
     def is_read_whole(self) -> bool:
-        """True if reading any rows decodes the whole source."""
+        """True if the whole source must be decoded to read any of its rows."""
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:

@@ -40,7 +40,7 @@ class DecodedSource(Protocol):
 
     @property
     def is_read_whole(self) -> bool:
-        """True if reading any rows decodes the whole tensor, as for transposed matrices."""
+        """True if the whole tensor must be decoded to read any rows, as for transposed matrices."""
 
     def decoded_values(self, first: int, last: int) -> int:
         """Return the maximum number of values in memory while the given rows are read.
