@@ -51,7 +51,7 @@ __all__ = [
 
 
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
-    """Return the public functions of some modules (their kernels), keyed by name."""
+    """Return all kernels of some modules (their public functions), keyed by name."""
     return {
         name: function
         for module in modules
@@ -80,7 +80,7 @@ STORING = _kernels(random_numbers, storing)
 THREADS: int = config.NUMBA_NUM_THREADS
 """Maximum number of threads that the kernels of this process use."""
 
-LEAST_CORE_S = 2e-5
+MIN_CORE_S = 2e-5
 """Seconds on one core below which a step is never distributed over several cores."""
 WAKES = 4
 """Minimum duration of a parallel step, as a multiple of the time to wake the other cores."""
@@ -136,7 +136,7 @@ class CompiledKernel(NamedTuple):
 
     def for_time(self, core_s: float) -> Callable[..., None]:
         """Return the faster build for a call that takes ``core_s`` seconds on one core."""
-        return self.parallel if core_s > LEAST_CORE_S and core_s > parallel_core_s() else self.serial
+        return self.parallel if core_s > MIN_CORE_S and core_s > parallel_core_s() else self.serial
 
 
 @cache

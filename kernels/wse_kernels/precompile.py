@@ -107,7 +107,10 @@ def _start_process() -> subprocess.Popen[bytes] | None:
 
 
 def _feed(process: subprocess.Popen[bytes], waiting_kernels: deque[tuple[Any, Any]]) -> None:
-    """Send waiting kernels to a helper process, one at a time, from the end of the list."""
+    """Send waiting kernels to a helper process, one at a time, whenever it is ready for one.
+
+    Kernels are taken from the end of the list.
+    """
     assert process.stdin is not None
     assert process.stdout is not None
     try:

@@ -62,9 +62,10 @@ class SharedCores:
 
     @contextmanager
     def steps(self) -> Iterator[None]:
-        """Adapt the number of threads within the ``with`` block, and restore it at the end.
+        """Use one thread in a ``with`` block during a pause, and restore the number at the end.
 
-        Call `adapt` between the steps executed in the block.
+        During a pause, other programs need the CPU cores. Call `adapt` between the steps of the
+        block; it begins and ends pauses.
         """
         if self._is_resting:
             self._threads = self._get_threads()

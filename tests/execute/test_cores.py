@@ -13,7 +13,7 @@ from session import Session, session
 from tests.kernels.helpers import JIT
 from wse_kernels import library
 from wse_kernels.codegen.jit import build_of
-from wse_kernels.library import LEAST_CORE_S, STORING, TRIALS, WAKES, CompiledKernel, compiled_kernel, parallel_core_s
+from wse_kernels.library import MIN_CORE_S, STORING, TRIALS, WAKES, CompiledKernel, compiled_kernel, parallel_core_s
 
 PROMPT = (1, 410, 469, 347)
 
@@ -24,7 +24,7 @@ def run(shared: Path, mesh: tuple[int, int]) -> Session:
 
 def spread(monkeypatch: pytest.MonkeyPatch, threshold_s: float) -> None:
     """Have steps that take one core longer than that spread over all."""
-    monkeypatch.setattr(library, "LEAST_CORE_S", threshold_s)
+    monkeypatch.setattr(library, "MIN_CORE_S", threshold_s)
     monkeypatch.setattr(library, "parallel_core_s", lambda: 0.0)
 
 
@@ -36,7 +36,7 @@ def builds(run: Session) -> set[bool]:
 
 def test_a_step_is_spread_where_one_core_would_take_longer_than_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = compiled_kernel("add")
-    for measured_s, threshold_s in ((0.0, LEAST_CORE_S), (3 * LEAST_CORE_S, 3 * LEAST_CORE_S)):
+    for measured_s, threshold_s in ((0.0, MIN_CORE_S), (3 * MIN_CORE_S, 3 * MIN_CORE_S)):
         monkeypatch.setattr(library, "parallel_core_s", lambda measured_s=measured_s: measured_s)
         assert kernel.for_time(threshold_s) is kernel.serial
         assert kernel.for_time(1.01 * threshold_s) is kernel.parallel

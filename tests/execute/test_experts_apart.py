@@ -115,7 +115,7 @@ def test_a_trial_in_small_needs_the_bytes_of_the_whole(wafers: int) -> None:
     machine = wafer(3, 4, 1 << 20)
     setup = TrialSetup(spec=spec, wafer=machine, software=SOFTWARE, options=replace(APART, wafers=wafers), rewrites=())
     layout = Layout("expert", 1, 1)
-    options, choice = setup.least_choice(layout, CHOICE.prefill)
+    options, choice = setup.smallest_choice(layout, CHOICE.prefill)
     whole = compile_choice(spec, machine, SOFTWARE, options, choice)
     assert try_layout(setup, layout, CHOICE.prefill).needed_bytes == max(stage.sram_top_byte for stage in whole.stages)
 

@@ -15,7 +15,7 @@ from wse.compiler.choice import Choice
 from wse.compiler.options import OPTIMIZED, REPORT, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.reduced import least_bytes
+from wse.compiler.search.reduced import min_bytes
 from wse.compiler.search.reduced.representatives import reduced_model
 from wse.models.spec import Layer
 
@@ -40,7 +40,7 @@ def check_bytes(name: str, options: Options, choice: Choice = CHOICE, sram_bytes
     small = reduced.allocate()
     needed = small.needed_bytes()
     assert set(needed) == {stage.sram_top_byte for stage in whole.stages}
-    assert reduced.least_bytes() <= max(needed)
+    assert reduced.min_bytes() <= max(needed)
     assert any(stage.first_part > 1 for stage in whole.stages) == (choice.block_parts > 1)
     program = small.program()
     cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
@@ -67,11 +67,11 @@ def test_experts_on_wafers_count_no_more_than_all_tiles(
     options = replace(OPTIONS, mapping="tensor", wafers=3, dtype=dtype, activations=activations, experts=experts)
     choice = replace(CHOICE, bands=1, per_band=1)
     small = reduced_model(SPECS["mixture"], wafer(12, 13), SOFTWARE, options, choice)
-    of_all = small.least_bytes()
-    monkeypatch.setattr(least_bytes, "FAR_TOO_MANY", 0)
-    of_experts = small.least_bytes()
-    monkeypatch.setattr(least_bytes, "sizes_of", None)  # nothing is sized
-    assert 0 < of_experts == small.least_bytes() < of_all
+    of_all = small.min_bytes()
+    monkeypatch.setattr(min_bytes, "FAR_TOO_MANY", 0)
+    of_experts = small.min_bytes()
+    monkeypatch.setattr(min_bytes, "sizes_of", None)  # nothing is sized
+    assert 0 < of_experts == small.min_bytes() < of_all
 
 
 @pytest.mark.parametrize("name", ["mixture", "latent"])

@@ -16,7 +16,7 @@ from wse.compiler.options import BASELINE, DECODE, FITTED_TREES, PREFILL, THIN_G
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.fitted_trees import groups_of
 from wse.compiler.search.search import Compilation, search
-from wse.compiler.search.trees import FEWER_GROUPS, cheapest_groups, fit_trees, least_cycles, with_group_count
+from wse.compiler.search.trees import FEWER_GROUPS, cheapest_groups, fit_trees, min_cycles, with_group_count
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
@@ -66,7 +66,7 @@ def test_groups_are_the_cheapest_of_those_that_are_tried(wafer: str, profile: st
             chosen = cheapest_groups(setup, pes, {0: words})
             assert cycles[chosen.groups] == min(cycles.values())
             assert chosen.cycles[0] == cycles[group_count(pes)] - min(cycles.values())
-            assert all(least_cycles(pes, n, words, machine, software) <= cycles[n] for n in counts if pes > 1)
+            assert all(min_cycles(pes, n, words, machine, software) <= cycles[n] for n in counts if pes > 1)
             fitted.add(chosen.groups)
     assert len(fitted) > 3
 

@@ -28,7 +28,7 @@ def compilation(machine: WaferSpec | None = None, **options: Any) -> Compilation
     return search(SPEC, machine, software, replace(CODED, **options), timing=timing_of(machine, software))
 
 
-def most_codes(program: Program) -> int:
+def max_codes(program: Program) -> int:
     """Return the maximum number of codes that a product of a decoded token unpacks at a time."""
     steps = program.decode.steps
     products = [
@@ -47,7 +47,7 @@ def test_what_more_codes_save_is_what_a_token_takes_less() -> None:
         compiled.choice, rewrites=tuple(one for one in compiled.choice.rewrites if one[0] != WIDE_UNPACKING)
     )
     without = compile_choice(SPEC, machine, software, compiled.options, plain)
-    assert most_codes(without) <= 128 < most_codes(compiled.program) <= trial.setting
+    assert max_codes(without) <= 128 < max_codes(compiled.program) <= trial.setting
     cycles = [Fabric(one, machine, software).decode_cost(AFTER).cycles for one in (without, compiled.program)]
     assert cycles[0] - cycles[1] == pytest.approx(trial.saved_cycles, rel=0.05)
 
@@ -55,9 +55,9 @@ def test_what_more_codes_save_is_what_a_token_takes_less() -> None:
 def test_no_more_codes_are_unpacked_than_there_is_room_for() -> None:
     machine, _ = machine_of(mesh=(12, 20))
     roomy = compilation()
-    wide, top = most_codes(roomy.program), max(stage.sram_top_byte for stage in roomy.program.stages)
+    wide, top = max_codes(roomy.program), max(stage.sram_top_byte for stage in roomy.program.stages)
     tight = compilation(replace(machine, sram_bytes_per_pe=top - wide))
-    assert most_codes(tight.program) < wide
+    assert max_codes(tight.program) < wide
     assert max(stage.sram_top_byte for stage in tight.program.stages) <= top - wide
     chunks = [one.choice.prefill_chunk for one in (roomy, tight)]
     assert chunks[1] <= chunks[0], "room goes to chunks of prompts first"

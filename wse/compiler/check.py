@@ -36,6 +36,8 @@ def check(state: State, pass_name: str) -> None:
 def _partition(state: State) -> str | None:
     """Check the division of the op graph into stages; return an error message or None.
 
+    A stage is the part of the model that one region of PEs stores and runs.
+
     1. Every op comes after the ops whose results it reads.
     2. Every layer of the model is stored on a stage.
     3. Exactly one stage has the embedding, and exactly one has the head. If the request omits both
@@ -101,8 +103,8 @@ def _shard(state: State) -> str | None:
 def _lower_ops(state: State) -> str | None:
     """Check the lowered steps; return an error message, or None if they are valid.
 
-    1. Equivalent layers share a block, which is a list of steps, but run it on their own buffers.
-       Each of these buffers must have the same element view as the buffer it replaces.
+    1. Equivalent layers share one list of steps (a block), but run it on their own buffers. Each of
+       these buffers must be read with the same element type (``view``) as the buffer it replaces.
     2. The steps of a loop must be consecutive (`_loops`).
     3. No step may read or write another user's data (`_users`).
     """
@@ -119,11 +121,11 @@ def _lower_ops(state: State) -> str | None:
 
 
 def _loops(block: Block, phase: int) -> str | None:
-    """Check the loops of a block; return an error message, or None if they are valid.
+    """Check the loops in a list of steps (a block); return an error message, or None if valid.
 
     1. The steps of a loop are consecutive, and the loop has at least one iteration.
-    2. If an operand alternates between two buffers from one iteration to the next, both buffers
-       have the same element view.
+    2. If an operand alternates between two buffers from one iteration to the next, both buffers are
+       read with the same element type (``view``).
     """
     steps_of_loop: dict[int, list[int]] = defaultdict(list)
     for index, step in enumerate(block.steps):
@@ -174,7 +176,8 @@ def _users(state: State, phase: SymPhase, block: Block) -> str | None:
 def _route(state: State) -> str | None:
     """Return an error message if a pattern is assigned colours that the wafer does not have.
 
-    Return None if all colours are available.
+    A colour is one of the routes that can be configured in every router of a wafer. Return None if
+    all colours are available.
     """
     available = state.wafer.colours - state.wafer.reserved_colours
     for use in state.colour_uses:
@@ -227,9 +230,10 @@ def _expert_stage_fault(state: State) -> str | None:
 
 
 def _emit(state: State) -> str | None:
-    """Return an error message if there is no Program or a buffer exceeds its stage's SRAM range.
+    """Check the compiled Program; return an error message, or None if it is valid.
 
-    Return None otherwise.
+    1. The compiler pass ``emit`` has created a Program.
+    2. No buffer ends after the last byte of the SRAM range of its stage.
     """
     program = state.program
     if program is None:

@@ -14,11 +14,12 @@ Rewrites = tuple[tuple[str, int], ...]
 class TreeSize(NamedTuple):
     """Size of a K-tree all-reduce: the length of its line of PEs, and the size of its messages.
 
-    A K-tree reduces within groups of PEs, then among the groups. The best number of groups depends
-    on this size, so a search chooses one number of groups for all all-reduces of the same size.
+    A K-tree sums values over the PEs of a line: first within groups of PEs, then among the groups.
+    The best number of groups depends on this size, so a search chooses one number of groups for all
+    all-reduces of the same size.
 
     Attributes:
-        phase: Name of the phase.
+        phase: Name of the phase: ``prefill``, ``decode`` or ``verify``.
         pes: Number of PEs in the longest line segment that the all-reduce adds up.
         bytes: Message size in bytes for the maximum number of (token, expert) pairs on a column,
             excluding the part that grows with the KV cache.
@@ -88,7 +89,7 @@ class Choice:
         )
 
     def uses(self, rewrite: str) -> bool:
-        """Return whether a rewrite is used in any phase.
+        """Return whether a rewrite is used in prefill and decode or in verification passes.
 
         A rewrite changes the steps of a layer to save cycles.
         """

@@ -31,7 +31,7 @@ vocabulary entries. The sixth divides evenly. The last three are the scales of o
 group, for matrices that contract over features of experts, a dense block and a shared block.
 """
 _SCALES = {_EXPERTS: _EXPERT_SCALES, _FFN: _FFN_SCALES, _SHARED: _SHARED_SCALES}
-_WAYS = _SHARED_SCALES + 1
+_WAY_COUNT = _SHARED_SCALES + 1
 
 
 class _Storage(NamedTuple):
@@ -51,14 +51,15 @@ class _Storage(NamedTuple):
 def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int], ColumnBytes]:
     """Return a function that computes how many bytes the fullest column of a region stores.
 
-    Heads, blocks and vocabulary are divided into whole features per column, as
-    `wse.compiler.passes.shard` divides them. Latent attention and vectors are treated as evenly
+    A region is a rectangle of PEs that stores some layers. Attention heads, feed-forward blocks and
+    the vocabulary are divided into whole features or entries per column, as in the pass
+    `wse.compiler.passes.shard`. Latent attention and one-dimensional tensors are treated as evenly
     divided.
 
-    Quantised weights have scales per group of inputs. The scales of matrices that contract over a
-    column's features are counted for each group that the column touches. The scales of matrices
-    that contract over hidden features are part of `WeightTypes.row_share`. Attention scales are
-    counted as if none were stored twice.
+    Quantised weights have one scale per group of inputs. For matrices whose inputs are divided over
+    columns, the scales of every group that the column touches are counted. For matrices whose
+    inputs are the hidden features, `WeightTypes.row_share` counts the scales instead. The scales of
+    attention are counted once, although two columns may store the same scale.
 
     Args:
         spec: Model.
@@ -77,13 +78,13 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
 def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, int], ColumnBytes]:
     """Build the function that maps layers and a column count to bytes per column (`column_bytes`).
 
-    Its intermediate results are cached.
+    The results for a layer and for a column count are cached.
     """
     types, shape = storage.types, replace(spec, layers=())
     table_bytes = spec.vocab_size * spec.hidden_size * types.float_bytes
     bytes_of_layer = cache(lambda layer, parts: _layer_bytes(spec, storage, layer, parts))
     placement = cache(lambda cols: types.expert_placement(shape, storage.experts, cols))
-    shares = cache(lambda cols: _shares(shape, types, placement(cols), cols))
+    shares = cache(lambda cols: _column_fractions(shape, types, placement(cols), cols))
     padding = cache(lambda cols, parts: _padding_of_parts(shape, placement(cols), cols, parts))
 
     @cache
@@ -95,7 +96,7 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
                 layers in the region.
             tables: Number of vocabulary tables in the region: embedding, head or both.
         """
-        total_sizes, split_blocks = [0.0] * _WAYS, []
+        total_sizes, split_blocks = [0.0] * _WAY_COUNT, []
         total_sizes[_VOCABULARY] += tables * table_bytes
         for (layer, parts), count in layers:
             sizes = bytes_of_layer(layer, parts)
@@ -105,7 +106,7 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
         used_ways = [(way, size) for way, size in enumerate(total_sizes) if size]
 
         def bytes_of(cols: int) -> float:
-            """Return the bytes on the fullest column of a region with ``cols`` columns."""
+            """Return the bytes on the fullest column of the region, given the number of columns."""
             fractions, total = shares(cols), 0.0
             for way, size in used_ways:
                 total += size * fractions[way]
@@ -179,13 +180,18 @@ def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
     """Build the function that maps a column count to the bytes of attention scores (`score_bytes`).
 
     Args:
-        spec: Model, without layers.
+        spec: Model. Its layers are not used; callers omit them so that the cache finds equal
+            models.
         entry_bytes: Total size in bytes of one head's scores for all cache entries.
     """
 
     @cache
     def bytes_of_columns(cols: int) -> float:
-        """Return the size in bytes of the attention scores on the fullest of ``cols`` columns."""
+        """Return the bytes of attention scores on the column of PEs that has the most scores.
+
+        Args:
+            cols: Number of columns of the region.
+        """
         if spec.latent is not None:
             return float(entry_bytes * spec.head_count)  # all heads share all columns
         return float(entry_bytes * _head_places(spec, cols)[0] * spec.queries_per_kv)
@@ -207,11 +213,11 @@ def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
     return head_places(cols, *sizes, mixed_pairs=spec.has_unit_rope)
 
 
-def _shares(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: int) -> tuple[float, ...]:
-    """Return the fraction of a region's bytes on the fullest column, for each kind of tensor.
+def _column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: int) -> tuple[float, ...]:
+    """Return the fraction of a region's bytes on the fullest column, per way to divide tensors.
 
-    The fraction depends on how a tensor is divided over columns: evenly, by heads, by features of a
-    feed-forward block, and so on. The module's constants name these kinds.
+    A tensor may be divided over columns evenly, by attention heads, by features of a feed-forward
+    block, and so on. Each of these ways has a constant in this module, such as ``_HEADS``.
 
     Args:
         spec: Model.
@@ -220,9 +226,8 @@ def _shares(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: in
         cols: Columns of the region.
 
     Returns:
-        One fraction per kind, in the order of the constants. For kinds that consist of quantisation
-        scales, the entry is the number of quantisation groups that the column touches instead of a
-        fraction.
+        One fraction for each way, in the order of the constants. For the ways that stand for
+        quantisation scales, the number of quantisation groups that the column touches instead.
     """
     heads, features = _head_places(spec, cols)
     mixture, shared_size, expert_fraction, expert_groups = spec.experts, 0, 0.0, 0.0
@@ -247,20 +252,22 @@ def _shares(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: in
 
 
 def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) -> list[tuple[int, float]]:
-    """Return a column's extra padding if the region stores only parts of a feed-forward block.
+    """Return the extra padding of a column if a region stores only parts of a feed-forward block.
 
     Each part is divided into whole features per column, which can require more padding than
-    dividing the whole block.
+    dividing the whole block. For example, 100 features on 10 columns are 10 per column, but two
+    parts of 45 and 55 features are 5 and 6 per column.
 
     Args:
         spec: Model.
         placement: Placement of experts.
         cols: Columns of the region.
-        parts: Parts of the block.
+        parts: Parts of the block that the region stores.
 
     Returns:
-        Pairs of a constant of this module, which says how bytes are divided over columns, and the
-        additional bytes as a fraction of the bytes without this padding.
+        For the dense block, the shared block and the experts: the constant of this module for the
+        tensors concerned (``_FFN``, ``_SHARED``, ``_EXPERTS``), and the additional bytes as a
+        fraction of the bytes without this padding. Blocks without stored features are omitted.
     """
     lines = [(_FFN, spec.ffn_size, cols)]
     if spec.experts is not None:
@@ -277,7 +284,7 @@ def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) 
 
 
 def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts) -> list[float]:
-    """Return the bytes of parts of a layer, broken down by how they are divided over columns.
+    """Return the bytes of the stored parts of a layer, by the way tensors are divided over columns.
 
     The bytes include weights and KV cache. If only some parts of a feed-forward block are stored,
     its bytes are scaled by the fraction of parts.
@@ -289,11 +296,11 @@ def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts)
         parts: The parts of the layer that are stored.
 
     Returns:
-        Bytes for each kind of division (evenly, by heads, and so on), in the order of this module's
-        constants.
+        Bytes for each way to divide a tensor (evenly, by heads, and so on), in the order of this
+        module's constants.
     """
     float_bytes = storage.types.float_bytes
-    sizes = [0.0] * _WAYS
+    sizes = [0.0] * _WAY_COUNT
     if parts.has_attention:
         sizes[_HEADS] += spec.cache_features * float_bytes * storage.cache_tokens
     attention_fraction, block_fraction = unit_bytes([parts], 1.0, 0.0)[0], unit_bytes([parts], 0.0, 1.0)[0]

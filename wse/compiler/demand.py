@@ -23,8 +23,9 @@ from wse_mappings.regions.demand import Demand
 def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
     """Return how many bytes a model's layers and tables need, and the wafers to place them on.
 
-    ``Demand.as_released`` is set for the baseline schedule. Regions are then placed by the same
-    rule that was used to fit that schedule's costs to the two speeds published in August 2024.
+    For the baseline schedule, ``Demand.as_released`` is set: wafers are divided into regions by the
+    rule that applied when the costs of this schedule were fitted to the two speeds published in
+    August 2024.
 
     Args:
         spec: Model.
@@ -60,7 +61,11 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
 
 
 def _row_share(spec: ModelSpec, weight_types: WeightTypes) -> Callable[[int], float]:
-    """Return a cached function from a number of rows to `WeightTypes.row_share` of a model."""
+    """Return a cached function that maps a number of rows to the fraction of bytes on one row.
+
+    The fraction is that of `WeightTypes.row_share`: the bytes on the fullest row of PEs, relative
+    to the bytes of the whole column, including padding and scales.
+    """
     return cache(lambda rows: weight_types.row_share(spec, rows))
 
 
@@ -68,9 +73,10 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
     """Return the size of each layer in bytes, as three tuples with one number per layer.
 
     Returns:
-        Bytes of weights and KV cache excluding experts; bytes of experts; bytes of attention
-        including its KV cache. If only a matrix product is compiled, the first two tuples have a
-        single placeholder entry and the last tuple is empty.
+        Bytes of weights and KV cache excluding experts; bytes of experts; bytes of everything
+        outside the feed-forward block, such as attention and its KV cache. If only a matrix product
+        is compiled, the first two tuples have a single placeholder entry and the last tuple is
+        empty.
     """
     if options.scope == PRODUCT:
         return (1.0,), (0.0,), ()
@@ -78,9 +84,9 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
 
     @cache
     def layer_bytes(layer: Layer) -> tuple[float, float, float]:
-        """Return the size of one layer in bytes, as a triple: without experts, experts, attention.
+        """Return the bytes of one layer as a triple: all but its experts, its experts, attention.
 
-        Attention includes its KV cache and everything else outside the feed-forward block.
+        The third number includes the KV cache and everything else outside the feed-forward block.
         """
         weights = {
             name: tensor_bytes(shape, coding_of(spec, f"layers.0.{name}", options.dtype), float_bytes)

@@ -153,7 +153,7 @@ class Options:
 
     @property
     def mapping_name(self) -> str:
-        """Name of the mapping in reports: the mapping file, if any; otherwise the strategy."""
+        """Name of the mapping in reports: the mapping file if there is one, else the strategy."""
         return self.mapping_file or self.mapping
 
     @property
@@ -173,7 +173,10 @@ class Options:
 
     @property
     def planned_cache_tokens(self) -> int:
-        """Total number of tokens in the KV caches for which the wafers are divided into regions."""
+        """Total number of tokens in all KV caches for which wafers are divided into regions.
+
+        This is ``cache_tokens``, but at least ``context`` tokens for each user.
+        """
         return max(self.context * self.batch, self.cache_tokens)
 
     @property
@@ -183,7 +186,7 @@ class Options:
 
     @property
     def across_wafers(self) -> bool:
-        """True if the mapping divides every op over several wafers."""
+        """True if the mapping divides every op (operation of the model) over several wafers."""
         return self.wafers > 1 and strategy(self.mapping).spans_wafers
 
     @property

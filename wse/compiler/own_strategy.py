@@ -89,8 +89,9 @@ def _call(path: Path, strategy_name: str, method: Callable[[], Any]) -> Any:
 def _fault_of_regions(demand: Demand, region_layers: Iterable[RegionLayers]) -> str:
     """Return a text describing the first error in a list of regions; "" if there is none.
 
-    Every region must start where the preceding region ends, and the last region must end with the
-    last layer. Regions that store the experts of all layers are ignored.
+    A region is a rectangle of PEs that stores consecutive layers. Every region must start where the
+    preceding region ends, and the last region must end with the last layer. Regions that store the
+    experts of all layers are ignored.
     """
     layer, part = 0, 0
     for index, region in enumerate(region_layers):

@@ -47,7 +47,7 @@ def first_state(
 
 
 def compile_until(last: str, state: State, pipeline: tuple[Pass, ...] = PIPELINE, *, checked: bool = True) -> State:
-    """Run the remaining passes of a compilation, up to and including a given one.
+    """Run the compiler passes that have not run yet, up to and including a given one.
 
     Args:
         last: Name of the last pass to run. If that pass has already run, the state is returned

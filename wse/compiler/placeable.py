@@ -43,7 +43,7 @@ class Placeable:
 
     @property
     def middle_context(self) -> list[int]:
-        """Number of tokens in each user's KV cache when half of the new tokens have been generated.
+        """Tokens in each user's KV cache when half of the new tokens have been generated.
 
         The number is at most the context minus one.
         """

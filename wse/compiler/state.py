@@ -137,12 +137,15 @@ class PatternCall(NamedTuple):
         return self._replace(options=tuple(sorted({**dict(self.options), **options}.items())))
 
     def schedule(self, cache: ResultCache) -> LineSchedule:
-        """Return the messages of the pattern, created on the first call and cached."""
+        """Return the messages of the pattern, which are created on the first call and cached."""
         return cache.of(_schedule, 2048)(self)
 
 
 def _schedule(call: PatternCall) -> LineSchedule:
-    """Create the messages of a pattern. `PatternCall.schedule` caches the results."""
+    """Create the messages of a communication pattern by executing its call.
+
+    `PatternCall.schedule` caches the results.
+    """
     return call.make(*call.args, **dict(call.options))
 
 
@@ -223,16 +226,19 @@ class State:
 
     @property
     def mesh(self) -> tuple[int, int]:
-        """Rows and columns of the part of each wafer's mesh on which regions are placed."""
+        """Rows and columns of the part of each wafer's mesh on which regions are placed.
+
+        A search may choose a part that is smaller than the mesh.
+        """
         return self.choice.mesh or (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     def cut_of(self, stage: int, parts: Parts) -> RegionCut:
-        """Return how dimensions are divided over a stage's region, for some parts of a layer.
+        """Return how the dimensions of the model are divided over a stage's region of PEs.
 
         Args:
             stage: Index of the stage.
-            parts: The parts. If they include only some features of a feed-forward block, the
-                division differs from the division of the whole block.
+            parts: The parts of a layer for which the division is needed. If they include only some
+                features of a feed-forward block, it differs from the division of the whole block.
         """
         return self.cuts_of_parts[stage, parts] if parts.cuts_block else self.cuts[stage]
 

@@ -51,7 +51,7 @@ def strategy(name: str, *, place: str = "") -> Strategy:
 
 
 def _file_strategy(strategy_name: str) -> Strategy:
-    """Return the mapping strategy that a user's file defines.
+    """Return the mapping strategy that a user's file defines (``FILE.py:NAME``).
 
     The same object is returned until the file changes.
     """
@@ -80,7 +80,10 @@ def layers_of_regions(demand: Demand, layout: Layout) -> tuple[RegionLayers, ...
 
 
 def _checked_regions(layout_strategy: Any, demand: Demand, layout: Layout) -> tuple[RegionLayers, ...]:
-    """Return the layers of each region of a layout, as divided by a mapping strategy."""
+    """Return the layers of each region of a layout, as its mapping strategy divides them.
+
+    A strategy from a user's file checks its own result.
+    """
     return tuple(layout_strategy.partition(demand, layout))
 
 

@@ -90,13 +90,13 @@ class SymNumber:
 
     @property
     def is_fixed(self) -> bool:
-        """True if the number is the same for every token and in every iteration."""
+        """True if the operand has the same value for every token and in every iteration."""
         return not (self.per_slot or self.per_round or self.per_pair)
 
 
 @lru_cache(maxsize=1 << 14)
 def fixed_number(value: int) -> SymNumber:
-    """Return a number that does not vary at run time.
+    """Return a numeric operand that does not vary at run time.
 
     Equal numbers share one cached object.
     """
@@ -143,13 +143,16 @@ class SymStep:
 
     @cached_property
     def buffers(self) -> frozenset[SymBuffer]:
-        """All buffers that the operands refer to, including second buffers of double buffers."""
+        """All buffers that the operands refer to, including both buffers of double buffers."""
         addresses = [operand for operand in self.operands.values() if isinstance(operand, SymAddress)]
         odd_round_buffers = [address.odd_round_buffer for address in addresses if address.odd_round_buffer is not None]
         return frozenset([address.buffer for address in addresses] + odd_round_buffers)
 
     def copy_with(self, **fields: Any) -> SymStep:
-        """Return a copy with some fields changed. This is faster than `dataclasses.replace`."""
+        """Return a copy of the step with some fields changed.
+
+        This is faster than `dataclasses.replace`.
+        """
         copy = object.__new__(SymStep)
         values = copy.__dict__
         values.update(self.__dict__)
@@ -213,9 +216,10 @@ class BlockRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SymSteps:
-    """The steps of a phase, as a sequence of block runs, before buffers have addresses.
+    """The steps of a phase before buffers have addresses, as a sequence of block runs.
 
-    Phases with the same steps share one object, and later one `wse.program.steps.Steps`.
+    A phase is a prompt chunk, a decode pass or a verification pass. Phases with the same steps
+    share one object, and later one `wse.program.steps.Steps`.
     """
 
     runs: tuple[BlockRun, ...]
@@ -225,12 +229,12 @@ class SymSteps:
 
     @property
     def blocks(self) -> dict[Block, BlockRun]:
-        """Distinct blocks of the phase as keys, each with its first run as the value."""
+        """The distinct blocks (lists of steps) of the phase, each with the first of its runs."""
         return {run.block: run for run in reversed(self.runs)}
 
     @property
     def loops(self) -> Loops:
-        """The loops of all runs as (first step, one past the last step, iterations).
+        """The loops of the phase as (first step, one past the last step, iterations).
 
         Steps are counted from the start of the phase.
         """

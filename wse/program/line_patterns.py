@@ -71,7 +71,7 @@ def line_reduces() -> Mapping[str, LineReduce]:
 
 
 def _names(candidate: Any) -> tuple[str]:
-    """Return the name of a pattern that an installed package provides.
+    """Return a tuple with the name of a pattern that an installed package provides.
 
     Raises:
         TypeError: The object is not a Pattern.
@@ -82,10 +82,10 @@ def _names(candidate: Any) -> tuple[str]:
 
 
 def cached_pattern(name: str) -> NamedPattern:
-    """Return the pattern with a name from a cache; the name is interpreted by `named_pattern`.
+    """Return the communication pattern that a name stands for, from a cache if possible.
 
-    If the name refers to a user's file, the cached pattern is used until the file changes. Errors
-    are those of `named_pattern`.
+    `named_pattern` describes names and errors. A pattern from a user's file is cached until the
+    file changes.
     """
     path = name.partition(NUMBER)[0]
     file_object = object_of_file(path) if names_file_object(path) else None
@@ -102,7 +102,7 @@ The object is None for other patterns.
 
 
 def known_line_patterns() -> list[str]:
-    """Return the names of all patterns of a line, including those of installed packages."""
+    """Return the names of all patterns for a line of PEs, including those of installed packages."""
     return [*_reduces(), *_collectives()]
 
 
@@ -153,7 +153,12 @@ def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
 
 
 def _into_middle(length: int, reduce: Reduce) -> LineSchedule:
-    """Return the pattern that reduces a line from both of its ends into its middle."""
+    """Return the pattern in which both halves of a line of PEs reduce into its middle PE.
+
+    Args:
+        length: Number of PEs.
+        reduce: Reduce of a line into its end, which is used for both halves.
+    """
     return both_sides(length, 1, Arrival.ADD, reduce)
 
 
@@ -177,5 +182,5 @@ def _reduces() -> dict[str, tuple[str, Finish]]:
 
 
 def _collectives() -> dict[str, LineCollective]:
-    """Return the collectives of all patterns that are not made from a reduce, keyed by name."""
+    """Return the collectives that are not based on a reduce, such as a broadcast, keyed by name."""
     return {name: collective for pattern in patterns().values() for name, collective in pattern.collectives.items()}

@@ -52,5 +52,8 @@ def _stages_in_sram(program: Program, stage: int) -> set[int]:
 
 
 def fullest_stage(program: Program) -> int:
-    """Return the index of the stage whose PEs use the most SRAM."""
+    """Return the index of the stage whose PEs use the most SRAM.
+
+    A stage is a region of PEs with the layers that it stores.
+    """
     return max(range(len(program.stages)), key=lambda i: program.stages[i].sram_top_byte)

@@ -30,7 +30,7 @@ class Mixture:
     active: int
     by_column: npt.NDArray[np.int32]
 
-    def most_pairs(self, tokens: int) -> int:
+    def max_pairs(self, tokens: int) -> int:
         """Return the maximum number of (token, expert) pairs that any column may have to process.
 
         The maximum is reached if all ``tokens`` tokens are routed to as many experts of one column
@@ -51,7 +51,7 @@ class Mixture:
         return np.asarray(pairs_held.sum(axis=1), np.int64)
 
     def even_pairs(self, tokens: int) -> I64:
-        """Return the number of tokens per expert, int64 ``[experts]``, for an even distribution.
+        """Return the number of tokens per expert if tokens are routed evenly, int64 ``[experts]``.
 
         Any remainder is spread evenly over the experts.
         """

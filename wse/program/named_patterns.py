@@ -41,7 +41,7 @@ class NamedPattern:
     reduce: LineReduce | None = None
 
     def for_words(self, words: int, level_cycles: int) -> Callable[[int], LineSchedule]:
-        """Return a function from the number of PEs to the pattern, for a given number of words.
+        """Return a function that maps the number of PEs to the pattern, given the number of words.
 
         Calls with the same arguments return the same cached object.
 
@@ -56,7 +56,13 @@ class NamedPattern:
 def _for_words(
     make: Callable[[int, int, int], LineSchedule], words: int, level_cycles: int
 ) -> Callable[[int], LineSchedule]:
-    """Return ``make`` as a function of the number of PEs only; the other arguments are fixed."""
+    """Return a function that calls ``make`` with a number of PEs and the given other arguments.
+
+    Args:
+        make: Function that makes a pattern from a number of PEs, words and cycles per level.
+        words: 32-bit words of each PE.
+        level_cycles: Cycles per level of depth.
+    """
     return lambda length: make(length, words, level_cycles)
 
 
@@ -121,7 +127,7 @@ def pattern_of_collective(pattern_name: str, number: int | None, collective: Lin
 
 
 def number_error(pattern_name: str) -> BadInput:
-    """Return the error for a number, such as 4 in ``name@4``, that a pattern does not accept."""
+    """Return the error for a number that a pattern does not accept, such as 4 in ``name@4``."""
     name = pattern_name.partition(NUMBER)[0]
     message = f"pattern {pattern_name!r}: has no number to choose; give {name!r} without a number"
     return BadInput(message)

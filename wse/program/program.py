@@ -27,7 +27,7 @@ from wse_mappings.schedule import LineSchedule
 ORDINALS = "ordinals"
 """Name of a virtual tensor with the values 1, 2, 3, ...
 
-A tile of this tensor shows a kernel with which indices the tile was cut.
+From a tile of this tensor, a kernel reads which indices a PE stores.
 """
 
 TIMES = "@"
@@ -58,12 +58,12 @@ class Stage:
 
     @property
     def cols(self) -> int:
-        """Number of columns of the region, over all of its wafers."""
+        """Number of columns of the region, counted over all wafers that it spans."""
         return self.rect.cols * self.span
 
     @property
     def wafers(self) -> range:
-        """Indices of the wafers that the stage occupies."""
+        """Indices of the wafers on which the stage stores layers."""
         return range(self.wafer, self.wafer + self.span)
 
     @property
@@ -182,7 +182,7 @@ class Program:
 
     @property
     def decode(self) -> Phase:
-        """Phase that generates one token for each user."""
+        """Phase that decodes: it generates one token for each user."""
         return self.phases[self.decode_index]
 
     @property
@@ -226,18 +226,21 @@ class Program:
         return tuple(slots_by_rows[stage.rect.rows] for stage in self.stages)
 
     def shares_pes(self, first: int, second: int) -> bool:
-        """Return True if two stages have the same rectangle and at least one common wafer."""
+        """Return True if two stages are on the same PEs.
+
+        This is the case if they have the same rectangle and at least one wafer in common.
+        """
         a, b = self.stages[first], self.stages[second]
         return a.rect == b.rect and bool(set(a.wafers) & set(b.wafers))
 
     def stages_above(self, stage: int) -> tuple[int, ...]:
-        """Return the stages that are stored at higher SRAM addresses of the same PEs."""
+        """Return the stages that are stored on the same PEs at higher SRAM addresses."""
         top = self.stages[stage].sram_top_byte
         higher = (i for i, other_stage in enumerate(self.stages) if i != stage and other_stage.sram_base_byte >= top)
         return tuple(i for i in higher if self.shares_pes(stage, i))
 
     def stages_below(self, stage: int) -> tuple[int, ...]:
-        """Return the stages that are stored at lower SRAM addresses of the same PEs."""
+        """Return the stages that are stored on the same PEs at lower SRAM addresses."""
         base = self.stages[stage].sram_base_byte
         lower = (i for i, other_stage in enumerate(self.stages) if i != stage and other_stage.sram_top_byte <= base)
         return tuple(i for i in lower if self.shares_pes(i, stage))
@@ -278,11 +281,11 @@ class Program:
         return frozenset(wafer for wafer, count in zip(self.stages[stage].wafers, pairs.tolist(), strict=True) if count)
 
     def element_type(self, view: str) -> str:
-        """Return the element type of an SRAM view, such as ``float16`` for ``act``."""
+        """Return the element type of a view of SRAM, such as ``float16`` for the view ``act``."""
         return self.element_types[VIEWS.index(view)]
 
     def digest(self) -> str:
-        """Return a SHA-256 hash, in hex, over all arrays, numbers and names of the Program."""
+        """Return a SHA-256 hash of the whole Program in hex: all arrays, numbers and names."""
         digest = hashlib.sha256()
         _feed(digest, self)
         return digest.hexdigest()

@@ -39,7 +39,7 @@ HOST = -1
 
 
 class StepKind(IntEnum):
-    """Type of a step: a computation (kernel) or a transfer of words."""
+    """Type of a step: a computation (kernel on a rectangle of PEs) or a transfer of words."""
 
     COMPUTE = 0  # one kernel on every PE of a rectangle
     TRANSFER = 1  # words that move, with one of the transfer types of `wse.program.transfers.transfer_types`
@@ -96,7 +96,7 @@ class Steps:
             elements of a head. It does so if this needs fewer cycles. The sums are the same.
         fixed, per_slot, per_round, odd, per_slot_round, per_pair: int64 ``[steps, OPERAND_COUNT]``;
             see the module docstring.
-        most_pairs: int64 ``[steps]``, number of (token, expert) pairs for which ``fixed`` is valid.
+        max_pairs: int64 ``[steps]``, number of (token, expert) pairs for which ``fixed`` is valid.
         loops: int32 ``[loops, 3]``: first step, one past the last step, number of iterations.
         over_users: bool ``[loops]``, True if a loop has one iteration per user. Its steps then
             depend on that user's counters.
@@ -122,7 +122,7 @@ class Steps:
     odd: I64
     per_slot_round: I64
     per_pair: I64
-    most_pairs: I64
+    max_pairs: I64
     loops: I32
     over_users: npt.NDArray[np.bool_]
 
@@ -168,11 +168,11 @@ class Steps:
         The step gets the operands for a column of PEs with ``pairs`` pairs instead of the maximum.
         """
         arrays: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
-        arrays["fixed"] = arrays["fixed"] - arrays["per_pair"] * (self.most_pairs[step] - pairs)
-        return replace(self, **arrays, most_pairs=np.array([pairs], np.int64))
+        arrays["fixed"] = arrays["fixed"] - arrays["per_pair"] * (self.max_pairs[step] - pairs)
+        return replace(self, **arrays, max_pairs=np.array([pairs], np.int64))
 
     def iterations(self, step: int) -> int:
-        """Return the number of times that a step runs: the iterations of its loop, or 1."""
+        """Return how often a step runs in a phase: the iterations of its loop; 1 without a loop."""
         return 1 if self.loop[step] < 0 else int(self.loops[int(self.loop[step]), 2])
 
 
@@ -180,6 +180,6 @@ _OPERANDS = ("fixed", "per_slot", "per_round", "odd", "per_slot_round", "per_pai
 """Attributes with one value per operand of every step."""
 
 _OF_STEPS = tuple(
-    field.name for field in fields(Steps) if field.name not in (*_OPERANDS, "most_pairs", "loops", "over_users")
+    field.name for field in fields(Steps) if field.name not in (*_OPERANDS, "max_pairs", "loops", "over_users")
 )
-"""Attributes with one value per step, except ``most_pairs``."""
+"""Attributes with one value per step, except ``max_pairs``."""

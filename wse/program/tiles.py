@@ -46,12 +46,16 @@ class TilePart:
 
     @property
     def width(self) -> int:
-        """Number of inner elements that a PE stores."""
+        """Number of elements that a PE stores along the inner dimension of the tile."""
         index_count = int(self.inner.shape[1]) * (1 if self.offset is None else int(self.offset.shape[1]))
         return -(-index_count // self.sharers)
 
     def real_elements(self, rows: int, cols: int) -> int:
-        """Return the total number of elements on all PEs of a region, excluding padding."""
+        """Return how many elements all PEs of a region store together, excluding padding.
+
+        Args:
+            rows, cols: Rows and columns of the region.
+        """
         positions = (cols, rows)  # PEs along each mesh axis: a row has `cols` PEs, a column has `rows`
         inner_count = np.count_nonzero(self.inner >= 0)
         if self.offset is not None:
@@ -94,5 +98,9 @@ class Tile:
         return CODINGS[self.coding].code_bytes(self.outer, self.inner) if self.coding else self.outer * self.inner
 
     def real_elements(self, rows: int, cols: int) -> int:
-        """Return the total number of elements on all PEs of a region, excluding padding."""
+        """Return how many elements all PEs of a region store together, excluding padding.
+
+        Args:
+            rows, cols: Rows and columns of the region.
+        """
         return sum(part.real_elements(rows, cols) for part in self.parts)

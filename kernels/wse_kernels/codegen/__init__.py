@@ -1,1 +1,1 @@
-"""Generation and compilation of kernels: loops over blocks and cores, LLVM instructions, and cached code."""
+"""Generation and compilation of kernels: loops, LLVM instructions, and a cache of compiled code."""

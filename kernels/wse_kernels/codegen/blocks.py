@@ -62,7 +62,7 @@ def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def over_blocks_and_cores(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the kernel of `over_blocks` with its loop distributed over all CPU cores."""
+    """Return a kernel like that of `over_blocks`, with its loop distributed over all CPU cores."""
     parameters = ", ".join((*views_of(function), "a"))
     part = part_function(_loop(function, ("_first_block", "_end_block", parameters), "range(_first_block, _end_block)"))
     text = f"def {function.__name__}({parameters}):\n    over_cores(part, {_BEGIN}, {_END}, ({parameters}))\n"

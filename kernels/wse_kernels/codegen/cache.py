@@ -64,7 +64,7 @@ class KernelFiles:
         return self.folder is not None and (self.folder / name).exists()
 
     def write(self, name: str, content: bytes) -> None:
-        """Store ``content`` in the file ``name``, preceded by its digest.
+        """Store a compiled kernel in the file ``name``, preceded by a digest of its content.
 
         If that fails, set `trouble` to the reason and store no more files.
         """

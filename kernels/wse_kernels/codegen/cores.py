@@ -40,7 +40,7 @@ def _over_cores_compiled(typing_context: Any, function: Any, begin: Any, end: An
         shared_type = ir.LiteralStructType([WORD, WORD, WORD, STATUS, args[3].type])
 
         def call(part_builder: Any, context_struct: Any, bounds: list[Any]) -> Any:
-            """Generate a call of the function for one range of indices; return its status."""
+            """Generate a call of the function for a range of indices; return the call's status."""
             values = cgutils.unpack_tuple(
                 part_builder, part_builder.load(_field(part_builder, context_struct, ARGUMENTS))
             )
@@ -117,7 +117,7 @@ def _field(builder: Any, struct: Any, index: int) -> Any:
 
 
 def _type(returned: Any, *parameter_types: Any) -> Any:
-    """Return the type of an LLVM function with the given result type and parameter types."""
+    """Return the LLVM type of a function with a given result type and parameter types."""
     return ir.FunctionType(returned, parameter_types)
 
 

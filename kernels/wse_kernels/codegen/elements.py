@@ -264,7 +264,7 @@ widen: Any = _widen_element if config.DISABLE_JIT else _widen_compiled
 """``widen(element)``: the float32 value of one stored element."""
 
 narrow: Any = _narrow_element if config.DISABLE_JIT else _narrow_compiled
-"""``narrow(value, example)``: float32 ``value`` as stored bits, rounded to the type of ``example``."""
+"""``narrow(value, example)``: bits of a float32, rounded to the element type of ``example``."""
 
 multiply_add_lanes: Any = _multiply_add_lanes if config.DISABLE_JIT else _multiply_add_lanes_compiled
 """``multiply_add_lanes(acc, values, wgt, block, e, w, n)``: add products with rows of weights.
@@ -278,7 +278,7 @@ size of the views.
 
 @helper_function
 def copy_elements(view: Any, block: int, out: int, x: int, n: int) -> None:
-    """Copy ``n`` elements from address ``x`` to address ``out``, on all PEs of a block."""
+    """Copy ``n`` elements of every PE of a block from address ``x`` to address ``out``."""
     for e in range(n):
         for lane in range(view.shape[2]):
             view[block, out + e, lane] = view[block, x + e, lane]
@@ -303,7 +303,7 @@ def convert_elements(target: Any, source: Any, block: int, out: int, x: int, n: 
 
 @helper_function
 def clear_rows(view: Any, block: int, e: int, n: int) -> None:
-    """Set the elements at addresses ``e`` to ``e + n - 1`` to zero, on all PEs of a block."""
+    """Set ``n`` elements of every PE of a block to zero, beginning at address ``e``."""
     for i in range(e, e + n):
         for lane in range(view.shape[2]):
             view[block, i, lane] = narrow(np.float32(0.0), view[block, i, lane])

@@ -192,9 +192,9 @@ def parallel_kernel(function: Function, *, allocates: bool = False) -> Function:
 
 
 def spread_kernel(function: Function) -> Function:
-    """Compile a kernel that distributes its work over all CPU cores by itself.
+    """Compile a kernel that distributes its own work over all CPU cores.
 
-    It does so by calling a `part_function` on each core.
+    It calls a `part_function` on each core instead of using numba's parallel loops.
     """
     return _cached_kernel(function, parallel=True)
 

@@ -90,9 +90,9 @@ class _CodeGenerator:
                     self._walk(vectors, 1, rest_mask(builder, count))
 
     def _walk(self, first: Any, vectors: int, mask: Any) -> None:
-        """Generate the loop that executes all steps on some vectors of values.
+        """Generate the loop that executes all steps of a program of sums on some vectors of values.
 
-        Each step specifies an operation and one PE or, for a store, a range of PEs:
+        Each step consists of an operation and one PE or, for a store, a range of PEs:
 
         1. Prefetch the values of a later step.
         2. If the step reads a PE, load its values, add them, or keep the maximum.

@@ -23,7 +23,7 @@ As many vectors as possible are processed four at a time, then two, then one.
 """
 MESSAGE_WORDS: Final = 3
 NOWHERE: Final = -1
-"""Stands for the PE whose words are in registers, if there is none."""
+"""Index of the PE whose words are in registers, while the registers contain no words."""
 
 
 @intrinsic
@@ -138,7 +138,7 @@ class _CodeGenerator:
         self._store(bases, values, target)
 
     def _load(self, base: Any, col: Any) -> Any:
-        """Generate a load of one vector of words of the PE in column ``col``."""
+        """Generate a load of one vector of words, those of the PE in column ``col``."""
         return self.builder.load(self.builder.gep(base, [col]))
 
     def _store(self, bases: list[Any], values: list[Any], col: Any) -> None:

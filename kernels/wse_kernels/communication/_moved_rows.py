@@ -22,7 +22,7 @@ def sums_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
 
 
 def copies_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
-    """Return ``new``, because a copy ignores the vector that it replaces."""
+    """Return ``new``: a copy replaces the old vector without reading it."""
     return new
 
 

@@ -9,16 +9,16 @@ from wse_kernels.communication._link_words import EAST, NORTH, WEST, count_colum
 
 
 def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:
-    """Move the oldest KV-cache entry of a row one row up, wherever ``ctl`` says so (words 5 and 6).
+    """Move the oldest KV-cache entry of some mesh rows one row up, as the rows' counters specify.
 
-    Word 5 of a row is the slot that the row passes up, or -1. Word 6 of the row above is the slot
-    that receives the entry. Rows are processed from north to south, so each slot is passed on
-    before it is overwritten.
+    In ``ctl``, word 5 of a row is the slot whose entry it passes up, or -1. Word 6 of the row above
+    is the slot that receives the entry. Rows are processed from north to south, so each slot is
+    passed on before it is overwritten.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
         links: Number of words on each link, ``[direction, row, col]``, incremented in place.
-        ctl: Per-row counters, ``[row, word]``.
+        ctl: Token and cache counters, ``[row, word]``.
         a: Operands: 0 rows, 1 blocks per row, 2 cache address, 3 elements per entry, 4 words per
             entry, 5 columns.
     """

@@ -45,9 +45,9 @@ def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: A
 
 @helper_function
 def _exchange_words(view: Any, base: int, blocks: int, e: int, end: int, words: Any, place: int, read: int) -> None:
-    """Copy WIDTH elements of all PEs of a mesh row from SRAM into ``words``, or back.
+    """Transpose WIDTH elements of all PEs of a mesh row from SRAM into ``words``, or back.
 
-    In ``words`` the elements of a PE are contiguous.
+    In ``words``, the elements of a PE are contiguous.
 
     Args:
         view: SRAM of the region.

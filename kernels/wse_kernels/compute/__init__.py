@@ -1,1 +1,1 @@
-"""Compute kernels: what a PE calculates from the bytes of its own SRAM, and how weights are stored there."""
+"""Compute kernels: calculations of a PE on the bytes of its own SRAM, and storing of weights."""

@@ -129,7 +129,7 @@ def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
 
 
 def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
-    """Copy the heads of this mesh row from x[M, H, n] to out[Hl, M, n] in order.
+    """Select the heads that this mesh row processes: copy them from x[M, H, n] to out[Hl, M, n].
 
     Padding heads become zero.
 
@@ -137,9 +137,9 @@ def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
         block: Index of the block (group of neighbouring PEs).
         act, f32: SRAM as arrays of different element types [block, address, lane].
         x: Address of all heads [M, H, n] in the activation type.
-        out: Address of the row's heads [Hl, M, n] in the activation type.
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
+        out: Address of the row's heads [Hl, M, n] in the activation type.
         M, H, Hl, n: Numbers of tokens, heads in total, heads of the row, and features per head.
     """
     lanes = act.shape[2]
@@ -183,11 +183,11 @@ def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
 
 
 def turn_block(place: Place, act, acc, x, out, M, K, N, first_col, to_rows):
-    """Keep the vector elements that belong to both the row and the column of this PE.
+    """Copy those elements of a vector that this PE has both before and after a redistribution.
 
     The vector is divided into blocks of K elements along one mesh axis and will be divided into
-    blocks of N along the other. Elements of the result that the PE does not store become zero, so a
-    sum along the old axis completes the vector.
+    blocks of N along the other. Elements of the result that the PE does not have before become
+    zero, so a sum along the old axis completes the new blocks.
 
     Args:
         place: Position of the block (group of neighbouring PEs).

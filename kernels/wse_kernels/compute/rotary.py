@@ -12,11 +12,11 @@ from wse_kernels.codegen.elementary import logarithm_plus_one, sine_and_cosine
 from wse_kernels.codegen.elements import convert_elements, narrow, widen
 from wse_kernels.codegen.jit import helper_function
 from wse_kernels.codegen.lanes import lane_values
-from wse_kernels.operands.attention import QueryKeyValue, RopeShape, RotaryTurns, RotatedShape
+from wse_kernels.operands.attention import QueryKeyValue, RopeShape, RotaryFactors, RotatedShape
 from wse_kernels.operands.group import Place
 
 
-def rope(place: Place, act, acc, f32, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, turns: RotaryTurns):
+def rope(place: Place, act, acc, f32, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, factors: RotaryFactors):
     """Apply rotary embeddings to queries and keys, and round queries, keys and values.
 
     The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p]. The last F
@@ -31,14 +31,14 @@ def rope(place: Place, act, acc, f32, ctl, x, frequency, at: QueryKeyValue, shap
             [M, R / 2, 2] if they are already computed.
         at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
         shape: M tokens, Hq query heads, Hk key heads, F features, R rotated features.
-        turns: Whether the cosines and sines are already computed, and the factor applied to them.
+        factors: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     M, Hq, Hk, F, R = shape
     block, width, lanes = place.block, (Hq + 2 * Hk) * F, act.shape[2]
     cosines, sines = lane_values(lanes), lane_values(lanes)
     for m in range(M):
         for p in range(R // 2):
-            _set_turns(place, f32, ctl, frequency, (m, p, R // 2), turns, cosines, sines)
+            _set_cosine_and_sine(place, f32, ctl, frequency, (m, p, R // 2), factors, cosines, sines)
             for h in range(Hq + Hk):
                 out = at.q + (m * Hq + h) * F + p if h < Hq else at.k + (m * Hk + h - Hq) * F + p
                 _rotate_pair(act, acc, block, out, x + m * width + h * F + p, R // 2, cosines, sines)
@@ -48,7 +48,7 @@ def rope(place: Place, act, acc, f32, ctl, x, frequency, at: QueryKeyValue, shap
         convert_elements(act, acc, block, at.v + m * Hk * F, x + m * width + (Hq + Hk) * F, Hk * F)
 
 
-def rotate(place: Place, act, f32, ctl, x, frequency, shape: RotatedShape, turns: RotaryTurns):
+def rotate(place: Place, act, f32, ctl, x, frequency, shape: RotatedShape, factors: RotaryFactors):
     """Apply rotary embeddings in place to every head of x[M, H, F].
 
     The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p].
@@ -61,14 +61,14 @@ def rotate(place: Place, act, f32, ctl, x, frequency, shape: RotatedShape, turns
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
         shape: M tokens, H heads, F features, R rotated features.
-        turns: Whether the cosines and sines are already computed, and the factor applied to them.
+        factors: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     M, H, F, R = shape
     lanes = act.shape[2]
     cosines, sines = lane_values(lanes), lane_values(lanes)
     for m in range(M):
         for p in range(R // 2):
-            _set_turns(place, f32, ctl, frequency, (m, p, R // 2), turns, cosines, sines)
+            _set_cosine_and_sine(place, f32, ctl, frequency, (m, p, R // 2), factors, cosines, sines)
             for h in range(H):
                 pair = x + (m * H + h) * F + p
                 _rotate_pair(act, act, place.block, pair, pair, R // 2, cosines, sines)
@@ -92,14 +92,16 @@ def rotary_turns(place: Place, f32, ctl, frequency, out, M, R, multiplier_pico):
     cosines, sines = lane_values(lanes), lane_values(lanes)
     for m in range(M):
         for p in range(half):
-            _set_turns(place, f32, ctl, frequency, (m, p, half), RotaryTurns(multiplier_pico, 0), cosines, sines)
+            _set_cosine_and_sine(
+                place, f32, ctl, frequency, (m, p, half), RotaryFactors(multiplier_pico, 0), cosines, sines
+            )
             for lane in range(lanes):
                 f32[block, out + 2 * (m * half + p), lane] = cosines[lane]
                 f32[block, out + 2 * (m * half + p) + 1, lane] = sines[lane]
 
 
 @helper_function
-def _set_turns(place, f32, ctl, frequency, pair, turns, cosines, sines):
+def _set_cosine_and_sine(place, f32, ctl, frequency, pair, factors, cosines, sines):
     """Compute or load the cosine and sine of one rotary angle, for every PE of a block.
 
     Args:
@@ -109,16 +111,16 @@ def _set_turns(place, f32, ctl, frequency, pair, turns, cosines, sines):
         frequency: Address of the frequencies, or of the cosines and sines if they are already
             computed.
         pair: Index of the token, index of the feature pair, and number of pairs.
-        turns: Whether the cosines and sines are already computed, and the factor applied to them.
+        factors: Whether the cosines and sines are already computed, and the factor applied to them.
         cosines, sines: Arrays with one element per PE, overwritten.
     """
     block, (m, p, pairs) = place.block, pair
-    if turns.turned == 1:
+    if factors.turned == 1:
         turn = frequency + 2 * (m * pairs + p)
         for lane in range(len(cosines)):
             cosines[lane], sines[lane] = f32[block, turn, lane], f32[block, turn + 1, lane]
     else:
-        position, multiplier = np.float32(ctl[place.row, 0] + m), np.float32(turns.multiplier_pico * 1e-12)
+        position, multiplier = np.float32(ctl[place.row, 0] + m), np.float32(factors.multiplier_pico * 1e-12)
         for lane in range(len(cosines)):
             sine, cosine = sine_and_cosine(position * f32[block, frequency + p, lane])
             cosines[lane], sines[lane] = cosine * multiplier, sine * multiplier

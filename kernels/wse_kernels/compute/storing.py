@@ -101,7 +101,7 @@ def store_codes(
 
 @helper_function
 def _steps(index: Any) -> Any:
-    """Return how far apart elements of an index array are for neighbouring PEs and elements.
+    """Return the strides of an index array, between neighbouring PEs and between elements.
 
     Returns:
         Strides along mesh rows, elements and mesh columns. The stride is 0 along a mesh axis of

@@ -70,7 +70,8 @@ def add_positions(place: Place, wgt, acc, ctl, x, table, M, K, V, row):
 def argmax_fold(place: Place, acc, f32, logits, pair, n, V, first, vocabulary, fold):
     """Find the largest logit and its vocabulary index: pair[2] = (logit, index).
 
-    On a tie, the lower index wins. Indices at or beyond ``vocabulary`` are padding and never win.
+    With ``fold``, the stored pair of earlier logits also takes part. On a tie, the lower index
+    wins. Indices at or beyond ``vocabulary`` are padding and never win.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -80,7 +81,7 @@ def argmax_fold(place: Place, acc, f32, logits, pair, n, V, first, vocabulary, f
         n, V: Numbers of logits and vocabulary ids per column.
         first: Index of the first logit within the column's V ids.
         vocabulary: Size of the vocabulary.
-        fold: 1 to compare with the pair that is already stored, 0 to start afresh.
+        fold: 1 to compare with the pair that is already stored, 0 to ignore it.
     """
     block, _, first_col = place
     lanes = acc.shape[2]

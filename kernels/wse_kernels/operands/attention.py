@@ -14,7 +14,7 @@ __all__ = [
     "QueryKeyValue",
     "RingStep",
     "RopeShape",
-    "RotaryTurns",
+    "RotaryFactors",
     "RotatedShape",
     "RotatedTensors",
     "RunningSoftmax",
@@ -214,7 +214,7 @@ class RotatedShape(NamedTuple):
     R: int
 
 
-class RotaryTurns(NamedTuple):
+class RotaryFactors(NamedTuple):
     """Scaling of the cosines and sines of rotary embeddings, and whether they are already computed.
 
     Attributes:

@@ -93,7 +93,7 @@ def set_heads(pe, x, heads, out, H, Hl, n):
 
 
 def pick_heads(pe, x, heads, out, M, H, Hl, n):
-    """Copy the heads of this mesh row from x[M, H, n] to out[Hl, M, n] in order.
+    """Select the heads that this mesh row processes: copy them from x[M, H, n] to out[Hl, M, n].
 
     Padding heads become zero. This NumPy reference for one PE is used to test the compiled kernel
     of the same name.
@@ -101,9 +101,9 @@ def pick_heads(pe, x, heads, out, M, H, Hl, n):
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of all heads [M, H, n] in the activation type.
-        out: Address of the row's heads [Hl, M, n] in the activation type.
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
+        out: Address of the row's heads [Hl, M, n] in the activation type.
         M, H, Hl, n: Numbers of tokens, heads in total, heads of the row, and features per head.
     """
     padded = np.concatenate([np.zeros((M, 1, n), np.float32), pe.read("act", x, M, H, n)], axis=1)
@@ -134,11 +134,11 @@ def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
 
 
 def turn_block(pe, x, out, M, K, N, first_col, to_rows):
-    """Keep the vector elements that belong to both the row and the column of this PE.
+    """Copy those elements of a vector that this PE has both before and after a redistribution.
 
     The vector is divided into blocks of K elements along one mesh axis and will be divided into
-    blocks of N along the other. Other elements of the result become zero. This NumPy reference for
-    one PE is used to test the compiled kernel of the same name.
+    blocks of N along the other. All other elements of the result become zero. This NumPy reference
+    for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from wse_kernels.operands.attention import QueryKeyValue, RopeShape, RotaryTurns, RotatedShape
+from wse_kernels.operands.attention import QueryKeyValue, RopeShape, RotaryFactors, RotatedShape
 from wse_kernels.oracle.memory import F32, PICO, Pe
 
 I32 = npt.NDArray[np.int32]
 
 
-def rope(pe, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, turns: RotaryTurns):
+def rope(pe, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, factors: RotaryFactors):
     """Apply rotary embeddings to queries and keys, and round queries, keys and values.
 
     The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p]. Results are
@@ -26,17 +26,17 @@ def rope(pe, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, turns: Rota
             [M, R / 2, 2] if they are already computed.
         at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
         shape: M tokens, Hq query heads, Hk key heads, F features, R rotated features.
-        turns: Whether the cosines and sines are already computed, and the factor applied to them.
+        factors: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     M, Hq, Hk, F, R = shape
     heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
-    rotated = _rotate_pairs(pe, ctl, heads, frequency, R, turns)
+    rotated = _rotate_pairs(pe, ctl, heads, frequency, R, factors)
     pe.write("act", at.q, rotated[:, :Hq])
     pe.write("act", at.k, rotated[:, Hq : Hq + Hk])
     pe.write("act", at.v, heads[:, Hq + Hk :])
 
 
-def rotate(pe, ctl, x, frequency, shape: RotatedShape, turns: RotaryTurns):
+def rotate(pe, ctl, x, frequency, shape: RotatedShape, factors: RotaryFactors):
     """Apply rotary embeddings in place to every head of x[M, H, F].
 
     The pair of features (p, p + R / 2) of a head is rotated by position * frequency[p]. This NumPy
@@ -49,10 +49,10 @@ def rotate(pe, ctl, x, frequency, shape: RotatedShape, turns: RotaryTurns):
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
         shape: M tokens, H heads, F features, R rotated features.
-        turns: Whether the cosines and sines are already computed, and the factor applied to them.
+        factors: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     M, H, F, R = shape
-    pe.write("act", x, _rotate_pairs(pe, ctl, pe.read("act", x, M, H, F), frequency, R, turns))
+    pe.write("act", x, _rotate_pairs(pe, ctl, pe.read("act", x, M, H, F), frequency, R, factors))
 
 
 def rotary_turns(pe, ctl, frequency, out, M, R, multiplier_pico):
@@ -68,10 +68,10 @@ def rotary_turns(pe, ctl, frequency, out, M, R, multiplier_pico):
         M, R: Numbers of tokens and rotated features per head.
         multiplier_pico: Factor applied to the cosines and sines, in units of 1e-12.
     """
-    pe.write("f32", out, _turns(pe, ctl, frequency, M, R, multiplier_pico))
+    pe.write("f32", out, _cosines_and_sines(pe, ctl, frequency, M, R, multiplier_pico))
 
 
-def _turns(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: int) -> F32:
+def _cosines_and_sines(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: int) -> F32:
     """Return the scaled cosines and sines of all rotary angles, as [M, R / 2, 2].
 
     Args:
@@ -86,7 +86,7 @@ def _turns(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: in
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1) * np.float32(multiplier_pico * PICO)
 
 
-def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, turns: RotaryTurns) -> F32:
+def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, factors: RotaryFactors) -> F32:
     """Return heads [M, H, F] with the feature pairs (p, p + R / 2) of each head rotated.
 
     Args:
@@ -96,13 +96,13 @@ def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, turns: R
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
         R: Number of rotated features per head.
-        turns: Whether the cosines and sines are already computed, and the factor applied to them.
+        factors: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     half, M = R // 2, len(heads)
     angles = (
         pe.read("f32", frequency, M, half, 2)
-        if turns.turned
-        else _turns(pe, ctl, frequency, M, R, turns.multiplier_pico)
+        if factors.turned
+        else _cosines_and_sines(pe, ctl, frequency, M, R, factors.multiplier_pico)
     )
     cosine, sine = angles[:, None, :, 0], angles[:, None, :, 1]
     first, second = heads[..., :half], heads[..., half:R]

@@ -100,7 +100,7 @@ def along_columns_counted(
 
 
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
-    """Move the oldest KV-cache entry of a row one row up, wherever ``ctl`` says so.
+    """Move the oldest KV-cache entry of some mesh rows one row up, as the rows' counters specify.
 
     All rows do so simultaneously, so each row passes on the entry that it had before. This
     reference is used to test the compiled kernel of the same name.
@@ -108,8 +108,8 @@ def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> No
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
         links: Number of words that left each PE, ``[direction, row, col]``, incremented in place.
-        ctl: Per-row counters. Word 5 is the slot that the row passes up, or -1. Word 6 is the slot
-            that receives the entry of the row below.
+        ctl: Token and cache counters, ``[row, word]``. Word 5 is the slot that the row passes up,
+            or -1. Word 6 is the slot that receives the entry of the row below.
         a: Operands: 0 rows, 2 cache address, 3 elements per entry, 4 words per entry, 5 columns.
     """
     rows, cache, n, words, columns = a[0], a[2], a[3], a[4], a[5]

@@ -47,7 +47,7 @@ class Queue:
         return bool(self.waiting_wavelets) and self.waiting_wavelets[0][0] <= t
 
     def take(self) -> tuple[int, np.float32]:
-        """Remove the first wavelet, and return its control bit and payload."""
+        """Remove the first waiting wavelet, and return its control bit and payload."""
         _, control, value = self.waiting_wavelets.pop(0)
         return control, value
 
@@ -100,7 +100,7 @@ def _queue(row: list[int]) -> Queue:
 
 
 class _Machine:
-    """State of a simulated machine: queues, switch positions, links, threads and memory."""
+    """State of a machine in the wavelet simulation: queues, routes, links, threads and memory."""
 
     def __init__(self, queues: Any, *tables: Any) -> None:
         self.routes, self.links, self.members, self.routers = tables[:4]
@@ -109,11 +109,14 @@ class _Machine:
         self.moves = 0
 
     def state(self) -> tuple[int, int]:
-        """Return two counters that change whenever something happens in the machine."""
+        """Return two counters. One of them changes if a wavelet moves or a word is processed."""
         return self.moves, int(self.threads[:, [0]].sum()) * 2**32 + int(self.threads[:, 3].sum())
 
     def has_event_after(self, t: int, span: I32) -> bool:
-        """Return whether something may happen after cycle ``t`` because a waiting period ends."""
+        """Return whether something can still happen after cycle ``t``.
+
+        A wavelet may become ready to move, or an operation may start or end.
+        """
         del span
         wavelet_times = [queue.waiting_wavelets[0][0] for queue in self.queues if queue.waiting_wavelets]
         starts = [int(h[2]) for h in self.threads if h[0] != h[1]]

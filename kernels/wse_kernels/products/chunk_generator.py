@@ -176,15 +176,16 @@ class ChunkGenerator:
         return self.scratch(self.activations, (vector, self.tokens), (m, self.terms), (k, word(1)))
 
     def scratch(self, base: Any, *indices: tuple[Any, Any]) -> Any:
-        """Return a pointer to an element of an array in scratch memory.
+        """Return a pointer to an element of an array that is packed without gaps in scratch memory.
 
-        Elements are packed without gaps. If strides were constant powers of two, all vectors and
-        tokens would map to a few sets of the CPU cache.
+        If strides were constant powers of two, all vectors and tokens would map to a few sets of
+        the CPU cache. The offset is computed axis by axis: it starts at 0, and for each axis the
+        index is added and the sum is multiplied by the factor.
 
         Args:
             base: Pointer to the array.
-            indices: For each axis, the index and the factor by which the offset so far plus this
-                index is multiplied: the extent of the next axis, or 1 for the last axis.
+            indices: (index, factor) for each axis. The factor is the extent of the next axis, or 1
+                for the last axis.
         """
         builder, place = self.builder, word(0)
         for index, extent_inside in indices:

@@ -38,7 +38,7 @@ PREFETCH_IN_ROW_BYTES: Final = 1024
 
 
 class VectorGenerator:
-    """Generator of LLVM code that multiplies one token by a weight tile."""
+    """Generator of LLVM code that multiplies one token by a weight tile, on the PEs of a block."""
 
     def __init__(
         self, builder: Any, sums: tuple[Any, Any], kind: WeightKind, outs: Any, xs: Any, choice: Any, weights: Any,
@@ -81,9 +81,9 @@ class VectorGenerator:
                 self._over_vectors(lambda lanes: self._add_terms(k, terms, n.index, lanes, starts))
 
     def _number_vectors(self) -> None:
-        """Generate code that lists the vectors with at least one selected lane, and counts them.
+        """Generate code that counts and lists the full vectors with at least one selected lane.
 
-        Only full vectors are listed.
+        A lane is one PE of the block, and a vector contains neighbouring lanes.
         """
         builder = self.builder
         self.numbers = cgutils.alloca_once(builder, WORD, size=word(MAX_VECTORS))
@@ -95,7 +95,7 @@ class VectorGenerator:
         self.count, self.has_rest = builder.load(count), self._takes_part(self.whole)
 
     def _takes_part(self, vector: Any) -> Any:
-        """Generate code that tests whether a vector contains a selected lane (PE)."""
+        """Generate code that tests whether any lane (PE) of a vector is selected."""
         return cgutils.is_not_null(self.builder, self.builder.load(self.builder.gep(self.choice, [vector])))
 
     def _over_vectors(self, body: Any) -> None:
@@ -116,7 +116,14 @@ class VectorGenerator:
             body(Lanes(self.whole, builder.mul(self.whole, word(WIDTH)), self.mask))
 
     def _widen_term(self, term: Term, lanes: Lanes) -> None:
-        """Generate code that widens the activations of one input and prepares its weights."""
+        """Generate code that widens the activations of an input and prepares the input's weights.
+
+        Widening converts stored elements to float32.
+
+        Args:
+            term: Input feature, that is, one term of the sums.
+            lanes: Vector of lanes (PEs) whose activations are widened.
+        """
         builder = self.builder
         place = builder.gep(self.xs, [builder.add(builder.mul(term.k, self.lanes), lanes.first)])
         fetch(builder, place, self.block_bytes)

@@ -69,7 +69,7 @@ class ElementWeights:
         self.bytes_a_term = word(self.element_type.bitwidth // 8)
 
     def prepare(self, term: Term, lanes: Lanes) -> None:
-        """Do nothing, because stored elements can be used as weights directly."""
+        """Do nothing: weights that are stored as elements need no scales."""
 
     def place(self, k: Any, n: Any, lanes: Lanes) -> Any:
         """Return a pointer to the weights of input ``k`` and output ``n`` in a vector of lanes."""
@@ -117,10 +117,14 @@ class CodeWeights:
     def prepare(self, term: Term, lanes: Lanes) -> None:
         """Generate code that finds the groups of rows whose scales must be read before this term.
 
-        A lane (PE) reads a new scale if this row belongs to another group than the previous row.
-        The code stores the range of the new groups of all lanes. For the first term, it never
-        stores an empty range, even if lanes without a PE contain only invalid groups, so that all
-        factors are set.
+        A group of neighbouring rows shares scales. A lane (PE) must read a scale if its row begins
+        a new group. The code stores the range of these groups over all lanes. For the first of the
+        terms computed at once, the range is never empty, so that every factor is set before it is
+        used.
+
+        Args:
+            term: Term of the sums, which specifies the row.
+            lanes: Vector of lanes.
         """
         if not self.scaled:
             return
@@ -144,7 +148,10 @@ class CodeWeights:
             builder.store(builder.select(builder.icmp_signed("<", end, self.group_count), end, self.group_count), high)
 
     def place(self, k: Any, n: Any, lanes: Lanes) -> Any:
-        """Return a pointer to the quantised weights of input ``k`` and output ``n``."""
+        """Return a pointer to the quantised weights of input ``k`` and output ``n``.
+
+        They are those of a vector of lanes (PEs).
+        """
         builder = self.builder
         row = builder.mul(builder.udiv(k, word(CODES_A_BYTE[self.coding])), self.row)
         return builder.gep(self.codes, [builder.add(row, self._lane(n, lanes))])
@@ -228,7 +235,12 @@ class CodeWeights:
         return load_lanes(self.builder, self.builder.gep(self.groups, [self._lane(k, lanes)]), lanes.mask)
 
     def _lane(self, row: Any, lanes: Lanes) -> Any:
-        """Generate code for the index of a vector's first lane (PE) in a row of lanes."""
+        """Generate code for the index of an element of the first lane of a vector.
+
+        Args:
+            row: Index of a row, which has one element per lane (PE of the block).
+            lanes: The vector of lanes.
+        """
         return self.builder.add(self.builder.mul(row, self.lanes), lanes.first)
 
     def _range(self, term: Term, lanes: Lanes) -> tuple[Any, Any]:
@@ -261,7 +273,7 @@ class WeightKind(NamedTuple):
     outputs: int = 1
 
     def __str__(self) -> str:
-        """Return a name that is different for each kind of generated code."""
+        """Return a name that identifies the generated code in the names of LLVM functions."""
         return "_".join(map(str, (*self.element_types, *([self.coding, self.scaled] if self.coding >= 0 else []))))
 
     @property
@@ -276,7 +288,7 @@ class WeightKind(NamedTuple):
 
     @property
     def numbers(self) -> int:
-        """Number of integer arguments that locate the weights."""
+        """Number of integer arguments that locate the weights, after the pointers."""
         return 2 if self.coding < 0 else 4
 
     def weights(self, builder: Any, arguments: Sequence[Any], lanes: Any, terms: int) -> ElementWeights | CodeWeights:

@@ -85,7 +85,7 @@ def has_room(queues: Any, q: Any) -> Any:
 
 @helper_function
 def output_columns(queues: Any, q: Any) -> Any:
-    """Return the columns of a queue's row that contain the queues it sends wavelets to.
+    """Return the columns in a queue's row that name the queues to which it sends wavelets.
 
     ``q`` is the offset of the row in the flat table of queues.
     """

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from wse.arrays import I64
 from wse.backends.fabric.links.link_map import (
-    cached_most_words,
+    cached_max_link_words,
     hops_of,
     link_map,
+    max_link_words,
     merge_repeats,
-    most_words,
     rectangles_of,
 )
 
@@ -63,7 +63,7 @@ def test_the_map_is_what_adding_link_by_link_gives(rectangles: I64) -> None:
 @given(RECTANGLES)
 def test_the_busiest_link_is_the_largest_of_the_map(rectangles: I64) -> None:
     rectangles[:, 5] = abs(rectangles[:, 5])
-    assert most_words(rectangles) == link_by_link(rectangles).max()
+    assert max_link_words(rectangles) == link_by_link(rectangles).max()
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), stretch(3), st.integers(0, COLS - 1), st.integers(1, 2)), max_size=60))
@@ -96,5 +96,5 @@ def test_the_busiest_link_of_rectangles_is_kept_wherever_they_lie() -> None:
         found = rectangles_of(planes, begins[:, 0], ends[:, 0], begins[:, 1], ends[:, 1], words, 2, 1, 3)
         far = found + np.array([4, 100, 100, 7, 7, 0, 0, 0, 0])
         for each in (found, far, found + np.array([0, 0, 0, 0, 0, 1, 0, 0, 0])):
-            assert cached_most_words(each) == cached_most_words(each) == most_words(each)
-    assert cached_most_words(found[:0]) == 0
+            assert cached_max_link_words(each) == cached_max_link_words(each) == max_link_words(each)
+    assert cached_max_link_words(found[:0]) == 0

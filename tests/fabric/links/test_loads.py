@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse.backends.fabric.links import loads
-from wse.backends.fabric.links.link_map import hops_of, link_map, most_words
+from wse.backends.fabric.links.link_map import hops_of, link_map, max_link_words
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.messages import EdgeStream, Translation
 from wse_mappings.cuts.recut import cut_anew
@@ -135,7 +135,7 @@ def test_a_translation_loads_its_paths(
                 expected[loads.SOUTH if end_row > r else loads.NORTH, r, c] += words
                 r += 1 if end_row > r else -1
     assert np.array_equal(got, expected)
-    assert most_words(rectangles) == expected.max()
+    assert max_link_words(rectangles) == expected.max()
     assert hops_of(rectangles) == expected.sum()
 
 

@@ -50,7 +50,10 @@ class Backend(Protocol):
 
     @property
     def step_times(self) -> StepTimes | None:
-        """Wall times of the steps in all passes so far; None if they are not measured."""
+        """Wall times of the steps of all passes so far; None if they are not measured.
+
+        A pass is one run of a phase: a prefill chunk, a decode pass or a verification pass.
+        """
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
@@ -99,7 +102,8 @@ class Backend(Protocol):
     def announce(self, tokens: Sequence[int], user: int) -> None:
         """Announce the tokens of a user's next verification pass, so that the pass can start early.
 
-        Until `verify` is called for this user, only verification passes of other users may run.
+        Afterwards, no pass may run except verification passes of other users, until `verify` is
+        called for this user.
 
         Args:
             tokens: Tokens that `verify` will be called with.
@@ -161,7 +165,7 @@ class CheckpointableBackend(Backend, Protocol):
         """
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the state of the run, excluding weights, as named arrays.
+        """Return everything that a run needs to continue, except weights, as named arrays.
 
         `wse.backends.execute.engine_state` lists the arrays.
         """
@@ -175,7 +179,7 @@ class CheckpointableBackend(Backend, Protocol):
 
 
 class BackendFactory(Protocol):
-    """Function that creates a backend. It takes the same arguments as the class `Engine`."""
+    """Protocol of functions that create a backend, with the arguments of the class `Engine`."""
 
     def __call__(
         self,

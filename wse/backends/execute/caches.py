@@ -33,7 +33,11 @@ class Caches:
         return self.by_user[user][self._heights[0]].length
 
     def append(self, phase: Phase) -> None:
-        """Add the tokens of a phase to the counters of its users, when the phase begins."""
+        """Add the tokens of a phase to the cache counters of its users, when the phase begins.
+
+        Args:
+            phase: A prefill chunk, a decode pass or a verification pass.
+        """
         for cache in (cache for by_rows in self._caches_of(phase) for cache in by_rows.values()):
             if phase.name == "prefill":
                 cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)

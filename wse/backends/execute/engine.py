@@ -231,7 +231,10 @@ class Engine:
         self._input_ids.store(user, [next_id])
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the state of the run without weights (see `wse.backends.execute.engine_state`)."""
+        """Return everything that a run needs to continue, except weights, as named arrays.
+
+        `wse.backends.execute.engine_state` lists the arrays.
+        """
         return state_of(self)
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -265,7 +268,7 @@ class Engine:
         return self._decode
 
     def run(self, bound: BoundPhase) -> None:
-        """Execute the calls of a phase, or of a part of it, and count the words that it sends."""
+        """Execute the calls of a bound phase, or of a part of it, and count the words it sends."""
         with self._cores.steps():
             if self.step_times is not None:
                 self.step_times.run(bound, self._cores.adapt)

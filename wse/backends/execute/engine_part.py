@@ -152,12 +152,18 @@ class EnginePart:
         return times.by_phase, times.passes_s
 
     def read_bytes_per_s(self) -> float:
-        """Measure the rate at which the cores of this process read its largest arena."""
+        """Measure the bytes per second at which the cores of this process read its largest arena.
+
+        An arena is the emulated SRAM of a region of PEs.
+        """
         assert self.engine.step_times is not None
         return self.engine.step_times.read_bytes_per_s()
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays of the engine state that belong to this wafer, by name."""
+        """Return the arrays of the engine's state that belong to the wafer of this part, by name.
+
+        `wse.backends.execute.engine_state` lists the arrays.
+        """
         return self.engine.state()
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -169,7 +175,11 @@ class EnginePart:
         self.engine.restore(arrays)
 
     def _draw(self, user: int) -> Draw:
-        """Return a function that replaces sampling and returns the id sampled by the host."""
+        """Return a function that replaces sampling: it returns the id that the host has sampled.
+
+        Args:
+            user: Index of the user.
+        """
         return lambda logits: self._drawn_ids[user]
 
 

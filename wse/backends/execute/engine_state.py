@@ -19,7 +19,14 @@ from wse.program.program import Program
 
 
 class StatefulParts(Protocol):
-    """Protocol for the engine attributes that make up its state."""
+    """Protocol for objects with the attributes of an engine that make up the state of a run.
+
+    Attributes:
+        program: The Program.
+        arenas: Emulated SRAM of the stages in this process; the key is the stage.
+        caches: Counters of the users' KV caches.
+        streams: Data exchanged with the host, and counters of words.
+    """
 
     program: Program
     arenas: dict[int, Arena]

@@ -118,7 +118,7 @@ class StepTimes:
         times.bytes += self._bytes(bound.phase, bound.slots) * (np.bincount(steps, minlength=count) > 0)
 
     def _times_of(self, phase: Phase) -> PassTimes:
-        """Return the times accumulated so far for the steps of a phase; initially zero."""
+        """Return the times added up so far for the steps of a phase, which are initially zero."""
         if phase.steps not in self._by_steps:
             count = len(phase.steps)
             zeros = np.zeros(count, np.int64)
@@ -137,7 +137,13 @@ class StepTimes:
         return sizes
 
     def _kernel_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
-        """Return how many bytes a kernel step accesses on all its PEs, over all iterations."""
+        """Return the minimum bytes that a kernel step accesses on all its PEs, over all iterations.
+
+        Args:
+            phase: The phase.
+            step: Index of the step.
+            slots: Cache slots in use in each stage.
+        """
         kernel, arena = KERNELS[phase.steps.code[step]], self._arenas[phase.steps.stage[step]]
         sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
         iterations, total = phase.steps.iterations(step), 0
@@ -153,7 +159,13 @@ class StepTimes:
         return int(total * arena.blocks_per_row * arena.lanes)
 
     def _transfer_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
-        """Return how many bytes a transfer step moves on all its PEs, over all iterations."""
+        """Return the bytes that a transfer step moves on all its PEs, over all iterations.
+
+        Args:
+            phase: The phase.
+            step: Index of the step.
+            slots: Cache slots in use in each stage.
+        """
         arena, iterations, total = self._arenas[phase.steps.stage[step]], phase.steps.iterations(step), 0
         for iteration in range(iterations):
             transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, iteration))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wse.arrays import F64, I64
-from wse.backends.fabric.expert_costs import EVEN, by_column, kernel_calls
+from wse.backends.fabric.expert_costs import EVEN, kernel_calls, pairs_by_column
 from wse.backends.fabric.step_classes import by_slots
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.number_formats import ELEMENT_BYTES
@@ -106,7 +106,7 @@ class _StepCounts:
         kernel, calls = kernel_calls(self._program, self._phase, step, slots)
         pes = float(calls[0][0][1]) * self._program.stages[self._phase.steps.stage[step]].cols
         if self._phase.steps.depends_on_experts[step]:
-            pairs = by_column(self._program, self._phase, step, EVEN)
+            pairs = pairs_by_column(self._program, self._phase, step, EVEN)
             pes *= float(pairs.mean() / pairs.max())  # the operands describe the fullest column
         over_heads = bool(self._phase.steps.over_heads[step])
         counts_of_calls = []

@@ -22,10 +22,10 @@ from typing import Final
 import numpy as np
 
 from wse.arrays import F64, I64
-from wse.backends.fabric.expert_costs import EVEN, by_column, kernel_calls
+from wse.backends.fabric.expert_costs import EVEN, kernel_calls, pairs_by_column
 from wse.backends.fabric.group_cost import first_steps
 from wse.backends.fabric.step_classes import by_slots
-from wse.backends.fabric.transfer_cost import most_peers
+from wse.backends.fabric.transfer_cost import max_peers
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.isa.operands import VIEWS
@@ -82,7 +82,10 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
 
 
 class PhaseBounds:
-    """Cached lower bounds on the cycles that each step of a Program takes."""
+    """Lower bounds on the cycles of each step of a Program, with a cache.
+
+    No software on the wafer can run a step in fewer cycles than its bounds.
+    """
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile) -> None:
         self.program, self.wafer = program, wafer
@@ -114,9 +117,17 @@ class PhaseBounds:
         return group_maxima
 
     def _class_bounds(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
-        """Return the bounds of one step, which also apply to all steps of equal cost.
+        """Return lower bounds on the cycles of one step, and of all steps that cost the same.
 
-        The result is cached, unless the bounds grow with the cache slots in use (``grows``).
+        The bounds are computed once for all passes, unless they increase with the cache slots in
+        use.
+
+        Args:
+            phase: The phase.
+            step: Index of the step.
+            slots: Cache slots in use in each stage.
+            grows: Whether the bounds increase with the cache slots in use, so that they cannot be
+                cached.
         """
         if grows:
             return self._step(phase, step, slots)
@@ -149,7 +160,9 @@ class PhaseBounds:
         """
         if not phase.steps.depends_on_experts[step]:
             return None
-        return self.program.chosen_wafers(int(phase.steps.stage[step]), by_column(self.program, phase, step, EVEN))
+        return self.program.chosen_wafers(
+            int(phase.steps.stage[step]), pairs_by_column(self.program, phase, step, EVEN)
+        )
 
     def _off_wafer(self, transfer: Transfer, iterations: int) -> Bound:
         """Return the lower bounds for a transfer between wafers, or to or from the host.
@@ -165,13 +178,18 @@ class PhaseBounds:
             seconds = transfer.crossing_bytes / wafer.host_bytes_per_s
         else:
             waits = transfer.link_latencies * wafer.wafer_link_latency_s
-            seconds = waits + most_peers(transfer.crossings) * transfer.crossing_bytes / wafer.wafer_link_bytes_per_s
+            seconds = waits + max_peers(transfer.crossings) * transfer.crossing_bytes / wafer.wafer_link_bytes_per_s
         return 0.0, 0.0, 0.0, iterations * seconds * wafer.clock_hz
 
     def _links(self, transfer: Transfer, iterations: int) -> int:
-        """Return the number of links on the longest path of a step's words.
+        """Return the number of links that the words of a step cross one after another.
 
-        The paths of all iterations of the step's loop are added up.
+        This is the length of the longest path of a word. For patterns and cache shifts in a loop,
+        the paths of all iterations are added up.
+
+        Args:
+            transfer: Transfer of the first iteration.
+            iterations: Number of iterations.
         """
         messages = transfer.messages
         if isinstance(messages, LineMessages):

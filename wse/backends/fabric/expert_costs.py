@@ -80,7 +80,7 @@ class _RoutedSteps(NamedTuple):
 
 
 class RoutedCosts:
-    """Cost model for routed steps: steps whose work depends on the experts of the tokens."""
+    """Cost model for routed steps, whose work depends on the experts to which tokens are routed."""
 
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic
@@ -155,7 +155,7 @@ class RoutedCosts:
 
         Two steps are in the same class if the following are equal:
 
-        1. Their number in ``classes``.
+        1. Their numbers in ``classes``, which differ for steps that differ in more than addresses.
         2. Their layer. All layers that are missing in ``pairs`` count as one.
         3. The assignment of experts to columns in their stage. If the cost depends on positions
            (steps between wafers, or any step if PEs are dead), the stage itself must be equal.
@@ -179,7 +179,7 @@ class RoutedCosts:
         for number, at in enumerate(first.tolist()):
             step, layer_and_mixture = int(steps[at]), (int(layer[at]), int(mixture_numbers[at]))
             if layer_and_mixture not in by_columns:
-                by_columns[layer_and_mixture] = by_column(program, phase, step, pairs)
+                by_columns[layer_and_mixture] = pairs_by_column(program, phase, step, pairs)
             members = steps[class_of_step == number]
             routed_classes.append(self._class(phase, members, int(classes[step]), slots, by_columns[layer_and_mixture]))
         return routed_classes
@@ -269,8 +269,8 @@ def _with_routed_traffic(
     )
 
 
-def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
-    """Return how many (token, expert) pairs each column of PEs processes in a step, ``[cols]``.
+def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
+    """Return the (token, expert) pairs that each column of PEs processes in a step.
 
     Args:
         program: The Program.
@@ -278,6 +278,9 @@ def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
         step: Index of a step whose work depends on the selected experts.
         pairs: For each layer, the number of tokens routed to each expert. In layers that are
             missing, tokens are assumed to be distributed evenly over the experts.
+
+    Returns:
+        int64 ``[cols]``: number of pairs of each column.
     """
     mixture = program.mixtures[int(phase.steps.stage[step])]
     assert mixture is not None
@@ -286,17 +289,25 @@ def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
-    """Return a phase and a step index in it, with the operands for the fullest column of PEs.
+    """Return a phase with a step for the column of PEs that has the most work, and its index.
 
-    The fullest column has the most (token, expert) pairs if tokens are distributed evenly over the
-    experts. The operands in ``phase`` are valid for an even larger number of pairs, the maximum
-    that any column may get. The returned phase therefore consists of one step, with the operands
-    for the fullest column. If a step does not depend on the selected experts, the arguments are
-    returned unchanged.
+    The work of a column is its number of (token, expert) pairs. The operands in ``phase`` are valid
+    for the maximum number of pairs that any column may get. Here, tokens are distributed evenly
+    over the experts, so the fullest column has fewer pairs. The returned phase consists of one
+    step, with the operands for this column. If the step does not depend on the selected experts,
+    the arguments are returned unchanged.
+
+    Args:
+        program: The Program.
+        phase: The phase.
+        step: Index of the step in the phase.
+
+    Returns:
+        The phase, and the index of the step in it.
     """
     if not phase.steps.depends_on_experts[step]:
         return phase, step
-    return phase.with_pairs(step, int(by_column(program, phase, step, EVEN).max())), 0
+    return phase.with_pairs(step, int(pairs_by_column(program, phase, step, EVEN).max())), 0
 
 
 def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tuple[Kernel, list[tuple[list[int], int]]]:

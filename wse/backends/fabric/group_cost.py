@@ -76,12 +76,12 @@ class _GroupClass:
 class _GroupClasses(NamedTuple):
     """Division of the overlap groups of a phase into classes of equal cost.
 
-    The steps of an overlap group run concurrently.
+    The steps of an overlap group run concurrently. One group of each class is timed.
 
     Attributes:
-        classes: The classes.
-        rows: int64 ``[steps]``: for each step of the phase, the index of its row in the
-            concatenated costs of all classes.
+        classes: The classes, each with the group that represents it.
+        rows: int64 ``[steps]``: for each step of the phase, the index of its row when the costs of
+            all classes are concatenated.
     """
 
     classes: list[_GroupClass]
@@ -152,7 +152,7 @@ class GroupCosts:
         begins = dict(zip(keys, first.tolist(), strict=True))  # first step of one group of each class
         distinct = np.unique(classes)
         contents = dict(zip(distinct.tolist(), contents_of(steps, distinct), strict=True))
-        grows, by_place = by_slots(steps), self._goes_by_place(steps)
+        grows, by_place = by_slots(steps), self._depends_on_position(steps)
         group_classes = []
         for key, begin in begins.items():
             group = range(begin, begin + len(key))
@@ -204,10 +204,13 @@ class GroupCosts:
             cost = self._costs_by_content[key] = _cost(self._costs, phase, group_class.group, slots)
         return cost
 
-    def _goes_by_place(self, steps: Steps) -> npt.NDArray[np.bool_]:
-        """Return for which steps the cost may depend on where their region is, bool ``[steps]``.
+    def _depends_on_position(self, steps: Steps) -> npt.NDArray[np.bool_]:
+        """Return which steps may have another cost at another position of their region.
 
-        On a wafer with dead PEs or links, this is the case for all steps.
+        On a wafer with dead PEs or links, these are all steps.
+
+        Returns:
+            bool ``[steps]``.
         """
         if not self._costs.on_whole_wafers:
             return np.ones(len(steps), np.bool_)
@@ -240,17 +243,22 @@ def first_steps(phase: Phase) -> I64:
 
 
 def _concatenated(costs: Sequence[GroupCost]) -> GroupCost:
-    """Combine the costs of several overlap groups into one cost with the rows of all groups."""
+    """Concatenate the costs of several overlap groups, whose rows are the steps of the groups.
+
+    The steps of an overlap group run concurrently.
+    """
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
 
 
 def _no_cost(steps: int) -> GroupCost:
-    """Return the cost of a group of ``steps`` steps that needs no cycles."""
+    """Return a cost of zero cycles for an overlap group with a number of steps."""
     return GroupCost(np.zeros((steps, len(CAUSES))), np.zeros(steps), np.ones(steps, np.int64), np.zeros(steps))
 
 
 def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) -> GroupCost:
     """Compute the cost of one overlap group, over all iterations of its loop.
+
+    The steps of an overlap group run concurrently, except those of its chain.
 
     1. The transfers of the group start together and take as long as the slowest one.
     2. The kernels and transfers of the group's chain run sequentially, alongside the other

@@ -207,10 +207,17 @@ class Fabric:
         return self._with_shift(cost, phase, slots, lengths)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
-        """Return a cost that includes cache shifts, which move cache entries to the row above.
+        """Return a cost whose traffic includes that of cache shifts.
 
-        The number of rows that send entries depends on the tokens in each user's cache. Passes with
-        equal cycles can therefore differ in this traffic, which is counted only on request.
+        A cache shift moves KV-cache entries to the row of PEs above. The number of rows that send
+        entries depends on the tokens in each user's cache. Passes with equal cycles can therefore
+        differ in this traffic, which is counted only on request.
+
+        Args:
+            cost: Cost of the phase without the traffic of cache shifts.
+            phase: The phase.
+            slots: Cache slots in use in each stage.
+            lengths: Number of tokens in each user's cache.
         """
         if not lengths or not len(by_counters(phase.steps)):
             return cost

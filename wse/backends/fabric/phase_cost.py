@@ -93,7 +93,7 @@ class PhaseCost:
 
     @cached_property
     def traffic(self) -> PhaseTraffic:
-        """Words, hops and bytes of each step, and the links that carry them."""
+        """Words, hops and bytes of each step of the phase, and the links that carry the words."""
         return self.count_traffic()
 
     @cached_property

@@ -95,7 +95,10 @@ class PhaseTotals:
         self._add_links(traffic.shifts.tobytes(), traffic.shifts, runs)
 
     def add_shifts(self, traffic: StepTraffic) -> None:
-        """Add the traffic of cache shifts, which is not part of the cost of a ``TokenClass``."""
+        """Add the traffic of cache shifts, which the cost of a ``TokenClass`` does not include.
+
+        A cache shift moves KV-cache entries from row to row of PEs.
+        """
         self.words += traffic.words
         self.hops += traffic.hops
         self._add_links(traffic.rectangles.tobytes(), traffic.rectangles, 1)

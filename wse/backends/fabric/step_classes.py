@@ -19,7 +19,7 @@ from wse.program.transfers.transfer_types import ADDRESSES, transfer_steps
 
 
 def _addresses(operands: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Convert operand indices to a mask, bool ``[OPERAND_COUNT]``, that is True at them."""
+    """Return a mask of the operands of a step, bool ``[OPERAND_COUNT]``, given their indices."""
     return np.isin(np.arange(OPERAND_COUNT), operands)
 
 

@@ -47,7 +47,7 @@ class StepCosts:
         self._rounds = cache(partial(_rounds, self._line))
 
     def moves(self, phase: Phase, step: int) -> bool:
-        """Return True if a step is a pattern along rows or columns that sends words over links."""
+        """Return True if a step sends words over links by a pattern along rows or columns."""
         if phase.steps.computes(step):
             return False
         transfer = transfer_of(self.program, phase, step, self.program.cache_slots(0))

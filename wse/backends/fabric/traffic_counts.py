@@ -19,11 +19,14 @@ from wse.program.steps import Slots, Steps
 
 
 class TrafficCounts:
-    """Traffic model for a Program's phases, with a cache.
+    """Traffic model for the phases of a Program, which counts each class of equal steps once.
 
     Steps that depend on the selected experts are not counted here (see ``expert_costs``).
-    ``classes`` and ``shape_classes`` return the same number for equal steps, as ``step_classes``
-    does: ``classes`` distinguishes all stages, ``shape_classes`` only the shapes of their regions.
+
+    Attributes:
+        classes: Function that returns, for each step of a phase, the index of the first equal step
+            in the same stage.
+        shape_classes: The same for stages whose regions have the same shape.
     """
 
     def __init__(self, program: Program, routes: Routes, traffic: Traffic) -> None:

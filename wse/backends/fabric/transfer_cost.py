@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from wse.arrays import I64
 from wse.backends.fabric.causes import NO_CYCLES, Cycles
 from wse.backends.fabric.line.line_costs import LineCosts
-from wse.backends.fabric.links.link_map import cached_most_words
+from wse.backends.fabric.links.link_map import cached_max_link_words
 from wse.backends.fabric.links.traffic import Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.isa.pe_costs import PeCosts
@@ -88,7 +88,7 @@ class TransferCosts:
             seconds = transfer.crossing_bytes / wafer.host_bytes_per_s  # 4
             seconds += transfer.host_round_trips * wafer.host_round_trip_s
             return cycles.plus(host=seconds * wafer.clock_hz)
-        peers = most_peers(transfer.crossings)  # 3
+        peers = max_peers(transfer.crossings)  # 3
         seconds = transfer.link_latencies * wafer.wafer_link_latency_s
         seconds += peers * transfer.crossing_bytes / wafer.wafer_link_bytes_per_s
         add = (peers + 1) * self._pe.vector(transfer.added_elements, self._pe.acc) if transfer.added_elements else 0.0
@@ -104,7 +104,7 @@ class TransferCosts:
         if not transfer.leaves_wafer:
             assert isinstance(messages, Translation)
             streams_per_link = self._traffic.routes.contention(stage, messages.target_stage)
-            return max(map(cached_most_words, path_segments)) * streams_per_link
+            return max(map(cached_max_link_words, path_segments)) * streams_per_link
         words = Counter[tuple[int, bool]]()
         for edge in transfer.edges:
             words[edge.wafer, edge.leaving] += edge.words * edge.cols
@@ -112,7 +112,7 @@ class TransferCosts:
         return max(words.values()) * (line.streams if line else 1)
 
 
-def most_peers(crossings: Sequence[WaferPair]) -> int:
+def max_peers(crossings: Sequence[WaferPair]) -> int:
     """Return the maximum number of wafers with which a wafer exchanges words in one direction.
 
     ``crossings`` are (sending, receiving) wafers. The result is 0 if there are none.

@@ -1,1 +1,1 @@
-"""The wavelet reference: a cycle-by-cycle model of small regions with routers, colours and queues."""
+"""The wavelet reference: a cycle-by-cycle model of routers, colours and queues in small regions."""

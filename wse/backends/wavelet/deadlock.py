@@ -16,7 +16,12 @@ SIDES: Final = ("from north", "from east", "from south", "from west", "out of th
 
 
 def check_finished(machine: WaveletMachine, table: Tables) -> None:
-    """Raise Deadlock unless every operation has ended and every queue is empty."""
+    """Raise Deadlock unless every operation of a simulated machine has ended without words left.
+
+    Args:
+        machine: The machine.
+        table: Its tables after the simulation.
+    """
     stuck = [i for i, row in enumerate(table.threads) if row[k.CURRENT] != row[k.LAST]]
     full = [i for i, row in enumerate(table.queues) if row[k.TAIL] != row[k.HEAD]]
     if not stuck and not full:
@@ -100,7 +105,7 @@ class _Waits:
 
 
 def _describe(machine: WaveletMachine, table: Tables, nodes: list[int]) -> str:
-    """Return text that names the PE, colour and side of at most MAX_NAMED waiting queues."""
+    """Return a text that names waiting queues by PE, colour and side, at most MAX_NAMED of them."""
     names: dict[str, None] = {}
     for node in nodes:
         if node >= 0:

@@ -44,7 +44,11 @@ class Tables:
     op_order: I32
 
     def kernel_tables(self, memory: F32) -> WaveletTables:
-        """Return the kernel's arguments: its tables and the float32 words of all PEs."""
+        """Return the arguments of the simulation kernel: its tables, and the memory of all PEs.
+
+        Args:
+            memory: float32 words of all PEs.
+        """
         tables = self.queues, self.routes, self.links, self.members, self.routers, self.threads, self.ops, self.times
         return WaveletTables(*tables, memory)
 
@@ -64,17 +68,21 @@ def tables(machine: WaveletMachine, *, shuffle: int | None = None) -> Tables:
 
 
 class _Flattening:
-    """Converter from a WaveletMachine to the arrays of the simulation kernel."""
+    """Converter from a WaveletMachine (routes and vector operations) to the arrays of the kernel.
+
+    The kernel simulates the machine cycle by cycle.
+    """
 
     def __init__(self, machine: WaveletMachine, shuffle: int | None) -> None:
         self.wiring = Wiring(machine)
         self._renumber(shuffle)
 
     def _renumber(self, shuffle: int | None) -> None:
-        """Renumber the queues so that the queues of a batch are contiguous.
+        """Renumber the queues of wavelets so that the queues of a batch are contiguous.
 
-        Within a batch, queues are sorted by type: queues that share no link with other queues;
-        queues that share a link; and queues read only by a PE.
+        A batch consists of queues that are simulated together. Within a batch, queues are sorted by
+        type: queues that share no link with other queues; queues that share a link; and queues read
+        only by a PE.
 
         Args:
             shuffle: Seed for a random order within each type; None for the order in the machine.
@@ -91,7 +99,7 @@ class _Flattening:
         self.links, self.link_number = np.unique(self.wiring.link, return_inverse=True)
 
     def result(self) -> Tables:
-        """Return all arrays of the simulation kernel for the machine."""
+        """Return all arrays of the simulation kernel for the machine, as `Tables`."""
         links, members, routers, router_component = self._link_table()
         threads, thread_order, op_order = self._thread_table()
         return Tables(
@@ -130,7 +138,7 @@ class _Flattening:
         return table
 
     def _queue_table(self) -> I32:
-        """Return the table of queues: link, latency, capacity and first switch position."""
+        """Return the table of queues: link, latency, capacity and first switch position of each."""
         machine, table = self.wiring.machine, np.zeros((len(self.wiring.key), k.QUEUE_WORDS), np.int32)
         latency = [machine.wafer.hop_cycles] * 4 + [machine.wafer.ramp_cycles + 1, machine.wafer.ramp_cycles]
         side, routes = self.wiring.identity[self.order, 1], self._route_table()
@@ -195,7 +203,7 @@ class _Flattening:
         return table, thread_order, op_order
 
     def _op_table(self, op_order: I64) -> I32:
-        """Return the table of operations: queues, arrival, address, words and delays."""
+        """Return the table of vector operations: queues, arrival, address, words and delays."""
         machine, table = self.wiring.machine, np.zeros((len(op_order), k.OP_WORDS), np.int32)
         new = np.empty(len(op_order) + 1, np.int64)
         new[op_order], new[NONE] = np.arange(len(op_order)), NONE

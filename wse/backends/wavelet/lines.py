@@ -198,6 +198,8 @@ class Lines:
     def _routes(self, plan: Plan, numbers: I32, colour: int, port: Callable[[int, int], Port]) -> None:
         """Add the switch positions of a planned pattern to the routers of parallel lines.
 
+        A switch position is a setting of a router for one colour.
+
         Args:
             plan: Streams, switch positions and operations of the pattern.
             numbers: int32 ``[lines, places]``, PEs of the lines.

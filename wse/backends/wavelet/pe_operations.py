@@ -78,7 +78,7 @@ class PeOperations:
     adding: Bools = field(init=False)
 
     def __post_init__(self) -> None:
-        """Initialise ``adding``: no PE has a stored message that must still be added."""
+        """Initialise ``adding`` to False: no PE has a stored message that it must still add."""
         self.adding = np.zeros(self.machine.rows * self.machine.cols, bool)
 
     def add(self, plan: Plan, numbers: I32, word_parts: WordParts, colour: int) -> None:

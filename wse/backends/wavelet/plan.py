@@ -26,15 +26,17 @@ is a Port.
 class Flow:
     """Stream of words: a message, or the two messages of a multicast, which leave together.
 
+    A place is the index of a PE on a line, or the number of a PE on a rectangle.
+
     Attributes:
-        source: Place (PE) of the sender.
+        source: Place of the sender.
         arrival: How the receiving PEs combine or store the words.
         path: Routing at each place on the path.
         receivers: Places that receive the words.
         colour: Colour of the stream.
         part: Index of the part of a PE's words carried by the stream.
-        slot: Index of the receive buffer. The words are stored this many buffers after the target
-            address.
+        slot: Number of receive buffers between the target address and the address at which the
+            words are stored.
         words: Number of words if the streams of the pattern differ in length; otherwise None.
     """
 
@@ -139,7 +141,10 @@ def plan_line(
 
 
 def plan_plane(schedule: PlaneSchedule) -> Plan:
-    """Plan the streams, switch positions and operations of a pattern on a rectangle of PEs."""
+    """Plan the streams, switch positions and operations of a pattern on a rectangle of PEs.
+
+    A switch position is a setting of a router for one colour.
+    """
     pairs = zip(schedule.streams, schedule.stream_colours, strict=True)
     return _plan([_tree(stream, schedule.cols, colour) for stream, colour in pairs], fuse=True)
 
@@ -198,6 +203,10 @@ def _hold_receive_colours(plan: Plan) -> None:
 
     This applies to operations that receive and send simultaneously. Words of later streams on the
     received colour wait outside the PE until the PE has sent its last word.
+
+    Args:
+        plan: Streams, switch positions and operations of a pattern. Switch positions (settings of
+            routers) are changed.
     """
     for step in plan.operations:
         if step.receive is None or step.send is None:
@@ -213,9 +222,15 @@ def _hold_receive_colours(plan: Plan) -> None:
 
 
 def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
-    """Convert messages of a line to streams of words.
+    """Convert the messages of a line of PEs to streams of words.
 
     The two directions of a multicast become one stream. Copies within a PE are left out.
+
+    Args:
+        messages: int32 ``[m, 3]``: source, target, Arrival.
+        colours: int32 ``[m]``, fixed colours of the messages; None if they are not fixed.
+        part: int32 ``[m]``, part of the words that each message carries; None if words are not
+            divided.
     """
     flows: list[Flow] = []
     multicast: list[int] = []  # targets of the multicast to which the last message belongs

@@ -51,7 +51,7 @@ class MachineRun:
 
     @property
     def hops(self) -> int:
-        """Number of times that words crossed links between neighbouring routers (not ramps)."""
+        """Number of links that words have crossed between neighbouring routers, ramps excluded."""
         return int(self.link_words.sum())
 
 
@@ -113,7 +113,15 @@ def execute(machine: WaveletMachine, table: Tables, memory: F32, log: int = 0) -
 
 
 def _result(machine: WaveletMachine, table: Tables, memory: F32, visits: int, events: I32) -> MachineRun:
-    """Collect the results of a simulation from the tables updated by the kernel."""
+    """Collect the results of a simulation from the tables that the kernel has updated.
+
+    Args:
+        machine: The machine.
+        table: Its tables.
+        memory: float32 words of all PEs.
+        visits: Number of times that a queue or thread was processed.
+        events: Recorded moves of wavelets between queues.
+    """
     shape = (machine.rows, machine.cols)
     pe_cycles = np.zeros(machine.rows * machine.cols, np.int32)
     if len(table.threads):

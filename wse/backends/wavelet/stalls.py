@@ -39,8 +39,8 @@ def find_stall(plan: Plan) -> str:
 def _mixed_colour(plan: Plan) -> str:
     """Describe a PE that adds some words of a colour and stores others; "" if there is none.
 
-    On such a PE, the thread that adds words and the thread that stores words would read from the same
-    queue. The words would then reach the wrong thread.
+    On such a PE, two threads would read from the same queue: one adds words, the other stores them.
+    The words would then reach the wrong thread.
     """
     combines: dict[tuple[int, int], bool] = {}
     for flow in plan.flows:
@@ -68,7 +68,10 @@ def _circular_wait(plan: Plan) -> str:
     group = list(range(len(plan.flows)))  # 2. a union-find structure
 
     def root(i: int) -> int:
-        """Return the stream that represents the group to which stream ``i`` belongs."""
+        """Return the stream that represents the group of stream ``i``.
+
+        Streams that one operation receives and sends form a group.
+        """
         while group[i] != i:
             group[i] = group[group[i]]
             i = group[i]

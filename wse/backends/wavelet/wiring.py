@@ -23,17 +23,26 @@ NONE: Final = -1
 
 
 def _per_pe(blocks: list[Any], values: list[Any]) -> I32:
-    """Repeat one value per block for each PE of the block, and concatenate all blocks."""
+    """Repeat the value of each block for all PEs of the block, and return all values in one array.
+
+    Args:
+        blocks: Items that were added to several PEs at once.
+        values: One value per block.
+    """
     return np.repeat(np.array(values, np.int32), [len(block.pes) for block in blocks])
 
 
 def _pes(blocks: list[Any]) -> I32:
-    """Return the concatenated PEs of all blocks, as int32 ``[n]``."""
+    """Return the PEs of all blocks in one array, int32 ``[n]``.
+
+    Args:
+        blocks: Items that were added to several PEs at once.
+    """
     return np.concatenate([np.zeros(0, np.int32), *(block.pes for block in blocks)])
 
 
 def _ranks(sorted_keys: I64) -> I64:
-    """Number the items that have the same key, starting at 0 for each key.
+    """Number the items with the same key from 0 on. For keys 3, 3, 5, the result is 0, 1, 0.
 
     Args:
         sorted_keys: int64 ``[n]``, key of each item, in ascending order.
@@ -153,7 +162,10 @@ class Wiring:
         return link
 
     def _outputs(self) -> None:
-        """Find the queues to which switch positions send words, and the queues that share links."""
+        """Find the queues to which switch positions send words, and the queues that share links.
+
+        A switch position is a setting of a router for one colour.
+        """
         self.successor = np.full(self.targets.shape, NONE, np.int64)
         for target in Port:
             at = np.flatnonzero(self.targets[:, target])
@@ -162,7 +174,7 @@ class Wiring:
             receiving_side = np.int32(INTO_PE if ramp else target.opposite)
             queue = np.where(receiver >= 0, self._find(self._key(receiver, receiving_side, self.colour[at])), NONE)
             if (queue < 0).any():
-                self._leads_nowhere(int(at[queue < 0][0]), target)
+                self._refuse_dead_end(int(at[queue < 0][0]), target)
             self.successor[at, target] = queue
         position, side = np.nonzero(self.targets)
         uses = np.stack([self.link[self.successor[position, side]], self.position_queue[position]], axis=1)
@@ -171,8 +183,13 @@ class Wiring:
         self.shares_link = np.zeros(len(self.key), bool)
         self.shares_link[self.users[np.isin(self.users[:, 0], links[users > 1]), 1]] = True
 
-    def _leads_nowhere(self, position: int, target: Port) -> None:
-        """Raise BadInput for a switch position that sends words to a PE that expects none."""
+    def _refuse_dead_end(self, position: int, target: Port) -> None:
+        """Raise BadInput because a route ends at a PE that expects no words, or beyond the region.
+
+        Args:
+            position: Index of the switch position that sends the words.
+            target: Port through which they are sent.
+        """
         pe, pe_text = int(self.pe[position]), self.machine.pe_text
         neighbour = int(self.machine.neighbours(self.pe[[position]], target)[0])
         destination = "beyond the edge" if neighbour < 0 else f"to {pe_text(neighbour)}, which takes none from there"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from wse.compiler.lowering.linear import into_stream, project
+from wse.compiler.lowering.linear import project, project_to_stream
 from wse.compiler.lowering.mesh_gemm import align, dist_gemm_t, mesh_gemm, moving_copy, moving_operand
 from wse.compiler.lowering.norm import normalise_heads
 from wse.compiler.lowering.phase.context import Context
@@ -115,8 +115,8 @@ def append(
 ) -> None:
     """Append the new keys and values to the KV cache.
 
-    In decode, cache entries are first shifted from row to row to free space on the last row.
-    Nothing is appended if the request compiles only layers or a single product.
+    In decode, the cache is first shifted: entries move from row to row of PEs to free space on the
+    last row. Nothing is appended if the request compiles only layers or a single product.
 
     Args:
         c: Context of the phase being lowered.
@@ -147,10 +147,13 @@ def append(
 
 
 def output(c: Context, op: Op) -> None:
-    """Lower the output projection of attention and add its result to the residual stream."""
+    """Lower the output projection of attention: multiply, and add to the residual stream.
+
+    The input is the attended features of all heads, which are divided over the columns of PEs.
+    """
     H, _, _, F = c.heads
     attended, biased = c.temp("attended", c.tokens * H * F, "act"), c.spec.output_bias
-    into_stream(c, attended, op.weights[0], H * F, bias=biased, column_range=c.cut.attention)
+    project_to_stream(c, attended, op.weights[0], H * F, bias=biased, column_range=c.cut.attention)
 
 
 def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
@@ -227,12 +230,12 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
 
 
 def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower attention for a single KV head in prefill to distributed matrix products.
+    """Lower attention for a single KV head to distributed matrix products, in prefill by MeshGEMM.
 
-    This applies to prefill by MeshGEMM with its own copy of the weights. Queries, keys and values
-    are then matrices that are divided over the rows and columns of PEs.
+    This form is used if prefill has its own copy of the weights, in the layout that MeshGEMM needs.
+    Queries, keys and values are then matrices that are divided over the rows and columns of PEs.
 
-    1. Compute the scores with dist-GEMM-T.
+    1. Compute the scores with dist-GEMM-T, a matrix product with a transposed operand.
     2. Compute the softmax; its maxima and sums are combined along rows.
     3. Multiply the softmax weights by the values with MeshGEMM.
     """

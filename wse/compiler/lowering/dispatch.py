@@ -26,15 +26,18 @@ from wse_mappings.schedule import Arrival
 
 
 def expert_stage(c: Context) -> int | None:
-    """Return the index of the stage that stores all layers' experts; None if there is none."""
+    """Return the index of the stage that stores the experts of all layers, or None.
+
+    Only the mapping ``expert`` has such a stage. It uses the PEs of all wafers.
+    """
     return next((stage for stage, plan in enumerate(c.plans) if plan.experts), None)
 
 
 @contextmanager
 def at_experts(c: Context) -> Iterator[None]:
-    """Lower the steps of a ``with`` block on the stage with the experts of all layers, if any.
+    """Add the steps of a ``with`` block to the stage that stores the experts of all layers, if any.
 
-    Without such a stage, the steps stay on the layer's stage.
+    If no such stage exists, the steps are added to the stage of the layer.
     """
     home, target = c.builder.stage, expert_stage(c)
     c.builder.stage = home if target is None else target
@@ -126,7 +129,8 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
 def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
     """Return how many elements of a buffer each PE sends to the expert stage.
 
-    The expert stage stores the experts of all layers.
+    The expert stage stores the experts of all layers. A buffer with the ids or weights of selected
+    experts has one element per token and selected expert.
 
     Args:
         c: Context of the phase being lowered.

@@ -36,10 +36,10 @@ def embedding(c: Context, op: Op) -> None:
     if c.decodes or c.verifies:
         ids = c.next_ids()
         if c.verifies and c.options.takes_drafts:
-            take_ids(c, ids, M, M * ID_BYTES, DraftIn)
+            receive_ids(c, ids, M, M * ID_BYTES, DraftIn)
     else:
         ids = c.prompt_ids(rounds * M)
-        take_ids(c, ids, rounds * M, c.chunk * ID_BYTES)
+        receive_ids(c, ids, rounds * M, c.chunk * ID_BYTES)
     vectors = c.temp("looked_up", M * d, "acc")
     if not c.on_mesh:
         _look_up(c, op, ids, vectors, fixed_number(0))
@@ -54,7 +54,7 @@ def embedding(c: Context, op: Op) -> None:
 
 
 def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNumber) -> None:
-    """Lower the lookup of token embeddings and trained position embeddings.
+    """Lower the lookup of token embeddings and, if the model has them, learned position embeddings.
 
     Args:
         c: Context of the phase being lowered.
@@ -79,7 +79,9 @@ def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNu
     all_reduce(c, ROWS, vectors, M * d, over_rows=M * c.spec.hidden_size)
 
 
-def take_ids(c: Context, ids: SymAddress, elements: int, payload_bytes: int, stream: type[TokensIn] = TokensIn) -> None:
+def receive_ids(
+    c: Context, ids: SymAddress, elements: int, payload_bytes: int, stream: type[TokensIn] = TokensIn
+) -> None:
     """Receive token ids from the host at the north-west PE, and send them to all PEs of the region.
 
     Args:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from wse.compiler.lowering.dispatch import at_experts, combine, dispatch
 from wse.compiler.lowering.feed_forward import activate
-from wse.compiler.lowering.linear import join_stream, project
+from wse.compiler.lowering.linear import add_to_stream, project
 from wse.compiler.lowering.local_product import expert_product
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.split_block import choice_of_parts, sends_choice, stream_before_block, stream_of_parts
@@ -39,20 +39,20 @@ SIGMOID = "sigmoid"
 def router(c: Context, op: Op) -> None:
     """Lower an expert router: from normalised hidden vectors to the selected experts on every PE.
 
-    The results are the ids and weights of the selected experts, ``[tokens, active]``. If the
-    feed-forward block is split between stages and its first stage sends the selection, the other
-    stages only load it.
+    The results are the ids and weights of the selected experts, ``[tokens, active]``. The
+    feed-forward block may be split into parts on several stages. If the first of these stages sends
+    its selection, the others load it instead of selecting again.
     """
     if not (op.parts.cuts_block and sends_choice(c, op.layer)):
-        _choose(c, op)
+        _choose_experts(c, op)
     elif op.parts.first > BLOCK.first:
-        _take_choice(c)
+        _load_choice(c)
     else:
-        _choose(c, op)
-        _leave_choice(c)
+        _choose_experts(c, op)
+        _store_choice(c)
 
 
-def _leave_choice(c: Context) -> None:
+def _store_choice(c: Context) -> None:
     """Store normalised vectors and selected experts in the buffer that is sent to the next stage.
 
     If a feed-forward block is split between stages, its first stage selects the experts, and the
@@ -62,22 +62,22 @@ def _leave_choice(c: Context) -> None:
     for out, x in ((stream_before_block(c), c.normed_hidden), (stream_of_parts(c), c.stream)):
         c.builder.compute("copy", out=out, x=x, n=d)
     c.stream = stream_of_parts(c)
-    for out, x in zip(choice_of_parts(c), _choice(c, _experts(c)), strict=True):
+    for out, x in zip(choice_of_parts(c), _choice_buffers(c, _experts(c)), strict=True):
         c.builder.compute("store_statistics", out=out, x=x, n=choice_elements)
 
 
-def _take_choice(c: Context) -> None:
+def _load_choice(c: Context) -> None:
     """Load the selected experts that another stage has sent.
 
     If a feed-forward block is split between stages, its first stage selects the experts and sends
     the selection to the others.
     """
     choice_elements = c.tokens * _experts(c).active
-    for out, x in zip(_choice(c, _experts(c)), choice_of_parts(c), strict=True):
+    for out, x in zip(_choice_buffers(c, _experts(c)), choice_of_parts(c), strict=True):
         c.builder.compute("load_statistics", out=out, x=x, n=choice_elements)
 
 
-def _choose(c: Context, op: Op) -> None:
+def _choose_experts(c: Context, op: Op) -> None:
     """Select experts for each token, from normalised hidden vectors, on every PE.
 
     1. Compute router outputs on each column, and distribute them to all PEs by an all-reduce along
@@ -117,7 +117,7 @@ def _choose(c: Context, op: Op) -> None:
         )
         choice = limited
     # 4. Choice.
-    ids, weights = _choice(c, spec)
+    ids, weights = _choice_buffers(c, spec)
     b.compute(
         "router_choose",
         choice=choice,
@@ -139,12 +139,12 @@ def experts(c: Context, op: Op) -> None:
     The input is the normalised hidden vectors. The results are the activated features of each
     (token, selected expert) pair.
     """
-    dispatch(c, c.normed_hidden, _choice(c, _experts(c)))
+    dispatch(c, c.normed_hidden, _choice_buffers(c, _experts(c)))
     with at_experts(c):
-        _inward_products(c, op)
+        _gate_up_products(c, op)
 
 
-def _inward_products(c: Context, op: Op) -> None:
+def _gate_up_products(c: Context, op: Op) -> None:
     """Lower the gate and up projections of the selected experts, and the activation.
 
     1. List the (token, expert) pairs of each column: the selected experts that the column stores.
@@ -156,8 +156,8 @@ def _inward_products(c: Context, op: Op) -> None:
     """
     spec, cut = _mixture(c)
     M, d, F, per_col, b = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col, c.builder
-    ids, weights = _choice(c, spec)
-    P = _most_pairs(c)
+    ids, weights = _choice_buffers(c, spec)
+    P = _max_pairs(c)
     pairs = _pairs(c)
     segment_count = cut.segment_count
     b.compute(  # 1
@@ -167,7 +167,7 @@ def _inward_products(c: Context, op: Op) -> None:
         pairs=pairs,
         M=M,
         A=spec.active,
-        P=_by_pair(c),
+        P=_times_pairs(c),
         experts=spec.count,
         groups=len(cut.segments) // segment_count,
         columns=c.cut.cols,
@@ -176,15 +176,15 @@ def _inward_products(c: Context, op: Op) -> None:
     # 2. Products.
     gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
     tile, normed = c.tile("+".join(op.weights)), c.normed_hidden
-    pair_operands: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "local_experts": per_col}
+    pair_operands: dict[str, Any] = {"pairs": pairs, "P": _times_pairs(c), "M": M, "local_experts": per_col}
     strides = {"k_stride": 2 * per_col * F, "out_stride": 2 * F}
     pair_operands |= strides | {"weighted": int(spec.weighs_input), "columns": c.cut.cols}
     expert_product(c, "expert_in", SymAddress(buffer=tile), d, 2 * F, x=normed, out=gate_up, **pair_operands)
     for group in op.vectors:
         sizes = {"N": F, "parts": 2, "stride": 2 * F, "share": ceil_div(per_col * F, c.cut.rows)}
         _add_bias(c, gate_up, "+".join(group), by_token=0, weighted=0, **sizes)
-    all_reduce(c, COLUMNS, gate_up, _by_pair(c, 2 * F), count=pairs if _is_routed(c) else None)
-    activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _by_pair(c), F)  # 3
+    all_reduce(c, COLUMNS, gate_up, _times_pairs(c, 2 * F), count=pairs if _is_routed(c) else None)
+    activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _times_pairs(c), F)  # 3
 
 
 def experts_down(c: Context, op: Op) -> None:
@@ -195,22 +195,23 @@ def experts_down(c: Context, op: Op) -> None:
     """
     n = c.tokens * c.cut.hidden_per_pe
     with at_experts(c):
-        out = _outward_product(c, op)
+        out = _down_product(c, op)
     combine(c, out, n)
-    join_stream(c, c.temp("projected_back", n, "acc"), op.weights[0], bias=False)
+    add_to_stream(c, c.temp("projected_back", n, "acc"), op.weights[0], bias=False)
 
 
-def _outward_product(c: Context, op: Op) -> SymBuffer:
+def _down_product(c: Context, op: Op) -> SymBuffer:
     """Lower the down-projection of the selected experts, without the sum over columns.
 
     Returns:
-        The buffer with each column's contributions to the output of each token.
+        The buffer with the products of each column of PEs, added up per token: the column's
+        contribution to the output of the experts.
     """
     spec, cut = _mixture(c)
     M, d, F, per_col = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col
-    P = _most_pairs(c)
+    P = _max_pairs(c)
     out = c.temp("projected_back", M * d, "acc")
-    pair_operands: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "local_experts": per_col}
+    pair_operands: dict[str, Any] = {"pairs": _pairs(c), "P": _times_pairs(c), "M": M, "local_experts": per_col}
     pair_operands["weighted"] = int(not spec.weighs_input)
     hidden = c.temp("expert_hidden", P * F, "act")
     expert_product(
@@ -245,7 +246,7 @@ def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
         x=x,
         bias=c.tile(vector),
         pairs=_pairs(c),
-        P=_by_pair(c),
+        P=_times_pairs(c),
         M=c.tokens,
         local_experts=cut.experts_per_col,
         columns=c.cut.cols,
@@ -256,52 +257,58 @@ def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
 
 
 def _experts(c: Context) -> Experts:
-    """Return the model's mixture of experts. The model must have one."""
+    """Return the description of the model's experts; the model must be a mixture of experts."""
     assert c.spec.experts is not None
     return c.spec.experts
 
 
 def _mixture(c: Context) -> tuple[Experts, ExpertGroups]:
-    """Return the model's mixture of experts, and how its experts are assigned to columns of PEs."""
+    """Return the model's mixture of experts, and which columns of PEs store which experts."""
     assert c.cut.experts is not None
     return _experts(c), c.cut.experts
 
 
-def _choice(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:
-    """Return the buffers for ids and weights of the selected experts, each ``[tokens, active]``."""
+def _choice_buffers(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:
+    """Return the buffers of ids and routing weights of the selected experts.
+
+    Both have the shape ``[tokens, active]``, where ``active`` is the number of experts per token.
+    """
     ids, weights = (c.temp(f"chosen_{name}", c.tokens * spec.active, "f32") for name in ("ids", "weights"))
     return ids, weights
 
 
-def _most_pairs(c: Context) -> int:
-    """Return the maximum number of (token, selected expert) pairs on a column."""
+def _max_pairs(c: Context) -> int:
+    """Return the maximum number of (token, selected expert) pairs on a column of PEs.
+
+    It determines the sizes of the buffers that have one entry per pair.
+    """
     assert c.cut.mixture is not None
-    return c.cut.mixture.most_pairs(c.tokens)
+    return c.cut.mixture.max_pairs(c.tokens)
 
 
 def _is_routed(c: Context) -> bool:
-    """Return whether columns store different experts.
+    """Return whether columns of PEs store different experts.
 
-    If they do, a column's work depends on which experts are selected.
+    If they do, the amount of work of a column depends on which experts the router selects.
     """
     return len(_mixture(c)[1].segments) > 1
 
 
-def _by_pair(c: Context, count: int = 1) -> SymNumber:
-    """Return ``count`` times the number of a column's (token, expert) pairs, as a kernel operand.
+def _times_pairs(c: Context, count: int = 1) -> SymNumber:
+    """Return a kernel operand: ``count`` times the number of (token, expert) pairs of a column.
 
     If columns store different experts, the number of pairs varies at run time.
     """
-    return SymNumber(fixed=_most_pairs(c) * count, per_pair=count if _is_routed(c) else 0)
+    return SymNumber(fixed=_max_pairs(c) * count, per_pair=count if _is_routed(c) else 0)
 
 
 def _pairs(c: Context) -> SymBuffer:
-    """Return the buffer of a column's (token, expert) pairs.
+    """Return the buffer that lists the (token, expert) pairs processed by a column of PEs.
 
     Its first element is the number of pairs. Three values per pair follow: token, expert and
     routing weight.
     """
-    return c.temp("expert_pairs", 1 + 3 * _most_pairs(c), "f32")
+    return c.temp("expert_pairs", 1 + 3 * _max_pairs(c), "f32")
 
 
 OPS: Final = {"router": router, "experts": experts, "experts_down": experts_down}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.linear import into_stream, project
+from wse.compiler.lowering.linear import project, project_to_stream
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.symbolic import SymBuffer, SymNumber
 from wse.models.graph import Op
@@ -48,9 +48,9 @@ def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: in
 
 
 def down(c: Context, op: Op) -> None:
-    """Lower the down-projection of a feed-forward block and add it to the residual stream."""
+    """Lower the down-projection of a feed-forward block, and add it to the residual stream."""
     f = c.cut.feed_forward(op.kind).shape[1]
-    into_stream(c, c.temp("hidden", c.tokens * f, "act"), op.weights[0], f, bias=bool(op.vectors))
+    project_to_stream(c, c.temp("hidden", c.tokens * f, "act"), op.weights[0], f, bias=bool(op.vectors))
 
 
 OPS: Final = {"gate_up": gate_up, "down": down, "shared_gate_up": gate_up, "shared_down": down}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Final
 
-from wse.compiler.lowering.embedding import ID_BYTES, take_ids
+from wse.compiler.lowering.embedding import ID_BYTES, receive_ids
 from wse.compiler.lowering.local_product import local_product
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.user_tokens import over_tokens
@@ -28,10 +28,10 @@ from wse_mappings.schedule import Arrival
 
 
 def last_token(c: Context) -> None:
-    """Restrict the following steps to the last token of a chunk: only its logits are needed.
+    """Restrict the following steps to the last token of a prompt chunk, as only it needs logits.
 
-    In decode and verification passes, all tokens are kept. After prefill by MeshGEMM, the last
-    token is distributed over all PEs as in decode.
+    In decode and verification passes, all tokens are kept. After prefill by MeshGEMM, in which
+    tokens are divided over rows, the last token is distributed over all PEs as in decode.
     """
     d, b = c.cut.hidden_per_pe, c.builder
     if c.on_mesh:
@@ -75,7 +75,7 @@ def head(c: Context, op: Op) -> None:
             cap_pico = round(PICO * c.spec.logit_cap)
             b.compute("soft_cap", only_row=root, x=logits, n=M * n, scale_pico=PICO, cap_pico=cap_pico)
         if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and c.name == PREFILL):
-            _logits_out(c, SymAddress(buffer=logits), M * n, first, n)  # 2
+            _send_logits(c, SymAddress(buffer=logits), M * n, first, n)  # 2
         if not by_host:
             with over_tokens(c) as token:
                 b.compute(
@@ -93,10 +93,10 @@ def head(c: Context, op: Op) -> None:
         return  # the host selects from the logits, and the next pass receives its ids
     ids = c.next_ids()  # 3
     if by_host:
-        take_ids(c, ids, M, M * ID_BYTES, DrawnIn)
+        receive_ids(c, ids, M, M * ID_BYTES, DrawnIn)
         return
     if c.cut.span > 1:
-        all_reduce_of_wafers(c, SymAddress(buffer=pairs), M * 2, Arrival.ARGMAX, real=M * 2, only_row=root)
+        all_reduce_of_wafers(c, SymAddress(buffer=pairs), M * 2, Arrival.ARGMAX, unpadded_elements=M * 2, only_row=root)
     else:
         argmax_pattern = c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.ARGMAX, broadcast=True)
         b.line(argmax_pattern, ROWS, pairs, M * 2, only_row=root)
@@ -109,10 +109,8 @@ def head(c: Context, op: Op) -> None:
     b.transfer(TokenOut, ids, elements=M, wafer=c.plans[b.stage].wafer, bytes=M * ID_BYTES)
 
 
-def _logits_out(c: Context, source: SymAddress, elements: int, first: int, n: int) -> None:
-    """Send logits to the host from all columns of the root row, eastwards on each wafer.
-
-    The root row is the row on which the logits are added up.
+def _send_logits(c: Context, source: SymAddress, elements: int, first: int, n: int) -> None:
+    """Send logits to the host from all columns of the row that has them, eastwards on each wafer.
 
     Args:
         c: Context of the phase being lowered.

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wse.compiler.lowering.attention import append, rotation
-from wse.compiler.lowering.linear import join_stream
+from wse.compiler.lowering.linear import add_to_stream
 from wse.compiler.lowering.local_product import local_product
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.user_tokens import over_users
@@ -91,6 +91,8 @@ def norm_latent(c: Context, op: Op) -> None:
 def query(c: Context, op: Op) -> None:
     """Lower the queries of all heads, in a form that can be compared with cached latent vectors.
 
+    This is the absorbed form of latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1.2).
+
     1. Compute the queries of the row's heads from their source, with and without rotation.
     2. Multiply the queries without rotation by the up-projection of keys, so that they can be
        compared with latent vectors.
@@ -108,8 +110,8 @@ def query(c: Context, op: Op) -> None:
     local_product(
         c, _shared_vectors(c)[0], c.tile(f"{q_nope}+{q_rope}"), row_queries, S, width, stride=width, out_stride=width
     )
-    real = M * H * (_latent(c).nope_size + _latent(c).rope_size)
-    all_reduce(c, ROWS, row_queries, M * width, over_rows=real, column_range=c.cut.attention)
+    unpadded_elements = M * H * (_latent(c).nope_size + _latent(c).rope_size)
+    all_reduce(c, ROWS, row_queries, M * width, over_rows=unpadded_elements, column_range=c.cut.attention)
     _store_parts(c, SymAddress(buffer=row_queries), SymAddress(buffer=queries_to_absorb), (nope,) * per_row, width)
     # 2. Multiply by the up-projection of keys.
     absorbed = c.temp("absorbed", M * per_row * C, "acc")
@@ -219,7 +221,7 @@ def output(c: Context, op: Op) -> None:
     addend = c.temp("projected_back", M * d, "acc")
     b.compute("turn_block", x=output_to_transpose, out=addend, M=M, K=h, N=d, first_col=c.cut.attention[0], to_rows=1)
     all_reduce(c, ROWS, addend, M * d, over_rows=M * c.spec.hidden_size, column_range=c.cut.attention, to_all=True)
-    join_stream(c, addend, o, bias=bool(op.vectors))
+    add_to_stream(c, addend, o, bias=bool(op.vectors))
 
 
 def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[int], stride: int = 0) -> None:
@@ -267,20 +269,21 @@ def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
 
 
 def _shared_widths(c: Context) -> tuple[int, int, int]:
-    """Return the number of features per column of the vectors that all heads share.
+    """Return the number of features per column of PEs of the vectors that all heads share.
 
     Returns:
-        Feature counts of the query source, the rotary key, and the latent vector.
+        Feature counts of the query source (from which the queries of all heads are computed), the
+        rotary key, and the latent vector.
     """
     cut = _cut(c)
     return cut.source.shape[1], c.heads[3], cut.latent.shape[1]
 
 
 def _head_widths(c: Context) -> tuple[int, int, int, int]:
-    """Return the number of heads that a row of PEs stores, and the features per head.
+    """Return how many heads a row of PEs stores in latent attention, and the features per head.
 
     Returns:
-        Heads per row; features of unrotated queries, rotary queries, and values.
+        Heads per row; features per head of queries without rotation, rotary queries, and values.
     """
     cut = _cut(c)
     per_row = cut.heads.shape[1]
@@ -288,13 +291,16 @@ def _head_widths(c: Context) -> tuple[int, int, int, int]:
 
 
 def _cut(c: Context) -> LatentCut:
-    """Return how latent attention is divided over the current region."""
+    """Return how the dimensions of latent attention are divided over the PEs of a region.
+
+    The region is that of the current stage.
+    """
     assert c.cut.latent is not None
     return c.cut.latent
 
 
 def _latent(c: Context) -> Latent:
-    """Return the dimensions of the model's latent attention, such as the latent-vector length."""
+    """Return the dimensions of latent attention in the model, such as the latent-vector length."""
     assert c.spec.latent is not None
     return c.spec.latent
 

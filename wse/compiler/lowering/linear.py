@@ -61,7 +61,7 @@ def project(
         c.builder.compute("add_bias", x=out, bias=biases, M=M, n=N)
 
 
-def into_stream(
+def project_to_stream(
     c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = False, column_range: tuple[int, int] | None = None
 ) -> None:
     """Multiply activations by weights and add the product to the residual stream.
@@ -87,14 +87,14 @@ def into_stream(
     else:
         local_product(c, x, c.tile(tensor), out, K, d, stride=d, out_stride=d)
         all_reduce(c, ROWS, out, M * d, over_rows=M * c.spec.hidden_size, column_range=column_range, to_all=True)
-    join_stream(c, out, tensor, bias=bias)
+    add_to_stream(c, out, tensor, bias=bias)
 
 
-def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
+def add_to_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
     """Add a complete product to the residual stream.
 
-    If the model normalises the output of each block, the product is only stored, and
-    `wse.compiler.lowering.norm.post_norm` normalises and adds it.
+    If the model normalises the output of each block before adding it, the product is only stored;
+    `wse.compiler.lowering.norm.post_norm` then normalises and adds it.
 
     Args:
         c: Context of the phase being lowered.
@@ -118,7 +118,7 @@ def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
 def _own_products(
     c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int
 ) -> None:
-    """Lower MeshGEMM products with the weights that are stored only for prefill.
+    """Lower MeshGEMM products with a second copy of the weights, which is stored only for prefill.
 
     The activations are aligned once, as MeshGEMM requires. For each weight matrix, activations and
     weights then make one full round of the PE rings.

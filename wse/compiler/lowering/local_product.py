@@ -35,9 +35,9 @@ def local_product(
 ) -> None:
     """Lower out[tokens, N] = x[tokens, K] @ w[K, N] on every PE, as a GEMM or a GEMV per token.
 
-    GEMM vector instructions run over tokens; GEMV vector instructions run over outputs. With few
-    tokens, a GEMV per token is faster. For multi-token prompt chunks, the baseline schedule always
-    uses a GEMM. Quantised weights are unpacked once for all tokens.
+    The vector instructions of a GEMM run over tokens, those of a GEMV over outputs. With few
+    tokens, a GEMV per token is faster. In the baseline schedule, prompt chunks of several tokens
+    always use a GEMM. Quantised weights are unpacked once for all tokens.
 
     Args:
         c: Context of the phase being lowered.
@@ -69,9 +69,12 @@ def local_product(
 
 
 def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
-    """Return whether a product is at least as fast token by token as for all tokens at once.
+    """Return whether one GEMV per token takes at most as many cycles as one GEMM for all tokens.
 
-    It is then computed with one GEMV per token instead of one GEMM.
+    Args:
+        costs: Costs of operations on the PE.
+        tokens: Number of tokens.
+        K, N: Rows and columns of the weight tile.
     """
     return gemv_cycles(costs, tokens, K, N) <= matmul_cycles(costs, tokens, K, N, add=0)
 
@@ -112,7 +115,7 @@ def _coding(c: Context, w: SymBuffer) -> Coding:
 
 
 def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[str, Any]:
-    """Return the operands that a kernel needs to unpack a tile of quantised weights.
+    """Return those operands of a product that are needed to unpack quantised weights.
 
     Args:
         c: Context of the phase being lowered.
@@ -135,15 +138,15 @@ def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int
     return operands
 
 
-def scratch(c: Context, K: int, N: int, most_codes: int) -> tuple[int, SymBuffer]:
+def scratch(c: Context, K: int, N: int, max_codes: int) -> tuple[int, SymBuffer]:
     """Return how many rows of a quantised tile to unpack at a time, and the scratch buffer.
 
     Args:
         c: Context of the phase being lowered.
         K, N: Rows and columns of the tile.
-        most_codes: Maximum number of weights to unpack at a time; at least one row is unpacked.
+        max_codes: Maximum number of weights to unpack at a time; at least one row is unpacked.
     """
-    rows = max(1, min(K, most_codes // N))
+    rows = max(1, min(K, max_codes // N))
     return rows, c.temp(f"unpacked_codes_{rows * N}", rows * N, "act", "buffers")
 
 

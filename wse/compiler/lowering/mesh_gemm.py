@@ -75,11 +75,12 @@ def moving_copy(
 
 
 def align(c: Context, *operands: tuple[MovingOperand, int]) -> list[MovingOperand]:
-    """Rotate tiles along their rings of PEs, so that MeshGEMM can start.
+    """Add the initial skew of MeshGEMM: rotate tiles along their rings of PEs.
 
     Each row (or column) of tiles is rotated by a different number of places. Afterwards, matching
-    tiles of both operands are on the same PE in every round. All operands move concurrently, each
-    along its own axis. This takes floor(P / 2) ring steps on a region with P rows.
+    tiles of both operands are on the same PE in every round of MeshGEMM. All operands move
+    concurrently, each along its own axis. This takes floor(P / 2) ring steps on a region with P
+    rows.
 
     Args:
         c: Context of the phase being lowered.
@@ -108,9 +109,10 @@ def mesh_gemm(
     N: int,
     out_stride: int,
 ) -> None:
-    """Lower out[M, N] = A @ B for aligned operands, in P rounds that multiply and shift.
+    """Lower out[M, N] = A @ B by MeshGEMM: P rounds, each of which multiplies and shifts tiles.
 
-    The tiles of A and B end on the PEs where they started, but in the other buffer if P is odd.
+    The tiles must be aligned (`align`). They end on the PEs where they started, but in the other
+    buffer if P, the number of rows of the region, is odd.
 
     Args:
         c: Context of the phase being lowered.
@@ -153,11 +155,11 @@ def dist_gemm_t(
     *,
     transposed: bool,
 ) -> None:
-    """Lower out[M, N] = X @ B in P rounds, without the initial rotation that MeshGEMM needs.
+    """Lower out[M, N] = X @ B by dist-GEMM-T, which needs no initial skew of its operands.
 
-    The K dimension of B is divided over columns, its N dimension over rows. In round t, each row
-    multiplies by the tiles that started t places back on the ring. The products are added up along
-    the row, and one column keeps the sum.
+    The K dimension of B is divided over the P columns of a square region, its N dimension over the
+    rows. In round t of P, each row multiplies by the tiles that started t places back on the ring.
+    The products are added up along the row, and one column keeps the sum.
 
     Args:
         c: Context of the phase being lowered.

@@ -37,7 +37,10 @@ def norm(c: Context, op: Op) -> None:
 
 
 def post_norm(c: Context, op: Op) -> None:
-    """Lower the norm of a block's output, and add the result to the residual stream."""
+    """Lower the norm of the output of a block, and add the result to the residual stream.
+
+    A block is the attention or the feed-forward part of a layer.
+    """
     n = c.tokens * c.cut.hidden_per_pe
     output = c.temp("made_by_block", n, "act")
     _normalise(c, op, SymAddress(buffer=output), output)
@@ -45,9 +48,9 @@ def post_norm(c: Context, op: Op) -> None:
 
 
 def rms_eps(c: Context, size: int) -> dict[str, int]:
-    """Return the operands ``size`` and ``eps_atto`` for a norm over ``size`` features.
+    """Return the kernel operands ``size`` and ``eps_atto`` for a norm over ``size`` features.
 
-    ``eps_atto`` is the epsilon of the norm in units of 1e-18.
+    ``eps_atto`` is the epsilon of the model's norms in units of 1e-18.
     """
     return {"size": size, "eps_atto": round(c.spec.norm_eps * ATTO)}
 
@@ -56,6 +59,8 @@ def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
     """Add the steps that normalise hidden vectors: local sums, all-reduce and scaling.
 
     Args:
+        c: Context of the phase being lowered.
+        op: Norm op, with the name of its gain.
         x: Address of the vectors.
         out: Buffer for the normalised vectors.
     """
@@ -77,7 +82,7 @@ def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
 
 
 def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: Sequence[str]) -> None:
-    """Divide heads by their root mean square and multiply them by gains, in place.
+    """Divide the vector of each head by its root mean square and multiply it by a gain, in place.
 
     Args:
         c: Context of the phase being lowered.

@@ -64,6 +64,12 @@ def softmax_operands(c: Context, op: Op, scores: SymBuffer, elements: SymNumber)
     chunk; 0 means no limit. If the model caps its scores, a step that scales and caps the scores is
     added first, and the returned scale is 1.
 
+    Args:
+        c: Context of the phase being lowered.
+        op: Attention op, whose layer determines the window and the chunk.
+        scores: Attention scores.
+        elements: Number of scores per PE.
+
     Returns:
         Keyword arguments for `PhaseBuilder.compute`: operands by name.
     """

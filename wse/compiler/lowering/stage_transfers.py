@@ -132,7 +132,8 @@ def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _C
 
     If the regions share columns, s neighbouring columns divide the rows between them, and each row
     is sent by one of them. Each column then carries words / s words, and every row is afterwards
-    multicast over s columns. The sum of both times is smallest for s = sqrt(words).
+    multicast over s columns. The time of the transfer and the multicast together is smallest for s
+    = sqrt(words).
 
     Args:
         c: Context, on the source stage.
@@ -171,7 +172,12 @@ def return_ids(c: Context, target: int) -> None:
 
 
 def _same_wafer(c: Context, a: int, b: int) -> bool:
-    """Return whether two stages are on the same wafer."""
+    """Return whether two stages are on the same wafer.
+
+    Args:
+        c: Context of the phase being lowered.
+        a, b: Indices of the stages.
+    """
     return c.plans[a].wafer == c.plans[b].wafer
 
 

@@ -59,7 +59,7 @@ def all_reduce(
         at = SymAddress(buffer=buffer) if isinstance(buffer, SymBuffer) else buffer
         assert isinstance(elements, int)
         if over_rows:
-            all_reduce_of_wafers(c, at, elements, arrival, real=over_rows, only_row=None)
+            all_reduce_of_wafers(c, at, elements, arrival, unpadded_elements=over_rows, only_row=None)
         else:
             _all_reduce_of_one_row(c, at, elements, arrival)
         return
@@ -123,7 +123,7 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
     """
     segments = c.cut.heads.segments
     if len(segments) < c.cut.span:  # wafers share heads
-        _reduce_in_teams(c, buffer, elements)
+        _reduce_over_wafers(c, buffer, elements)
     elif any(count > 1 for _, count in segments):
         groups = c.groups(max(count for _, count in segments))
         if c.options.all_reduce:
@@ -135,16 +135,18 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
         c.builder.line(pattern, ROWS, buffer, elements)
 
 
-def _reduce_in_teams(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
+def _reduce_over_wafers(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
     """Add a sum over the columns of each head group, for head groups that consist of whole wafers.
 
-    A head group is a set of neighbouring columns that divide the features of the same heads. All of
+    A head group is a set of columns that divide the features of the same attention heads. All of
     its columns receive the sum.
     """
     at, teams = SymAddress(buffer=buffer), len(c.cut.heads.segments)
     if isinstance(elements, SymNumber):
-        real = SymNumber(per_slot=elements.per_slot * c.cut.rows)
-        all_reduce_of_wafers(c, at, elements, Arrival.ADD, real=real, only_row=None, teams=teams)
+        unpadded_elements = SymNumber(per_slot=elements.per_slot * c.cut.rows)
+        all_reduce_of_wafers(
+            c, at, elements, Arrival.ADD, unpadded_elements=unpadded_elements, only_row=None, teams=teams
+        )
     else:
         _all_reduce_of_one_row(c, at, elements, Arrival.ADD, teams)
 
@@ -155,7 +157,7 @@ def all_reduce_of_wafers(
     elements: int | SymNumber,
     arrival: Arrival,
     *,
-    real: int | SymNumber,
+    unpadded_elements: int | SymNumber,
     only_row: int | None,
     teams: int = 1,
 ) -> None:
@@ -172,8 +174,8 @@ def all_reduce_of_wafers(
         at: Values to combine, in place.
         elements: Number of elements per PE.
         arrival: How values are combined.
-        real: Total number of elements that a wafer sends in all participating rows, without
-            padding.
+        unpadded_elements: Total number of elements that a wafer sends in all participating rows,
+            without padding.
         only_row: Participating row; None for all rows.
         teams: Number of equally sized groups of wafers, each of which combines its own values.
     """
@@ -186,10 +188,10 @@ def all_reduce_of_wafers(
     # 2. Combine between wafers.
     combined_buffer = c.temp(f"of_all_wafers_{view}", at.buffer.elements, view, "buffers")
     element_bytes = ELEMENT_BYTES[c.options.element_type(view)]
-    part, rounds, payload = elements, 1, _times(real, element_bytes)
-    if arrival == Arrival.ADD and teams == 1 and isinstance(real, int) and isinstance(elements, int):
-        in_parts = 2 * ceil_div(real, wafers) * element_bytes
-        if _link_s(c.wafer, 2, in_parts, wafers) < _link_s(c.wafer, 1, real * element_bytes, wafers):
+    part, rounds, payload = elements, 1, _times(unpadded_elements, element_bytes)
+    if arrival == Arrival.ADD and teams == 1 and isinstance(unpadded_elements, int) and isinstance(elements, int):
+        in_parts = 2 * ceil_div(unpadded_elements, wafers) * element_bytes
+        if _link_s(c.wafer, 2, in_parts, wafers) < _link_s(c.wafer, 1, unpadded_elements * element_bytes, wafers):
             part, rounds, payload = ceil_div(elements, wafers), 2, in_parts
     pattern = c.patterns.get(wafer_all_reduce, cols, rows, wafers, place, arrival, teams)
     messages: dict[str, Any] = {"round_count": rounds, "latencies": rounds, "part": part}
@@ -208,7 +210,7 @@ def _all_reduce_of_one_row(c: Context, at: SymAddress, elements: int, arrival: A
     multicasts the result along the columns.
     """
     row = root_of(c.cut.rows)
-    all_reduce_of_wafers(c, at, elements, arrival, real=elements, only_row=row, teams=teams)
+    all_reduce_of_wafers(c, at, elements, arrival, unpadded_elements=elements, only_row=row, teams=teams)
     c.builder.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, row), COLUMNS, at, elements)
 
 
@@ -267,7 +269,7 @@ def cross_wafers(
 
 
 def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> float:
-    """Return how long a wafer takes to send bytes to every other wafer, in seconds.
+    """Return the seconds that a wafer needs to send bytes to every other wafer.
 
     Args:
         wafer: Wafer, with the latency and the bandwidth of its link.
@@ -279,7 +281,10 @@ def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> f
 
 
 def _times(number: int | SymNumber, factor: int) -> int | SymNumber:
-    """Multiply a number, which may depend on the KV-cache slot count, by a factor."""
+    """Multiply a number by a factor.
+
+    If the number depends on the number of KV-cache slots in use, the product does, too.
+    """
     if isinstance(number, int):
         return number * factor
     return SymNumber(fixed=number.fixed * factor, per_slot=number.per_slot * factor)

@@ -115,7 +115,12 @@ def free_bytes_per_pe(wafer: WaferSpec, software: SoftwareProfile) -> int:
 
 
 def reserved_bytes(wafer: WaferSpec, software: SoftwareProfile) -> int:
-    """Return how many bytes per PE buffers cannot use: code, stack, runtime and task table."""
+    """Return the bytes of a PE's SRAM that no buffer can use: code, stack, runtime and task table.
+
+    Args:
+        wafer: Wafer type.
+        software: Software profile, which determines the sizes.
+    """
     total = software.code_bytes_per_pe + software.stack_bytes_per_pe
     return aligned_bytes(total + wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe)
 
@@ -175,7 +180,7 @@ class _Interval(NamedTuple):
 
 
 def aligned_bytes(size: int) -> int:
-    """Return a size in bytes rounded up to a multiple of 4, the alignment of buffers."""
+    """Return a size in bytes, rounded up to a multiple of 4 as buffers are aligned to words."""
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
@@ -259,7 +264,7 @@ def _places(needs: Mapping[SymBuffer, _Need], replacements: Replacements) -> lis
         replacements: Pairs of buffers that may share an address, from `replacing_steps`.
 
     Returns:
-        The groups, in descending order of their largest buffer.
+        The groups, in descending order of the size of their largest buffer.
     """
     places: list[list[SymBuffer]] = []
     partners: dict[SymBuffer, list[SymBuffer]] = {}

@@ -43,10 +43,13 @@ class BlockRoutes:
         return self._of_blocks[block]
 
     def visits(self, block: Block) -> list[tuple[int, Key, int]]:
-        """List the steps of a block that need a route, as (step, route, count) in execution order.
+        """List the uses of routes in a block of steps, in execution order.
 
-        A step in a loop of several iterations occurs twice: with count 1 for the first iteration,
-        and with the number of remaining iterations.
+        A route is the use of some colours by a transfer. A step in a loop of several iterations
+        occurs twice in the list: once for the first iteration, and once for all others.
+
+        Returns:
+            For each use: index of the step, route, and number of repetitions.
         """
         if block not in self._visits:
             needs = self.of(block)
@@ -87,8 +90,8 @@ def _visits(block: Block) -> Iterator[tuple[int, int]]:
 def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
     """Return, for each pattern, the index of the first pattern that uses the same routes.
 
-    Patterns with the same routes can use the same colours. They differ only in what a PE does with
-    arriving words, such as adding them or taking their maximum.
+    Patterns with the same routes send words along the same paths and can use the same colours. They
+    differ only in what a PE does with arriving words, such as adding them or taking their maximum.
     """
     first: dict[tuple[object, ...], int] = {}
     same_routes = []

@@ -103,8 +103,9 @@ def rewrite_count(visits: Visits, set_routes: int, conflicts: Sequence[int]) -> 
 def _own_routes(routes: Sequence[int], conflicts: Sequence[int]) -> int:
     """Return the routes that are never rewritten during decode and verification, as a bit set.
 
-    These are the routes that share no colour, and the routes of decode and verification that share
-    colours only with routes of prompts.
+    A route is rewritten when its colours were last used by another route. These routes are never
+    rewritten: routes that share no colour, and routes of decode and verification that share colours
+    only with routes of prompts.
 
     Args:
         routes: Indices of the routes of decode and verification.
@@ -217,9 +218,9 @@ def _move_routes(
 def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], conflicts: Sequence[int]) -> int:
     """Return how often routes are rewritten if each token phase (decode, verification) runs once.
 
-    A block of steps may run several times in succession. The first run may find the routes of
-    other blocks set up, so its rewrites are counted separately. All later runs of the block need
-    the same number of rewrites.
+    A route is rewritten when its colours were last used by another route. A block of steps may run
+    several times in succession. The first run may find the routes of other blocks set up, so its
+    rewrites are counted separately. All later runs of the block need the same number of rewrites.
 
     Args:
         demand: The routes of the stage.

@@ -27,7 +27,10 @@ from wse_mappings.patterns.k_tree import root_of
 
 
 def emit(state: State) -> State:
-    """Create the Program: the frozen arrays of steps and addresses to be executed and timed."""
+    """Create the Program from the state: frozen arrays of steps and addresses.
+
+    Backends execute and time the Program without the state.
+    """
     assert state.addresses is not None
     ops = ops_in_order(state.graph)
     op_index = {op.name: i for i, op in enumerate(ops)}
@@ -88,19 +91,22 @@ def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -
 
 
 def _root_row(state: State) -> int:
-    """Return the row of the head's region that adds up the logits; 0 if there is no head."""
+    """Return the row of PEs on which the output head adds up the logits; 0 without a head.
+
+    The row is an index within the region of the head.
+    """
     return next((root_of(plan.rows) for plan in state.plans if plan.has_head), 0)
 
 
 def _element(state: State, buffer: SymBuffer) -> int:
-    """Return the address of a buffer, in elements from the first byte of its stage."""
+    """Return the address of a buffer, in elements of the buffer from the start of its stage."""
     assert state.addresses is not None
     offset = state.addresses[buffer] - state.stages[buffer.stage].sram_base_byte
     return offset // element_bytes(state, buffer.view)
 
 
 def _phases(state: State) -> tuple[Phase, ...]:
-    """Return the phases of the Program.
+    """Return the phases of the Program: prompt chunks, the decode pass, and verification passes.
 
     Phases with the same symbolic steps share one `Steps` object.
     """
@@ -123,9 +129,10 @@ def _phases(state: State) -> tuple[Phase, ...]:
 
 
 def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
-    """Return the step arrays of a phase, with addresses.
+    """Return the arrays of all steps of a phase, with addresses as operands.
 
-    A phase is a sequence of block runs; the arrays of all runs are concatenated.
+    A phase runs blocks (lists of steps that equivalent layers share); the arrays of all runs are
+    concatenated.
 
     Args:
         state: State with addresses.
@@ -134,7 +141,7 @@ def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
     """
     steps = phase.steps
     blocks = {block: block_arrays(block) for block in steps.blocks}
-    most_pairs = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.cuts]
+    max_pairs = [0 if cut.mixture is None else cut.mixture.max_pairs(phase.tokens) for cut in state.cuts]
     over_users = [loop in run.block.over_users for run in steps.runs for loop in range(len(run.block.loops))]
     runs = [
         blocks[run.block].arrays_of_run(run, np.array([_element(state, buffer) for buffer in run.buffers], np.int64))
@@ -143,7 +150,7 @@ def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
     arrays = {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}
     return Steps(
         route_rewrites=route_rewrites,
-        most_pairs=np.array(most_pairs, np.int64)[arrays["stage"]],
+        max_pairs=np.array(max_pairs, np.int64)[arrays["stage"]],
         loops=np.array(steps.loops, np.int32).reshape(-1, 3),
         over_users=np.array(over_users, np.bool_),
         **arrays,
@@ -155,12 +162,12 @@ def padding_fraction(state: State) -> float:
 
     Only weights are counted, not float32 vectors or tables such as rotary frequencies.
     """
-    elements = real = 0
+    elements = real_elements = 0
     for sym_tile in state.tiles:
         tile = sym_tile.tile
         if tile.view != "wgt" and not tile.coding:
             continue
         cut = state.cuts[tile.stage]
         elements += tile.outer * tile.inner * cut.rows * cut.cols
-        real += sym_tile.real_elements
-    return 1.0 - real / elements if elements else 0.0
+        real_elements += sym_tile.real_elements
+    return 1.0 - real_elements / elements if elements else 0.0

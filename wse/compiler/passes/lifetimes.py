@@ -92,7 +92,7 @@ def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
 
 
 def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, int]]]]:
-    """Return the intervals of a block's steps in which each buffer is live.
+    """Return the intervals of a block's steps in which the value of each buffer is needed.
 
     A step that writes to the start of a buffer without reading it begins a new interval. If the
     preceding use of the buffer was a write to its middle, the step continues the interval instead,
@@ -100,7 +100,7 @@ def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, i
     except in a chain (`_runs_once`).
 
     Args:
-        block: The block.
+        block: The block, a list of steps that equivalent layers share.
 
     Returns:
         For each buffer, whether the block writes it before reading it, and the intervals as (first

@@ -118,10 +118,14 @@ class _Demand(NamedTuple):
 
 
 def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
-    """Yield what must be lowered, one phase at a time: (user, tokens in the KV cache, demand).
+    """Yield what must be lowered for each phase of the request.
 
-    The order is: the prompt chunks of each user, user by user; one decode phase for all users, with
-    -1 as the user; the verification phase of each user.
+    A phase is a prompt chunk, a decode pass or a verification pass. The order is: the prompt chunks
+    of each user, user by user; one decode phase for all users; the verification phase of each user.
+
+    Yields:
+        Index of the user (-1 for decode), tokens in the KV cache before the phase, and the
+        properties of the phase that determine its steps.
     """
     options, size = state.options, state.choice.prefill_chunk
     if PREFILL in options.phases:
@@ -145,7 +149,7 @@ buffer.
 
 
 def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
-    """Lower one phase.
+    """Lower one phase: a prompt chunk, a decode pass or a verification pass.
 
     1. Lower the consecutive ops of each layer on a stage as a group, and ops outside layers
        (embedding, final norm, head) individually.
@@ -231,9 +235,9 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
 
 
 def _group_key(item: tuple[int, Op]) -> tuple[int, ...]:
-    """Return a key that is equal for all ops of a layer, by which consecutive ops are grouped.
+    """Return a key by which consecutive ops are grouped: equal for all ops of one layer.
 
-    Ops outside layers have different keys, so each is lowered separately.
+    Each op outside layers has a key of its own, so it is lowered separately.
 
     Args:
         item: Index of the op, and the op.
@@ -243,5 +247,5 @@ def _group_key(item: tuple[int, Op]) -> tuple[int, ...]:
 
 
 def _embedding_stage(state: State) -> int:
-    """Return the index of the stage with the embedding."""
+    """Return the index of the stage that stores the embedding table."""
     return next(i for i, plan in enumerate(state.plans) if plan.has_embedding)

@@ -123,6 +123,8 @@ def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
 def _check_layers(state: State, regions: Sequence[RegionLayers]) -> None:
     """Check that the regions contain every layer exactly once, in order and on existing wafers.
 
+    A region is a rectangle of PEs that stores consecutive layers.
+
     Raises:
         BadInput: A layer is missing, duplicated or out of order, or a wafer does not exist.
     """

@@ -61,13 +61,13 @@ def replacing_steps(state: State) -> Replacements:
 
 
 def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBuffer, SymBuffer]]:
-    """Return the steps of a block in which a kernel may write its output over one of its inputs.
+    """List the steps of a block in which a kernel may write its output over one of its inputs.
 
     The description of the kernel must allow it (``in_place``). Both operands must be whole buffers,
     and the elements of the output must not be wider than those of the input.
 
     Returns:
-        The index of each step in the block, with its input buffer and its output buffer.
+        For each such step: its index in the block, the input buffer and the output buffer.
     """
     size = {view: ELEMENT_BYTES[state.options.element_type(view)] for view in VIEWS}
     replacing = []

@@ -45,8 +45,8 @@ DECODE_WEIGHT = 1000
 class _Stage:
     """The routes of one stage: how often they are used and, once assigned, their colours.
 
-    A route is a path of words through routers. It occupies one or more colours (the virtual channels
-    of the routers) during a transfer. Token phases are decode and verification.
+    A route is a path of words through routers. During a transfer, it occupies one or more colours,
+    which are virtual channels of the routers. Token phases are decode and verification.
 
     Attributes:
         colours: Number of colours needed by each route.
@@ -72,7 +72,7 @@ class _Stage:
 
     @property
     def all_own(self) -> bool:
-        """True if every route of the stage keeps its colours, so that no route is rewritten."""
+        """True if no route of the stage is ever rewritten, because each keeps its colours."""
         return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.number)
 
 
@@ -106,9 +106,10 @@ def route(state: State) -> State:
 
 
 def count_route_rewrites(state: State, first_with_routes: list[int]) -> dict[SymSteps, I32]:
-    """Return how many routes each step rewrites, without returning the colours.
+    """Count how many routes each step must rewrite, without returning the colours.
 
-    The search for all-reduce trees uses this number to compare sets of patterns.
+    A step rewrites a route if the colours of the route were last used by another one. The search
+    for all-reduce trees uses the counts to compare sets of patterns.
 
     Args:
         state: State after lowering.
@@ -154,9 +155,12 @@ def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_St
 def _demand(state: State, routes: BlockRoutes) -> list[_Stage]:
     """Count how often each stage uses each route, before colours are assigned.
 
+    A route is the use of some router colours by a transfer. A stage is a region of PEs with its
+    layers.
+
     Args:
         state: State after lowering.
-        routes: Routes of all blocks.
+        routes: Lookup of the routes that the steps of each block need.
 
     Returns:
         One record per stage.
@@ -178,12 +182,12 @@ def _demand(state: State, routes: BlockRoutes) -> list[_Stage]:
 
 
 def _count_block(demand: _Stage, block: Block, routes: BlockRoutes, weight: int, *, is_of_tokens: bool) -> None:
-    """Add the routes of a block of steps to the record of its stage.
+    """Add the routes that a block (list of steps) needs to the record of its stage.
 
     Args:
-        demand: Record of the stage.
+        demand: Record of the stage, which is changed.
         block: The block.
-        routes: Routes of all blocks.
+        routes: Lookup of the routes that the steps of each block need.
         weight: How often the block runs, times the weight of its phase.
         is_of_tokens: Whether the block belongs to a decode or verification phase.
     """

@@ -42,11 +42,11 @@ class RouteDemand(NamedTuple):
     tokens: tuple[tuple[tuple[Visits, int], ...], ...]
 
     def routes_by_phase(self) -> Iterator[tuple[list[int], int]]:
-        """Yield the sets of routes that may be coloured first, each with its minimum colour count.
+        """Yield alternative sets of routes to colour first, each with the colours that it needs.
 
-        The sets are alternatives. The first contains the routes of token phases (decode and
-        verification). The second contains all routes, and is needed if the first leaves too few
-        colours for the routes of prompts.
+        The first set contains the routes of token phases (decode and verification). The second
+        contains all routes; it is tried if the first leaves too few colours for the routes of
+        prompts.
 
         Yields:
             Indices of the routes, and the maximum total number of colours that concurrently used
@@ -82,7 +82,7 @@ class RouteDemand(NamedTuple):
             at: First colour of the route.
 
         Returns:
-            Their total number of uses, and the number of such routes.
+            Total number of uses of the routes that share a colour, and the number of these routes.
         """
         sharers = self.sharers(route, at, first)
         return sum(self.uses[other_route] for other_route in sharers), len(sharers)

@@ -25,11 +25,11 @@ from wse.program.tiles import Tile
 
 
 def with_cuts(state: State) -> State:
-    """Decide how all model dimensions are divided over the region of each stage.
+    """Decide how all model dimensions are divided over the region of PEs of each stage.
 
     The function fills in ``cuts`` and, for stages with only some parts of a feed-forward block,
-    ``cuts_of_parts``. A search that needs only the sizes of tiles calls it without the rest of the
-    pass.
+    ``cuts_of_parts``. A search that needs only the sizes of weight tiles calls it without the rest
+    of the pass `shard`.
     """
     types, scope = WeightTypes.from_options(state.options), state.options.scope
     divide = partial(region_cut, model_shape(state), types, scope)
@@ -44,24 +44,27 @@ def with_cuts(state: State) -> State:
 
 
 def shard(state: State) -> State:
-    """Divide the model's tensors into the weight tiles of each stage.
+    """Divide the tensors of a model into weight tiles, one per PE of each stage.
 
     The pass fills in ``cuts``, ``cuts_of_parts``, ``tiles`` and ``weights``.
     """
     state = with_cuts(state)
     shape, tiling, tiles = model_shape(state), tiling_of(state), []
-    real = cache(lambda tile, cut: tile.real_elements(cut.rows, cut.cols))  # equal for all layers of a kind
+    real_elements = cache(lambda tile, cut: tile.real_elements(cut.rows, cut.cols))  # equal for all layers of a kind
     tiles_of_op = partial(_tiles_of, state, shape, tiling)
     for op, stage, tile in distinct_tiles(state, tiles_of_op):
-        tiles.append(_sym_tile(_in_layer(tile, op.layer, stage), real(tile, state.cuts[stage])))
+        tiles.append(_sym_tile(_in_layer(tile, op.layer, stage), real_elements(tile, state.cuts[stage])))
     for stage, (with_layers, rotates) in enumerate(table_needs(state)):
         for tile in region_tables(shape, state.cuts[stage], with_layers=with_layers, rotates=rotates):
-            tiles.append(_sym_tile(replace(tile, stage=stage), real(tile, state.cuts[stage])))
+            tiles.append(_sym_tile(replace(tile, stage=stage), real_elements(tile, state.cuts[stage])))
     return replace(state, tiles=tuple(tiles), weights=tuple(tile.buffer for tile in tiles))
 
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
-    """Return the weight tiles of an op on a stage, named as if the stage were stage 0."""
+    """Return the weight tiles of an op on a stage, with the names that they have on stage 0.
+
+    All stages share the tiles in this form, so that they can be cached.
+    """
     return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
 
 
@@ -75,7 +78,7 @@ def model_shape(state: State) -> ModelSpec:
 
 
 def regions_of(state: State) -> list[RegionShape]:
-    """Return the shape of each stage's region, and how experts and attention are placed in it."""
+    """Return the shape of each stage's region of PEs, and where it places experts and attention."""
     is_apart, experts, max_attention_cols = state.has_expert_stage, state.options.experts, state.choice.attention_cols
     return [
         RegionShape(
@@ -91,7 +94,7 @@ def regions_of(state: State) -> list[RegionShape]:
 
 
 class HasName(Protocol):
-    """Protocol of objects that have a name, such as a weight tile or a record of its size."""
+    """Protocol of objects with a name, such as a weight tile or a record of the tile's size."""
 
     @property
     def name(self) -> str:
@@ -127,7 +130,7 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Ite
 
 
 def _in_first_layer(op: Op) -> Op:
-    """Return the op with the names it would have in layer 0."""
+    """Return a copy of an op whose names refer to layer 0, so that equal layers share results."""
     return op.in_layer(0)
 
 
@@ -166,9 +169,9 @@ def stages_of(state: State, ops: Sequence[Op]) -> list[int]:
     other ops are executed by the stage of their layer.
     """
     expert_stages = [stage for stage, plan in enumerate(state.plans) if plan.experts]
-    homes = residual_stages(state, ops)
     return [
-        expert_stages[0] if expert_stages and op.kind in ROUTED else home for op, home in zip(ops, homes, strict=True)
+        expert_stages[0] if expert_stages and op.kind in ROUTED else residual_stage
+        for op, residual_stage in zip(ops, residual_stages(state, ops), strict=True)
     ]
 
 
@@ -193,7 +196,13 @@ def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
 
 
 def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
-    """Copy a weight tile of the first layer for another layer: with its names, on its stage."""
+    """Return a copy of a tile of the first layer for another layer, with names of that layer.
+
+    Args:
+        tile: Tile of the first layer, on stage 0.
+        layer: Index of the other layer; 0 or less to change only the stage.
+        stage: Stage that stores the other layer.
+    """
     if layer <= 0:
         return replace(tile, stage=stage)
     parts = tuple(replace(part, tensor=name_in_layer(part.tensor, layer)) for part in tile.parts)
@@ -201,7 +210,7 @@ def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
 
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
-    """Create the buffer that will store a weight tile, and return both."""
+    """Create the buffer for a weight tile, and return a record with the tile and the buffer."""
     return SymTile(
         buffer=weights_buffer(tile.stage, tile.name, tile.view, tile.elements), tile=tile, real_elements=real_elements
     )

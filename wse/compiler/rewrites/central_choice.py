@@ -45,7 +45,12 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _is_gathered(c: Context, step: SymStep) -> bool:
-    """Return whether a step is a gather: it collects values on one PE of each line."""
+    """Return whether a step is a gather: a transfer that collects values on one PE per line.
+
+    Args:
+        c: Context of the phase being lowered.
+        step: The step.
+    """
     return is_line(step) and c.patterns.calls[step.pattern].make is gather
 
 

@@ -24,6 +24,7 @@ from wse.compiler.symbolic import SymAddress, SymStep
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Compute the softmax weights of attention sinks in parallel with the preceding all-reduce.
 
+    An attention sink is a trained score per head that takes part in the softmax but has no value.
     The steps are modified in place. ``setting`` is not used.
     """
     steps = block_steps.steps

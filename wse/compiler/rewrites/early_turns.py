@@ -31,7 +31,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """
     steps = block_steps.steps
     rotations = [i for i, step in enumerate(steps) if any(runs(step, name) for name in ROTATIONS)]
-    if not rotations or not all(_is_like(steps[rotations[0]], steps[i]) for i in rotations):
+    if not rotations or not all(_has_same_angles(steps[rotations[0]], steps[i]) for i in rotations):
         return
     first = steps[rotations[0]]
     line_index = next((i for i in reversed(range(rotations[0])) if is_line(steps[i])), None)
@@ -50,10 +50,14 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     steps.insert(block_steps.end_of_group(line_index), rotary_step.copy_with(**group))
 
 
-def _is_like(first: SymStep, step: SymStep) -> bool:
+def _has_same_angles(first: SymStep, step: SymStep) -> bool:
     """Return whether a step rotates queries or keys by the same angles as an earlier step.
 
-    Both steps must rotate all tokens at once, and ``step`` must not be in a loop.
+    Both steps must rotate all tokens at once, and the later one must not be in a loop.
+
+    Args:
+        first: The earlier step.
+        step: The later step.
     """
     has_same_numbers = all(
         count(first, name) == count(step, name) >= 0 for name in ("M", "R", "multiplier_pico", "turned")

@@ -50,7 +50,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _has_one_token(place: SymStep) -> bool:
-    """Return whether a step stores the router outputs of one token, divided evenly over columns."""
+    """Return whether a step stores the router outputs of one token, divided evenly over columns.
+
+    A router has one output per expert.
+    """
     return count(place, "M") == 1 and not count(place, "E") % count(place, "n")
 
 

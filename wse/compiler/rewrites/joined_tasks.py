@@ -21,16 +21,16 @@ from wse.compiler.symbolic import SymStep
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Mark the steps of a block that can run in the task of the preceding kernel.
 
-    This saves the cycles of dispatching a new task. The steps are modified in place. ``setting`` is
-    not used.
+    Dispatching a new task on a PE costs cycles, which these steps save. They are modified in place.
+    ``setting`` is not used.
     """
     block_steps.steps[1:] = [
-        step.copy_with(runs_in_previous_task=True) if _goes_on(previous_step, step) else step
+        step.copy_with(runs_in_previous_task=True) if _runs_in_same_task(previous_step, step) else step
         for previous_step, step in pairwise(block_steps.steps)
     ]
 
 
-def _goes_on(previous_step: SymStep, step: SymStep) -> bool:
+def _runs_in_same_task(previous_step: SymStep, step: SymStep) -> bool:
     """Return whether a step can run in the same task as the previous step.
 
     The preceding step must run a kernel on the same rows. Both steps must be in the same loop, and
@@ -46,9 +46,13 @@ def _goes_on(previous_step: SymStep, step: SymStep) -> bool:
     return (step.operands[0], step.operands[1]) == (previous_step.operands[0], previous_step.operands[1])
 
 
-def goes_on_in_next_block(previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether the first step of a block can run in the same task as the step before it."""
-    return previous_step.loop < 0 and step.loop < 0 and _goes_on(previous_step, step)
+def joins_previous_block(previous_step: SymStep, step: SymStep) -> bool:
+    """Return whether the first step of a block can run in the same task as the step before it.
+
+    The step before it is the last one of the preceding block (list of steps). Running both in one
+    task saves the cycles of a task dispatch.
+    """
+    return previous_step.loop < 0 and step.loop < 0 and _runs_in_same_task(previous_step, step)
 
 
 REWRITE: Final = Rewrite(

@@ -44,7 +44,7 @@ from wse.compiler.symbolic import SymAddress, SymBuffer, SymStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """Indices of the main feed-forward steps among the steps of a layer.
+    """Indices of the main steps of a feed-forward block among the steps of a layer.
 
     Attributes:
         inward: All-reduce of the gate and up projections.
@@ -60,8 +60,9 @@ class _Block:
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Merge the all-reduces of the experts and of the shared feed-forward block.
 
-    This saves two all-reduces per layer. Nothing is changed if the steps do not have the expected
-    form. ``setting`` is not used.
+    A shared block is a feed-forward block that every token uses in addition to its experts. Merging
+    saves two all-reduces per layer. Nothing is changed if the steps do not have the expected form.
+    ``setting`` is not used.
     """
     steps, blocks = block_steps.steps, _blocks(block_steps.steps)
     if blocks is None or expert_stage(c) is not None:
@@ -153,21 +154,22 @@ def _end(steps: Sequence[SymStep], outward: int) -> int:
 
 
 def _is_whole(line: SymStep) -> bool:
-    """Return whether an all-reduce combines a buffer from its start, in place.
+    """Return whether an all-reduce combines the elements of a buffer from its start, in place.
 
-    The number of elements may vary only with the (token, expert) pairs of a column.
+    The number of elements must be constant, or vary only with the (token, expert) pairs of a column
+    of PEs.
     """
     at = address(line, "source")
     return at == address(line, "target") and not at.offset and varies_by_pairs_only(number(line, "elements"))
 
 
 def _sums(line: SymStep) -> SymBuffer:
-    """Return the buffer that an all-reduce combines."""
+    """Return the buffer whose values an all-reduce adds up."""
     return address(line, "source").buffer
 
 
 def _kernel_name(step: SymStep) -> str:
-    """Return the name of a step's kernel; "" for a transfer."""
+    """Return the name of the kernel that a step runs; "" for a transfer."""
     kernel = kernel_of(step)
     return "" if kernel is None else kernel.name
 

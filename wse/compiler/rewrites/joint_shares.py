@@ -34,9 +34,9 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge the exchanges of the first two divided activations that allow it.
+    """Merge the exchanges after the first two divided activations that allow it.
 
-    With the rewrite `shared_activation`, neighbouring PEs each compute part of the activation
+    With the rewrite `shared_activation`, neighbouring PEs each compute part of an activation
     function and then exchange the results. ``setting`` is not used.
     """
     shares = [i for i, step in enumerate(block_steps.steps) if runs(step, "activate_share")]

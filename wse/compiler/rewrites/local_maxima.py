@@ -64,7 +64,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _makes_weights(step: SymStep) -> bool:
-    """Return whether a step computes softmax exponentials, in the same way in every iteration."""
+    """Return whether a step computes softmax exponentials, equally in each loop iteration."""
     return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not varies_by_round(step)
 
 
@@ -84,7 +84,10 @@ def _may_join(step: SymStep, max_reduce: SymStep) -> bool:
 
 
 def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
-    """Return the index of the all-reduce of softmax sums, if it also adds up weighted values.
+    """Return the index of the all-reduce of the softmax sums, if it also adds up weighted values.
+
+    The softmax sums are the sums of the exponentials. The values are multiplied by the
+    exponentials.
 
     Args:
         steps: Steps of a block.

@@ -64,6 +64,9 @@ class MergeableNorm:
 def mergeable_norm(steps: Sequence[SymStep], scaling: int) -> MergeableNorm | None:
     """Return the norm that a scaling step belongs to, if it can be merged with the next products.
 
+    A norm adds up squares on each PE, combines them in an all-reduce, and scales vectors. It can be
+    merged with matrix products of the scaled vectors if one all-reduce can combine both sums.
+
     Args:
         steps: Steps of a block.
         scaling: Index of the scaling step, which is the last step of a norm.
@@ -117,8 +120,9 @@ def mergeable_norm(steps: Sequence[SymStep], scaling: int) -> MergeableNorm | No
 def _can_follow_products(steps: Sequence[SymStep], scaling: int, other_scalings: Sequence[int], products: int) -> bool:
     """Return whether the scalings of other norms may be moved after the all-reduce of the products.
 
-    This is possible if they scale other vectors, and no step reads these vectors before the
-    products are complete.
+    The products are those of the vectors that the norm to be merged normalises. The other scalings
+    may be moved if they scale other vectors, and no step reads these vectors before the products
+    are complete.
 
     Args:
         steps: Steps of a block.

@@ -89,12 +89,12 @@ class _NormSteps(NamedTuple):
 
 
 def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps:
-    """Return the steps that replace an RMSNorm and let its products share its all-reduce.
+    """Return the steps that replace an RMSNorm whose all-reduce is merged with its products'.
 
     Args:
-        c: Not used.
+        c: Context of the phase; not used, but passed to all functions of this kind.
         steps: Steps of a block.
-        norm: The norm.
+        norm: The norm, and the products of the normalised vectors.
     """
     scale, products = steps[norm.scaling], steps[norm.products]
     gain: dict[str, Operand] = {"gain": address(scale, "gain"), "offset": number(scale, "offset")}
@@ -108,7 +108,7 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormStep
             N: Width of the product.
         """
         x = replace(sums, offset=first + offset)
-        return compute_step(products, "rms_scale_sums", x=x, sums=sums, N=N, **_root(scale))
+        return compute_step(products, "rms_scale_sums", x=x, sums=sums, N=N, **_rms_operands(scale))
 
     return _NormSteps(_sum_step(steps, norm, "gain_sum_squares", **gain), scale_step)
 
@@ -141,21 +141,24 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSt
             "of_gain": gain_products,
             "of_bias": bias_products,
         }
-        return compute_step(products, "layer_scale_sums", **at, sums=sums, N=N, **_root(scale))
+        return compute_step(products, "layer_scale_sums", **at, sums=sums, N=N, **_rms_operands(scale))
 
     return _NormSteps(_sum_step(steps, norm, "gain_moments", gain=gain), scale_step)
 
 
 def _own_sums(steps: Sequence[SymStep], norm: MergeableNorm) -> SymAddress:
-    """Return where a norm's sums are stored in the buffer that it shares with the products."""
+    """Return the address of a norm's sums in the buffer that stores them and the products."""
     return replace(address(steps[norm.scaling], "sums"), buffer=address(steps[norm.products], "source").buffer)
 
 
-def _root(scale: SymStep) -> dict[str, Operand]:
+def _rms_operands(scale: SymStep) -> dict[str, Operand]:
     """Return the operands for the root mean square of a norm: tokens, features and epsilon.
 
+    Args:
+        scale: Step that scales the vectors, from which the operands are taken.
+
     Returns:
-        Operands by name, taken from the step that scales the vectors.
+        Operands by name.
     """
     return {"M": count(scale, "M"), "size": number(scale, "size"), "eps_atto": number(scale, "eps_atto")}
 
@@ -165,7 +168,7 @@ def _sum_step(steps: Sequence[SymStep], norm: MergeableNorm, kernel: str, **gain
 
     Args:
         steps: Steps of a block.
-        norm: The norm.
+        norm: The norm, which is replaced by this step and by scalings of the products.
         kernel: Name of the kernel.
         gain: Operands for the gain.
     """
@@ -176,14 +179,15 @@ def _sum_step(steps: Sequence[SymStep], norm: MergeableNorm, kernel: str, **gain
 
 
 def _rewrite(c: Context, steps: list[SymStep], norm: MergeableNorm, new_steps: _NormSteps) -> list[SymStep]:
-    """Return the steps of a block after merging a norm's all-reduce with its products'.
+    """Return the steps of a block after merging a norm's all-reduce with that of its products.
 
-    These are phases 2 to 4 of the rewrite.
+    The products are those of the normalised vectors and weight matrices. The function carries out
+    phases 2 to 4 of the rewrite.
 
     Args:
         c: Context of the phase being lowered.
         steps: Steps of the block.
-        norm: The norm.
+        norm: The norm and its products, as step indices.
         new_steps: Steps that replace the norm.
     """
     scale, products, line = steps[norm.scaling], steps[norm.products], steps[norm.reduce]
@@ -203,7 +207,7 @@ def _rewrite(c: Context, steps: list[SymStep], norm: MergeableNorm, new_steps: _
     if _is_read(steps[norm.products + 1 :], *normed):
         own_sums = address(new_steps.summing, "sums")
         scale_steps.append(
-            compute_step(products, "l2_scale", x=normed[0], sums=own_sums, K=count(scale, "K"), **_root(scale))
+            compute_step(products, "l2_scale", x=normed[0], sums=own_sums, K=count(scale, "K"), **_rms_operands(scale))
         )
     scale_steps += [steps[i] for i in norm.other_scalings]
     moved_steps = (norm.scaling, *norm.other_scalings)

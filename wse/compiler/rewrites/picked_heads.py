@@ -18,10 +18,10 @@ from wse.compiler.rewrites.steps import address, compute_step, number, runs, tou
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Select the heads that a row of PEs uses before dividing them by the softmax sums.
+    """Select the heads that a row of PEs uses before dividing their values by the softmax sums.
 
-    The other heads need not be divided. Nothing is changed if other steps read the values of all
-    heads. The steps are modified in place. ``setting`` is not used.
+    The values of the other heads need not be divided on this row. Nothing is changed if other steps
+    read the values of all heads. The steps are modified in place. ``setting`` is not used.
     """
     steps = block_steps.steps
     for pick in [step for step in steps if runs(step, "pick_heads")]:

@@ -57,7 +57,11 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _rows_of_heads(c: Context) -> list[tuple[int, int]]:
-    """Return (first row, number of rows) of each head; an empty list if a row has several heads."""
+    """Return the rows of PEs that share each attention head; an empty list if a row has several.
+
+    Returns:
+        (first row, number of rows) of each head.
+    """
     assert c.cut.latent is not None
     heads = c.cut.latent.heads
     if heads.shape[1] > 1:
@@ -71,7 +75,10 @@ def _rows_of_heads(c: Context) -> list[tuple[int, int]]:
 
 
 def _are_queries(steps: Sequence[SymStep]) -> bool:
-    """Return whether five steps place, all-reduce, round and rotate the queries of one token."""
+    """Return whether five steps place, all-reduce, round and rotate the queries of one token.
+
+    These are the steps that the rewrite replaces.
+    """
     if len(steps) < 5 or any(step.loop >= 0 for step in steps):
         return False
     place, place_rest, line, store, rotate = steps
@@ -90,7 +97,7 @@ def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence
 
     Args:
         c: Context of the phase being lowered.
-        query_steps: The five steps that `_are_queries` recognises.
+        query_steps: The five steps to replace, which `_are_queries` recognises.
         segments: First row and number of rows of each head.
     """
     place, place_rest, line, store, rotate = query_steps

@@ -42,11 +42,11 @@ SCALES: Final = ("rms_scale", "l2_scale")
 
 
 class _Queries(NamedTuple):
-    """Indices of the steps that normalise query heads and compute attention scores.
+    """Indices of the steps in a block that normalise query heads and compute attention scores.
 
     Attributes:
         squares: Step that computes sums of squares of the features on each PE.
-        sums: All-reduce of these sums.
+        sums: All-reduce of the sums of squares.
         scale: Step that scales the queries.
         scores: Step that computes partial scores.
         score_sums: All-reduce of the scores.
@@ -72,14 +72,14 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _queries(steps: Sequence[SymStep], scale: int) -> _Queries | None:
-    """Find the steps associated with a step that scales queries in place.
+    """Find the steps around a step that scales queries in place, up to the attention scores.
 
     Args:
         steps: Steps of a block.
         scale: Index of the scaling step.
 
     Returns:
-        The steps; None if they do not have a form that can be rewritten.
+        The indices of the steps; None if they do not have a form that can be rewritten.
     """
     q, sums = address(steps[scale], "x"), address(steps[scale], "sums")
     earlier_steps, later_steps = range(scale - 1, -1, -1), range(scale + 1, len(steps))
@@ -169,8 +169,8 @@ def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
 def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
     """Return a step that uses vector instructions over heads if the scaling step does.
 
-    A vector instruction over heads processes one element of every head. Other kernels process the
-    heads one at a time.
+    A vector instruction over heads processes one element of every head. Without such instructions,
+    a kernel processes the heads one at a time.
 
     Args:
         scale: Step that scales the queries.

@@ -14,9 +14,9 @@ from wse.models.spec import ModelSpec
 
 
 def rewrite(c: Context, block_steps: BlockSteps) -> None:
-    """Apply all rewrites of the phase to the steps of a block, in order of position.
+    """Apply all rewrites that the phase uses to the steps of a block, ordered by ``position``.
 
-    A rewrite changes the steps of a layer to save cycles.
+    A rewrite changes the steps of a layer to save cycles. The steps are modified in place.
     """
     settings = c.rewrites
     for name, known_rewrite in known_rewrites().items():
@@ -35,7 +35,7 @@ def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
         previous_step: Last step of the preceding block.
         step: First step of the block.
     """
-    return joined_tasks.REWRITE.name in c.rewrites and joined_tasks.goes_on_in_next_block(previous_step, step)
+    return joined_tasks.REWRITE.name in c.rewrites and joined_tasks.joins_previous_block(previous_step, step)
 
 
 def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:

@@ -65,6 +65,10 @@ def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
 
     All elements of a message have the same type. Statistics, such as maxima and sums of squares,
     are always float32, so the sums must also be float32 (``--accumulate``).
+
+    Args:
+        spec: Model; not used.
+        options: The request.
     """
     if options.accumulate != FLOAT32:
         return f"sums are {options.accumulate} but statistics float32, and a message has elements of one type"

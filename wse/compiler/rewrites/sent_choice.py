@@ -27,7 +27,11 @@ EXACT_INTEGERS: Final = {"bfloat16": 1 << 8, "float16": 1 << 11, "float32": 1 <<
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Leave the steps of the block unchanged because lowering has already applied the rewrite."""
+    """Leave the steps of a block unchanged, because lowering has already applied this rewrite.
+
+    The rewrite sends the selected experts from one part of a feed-forward block to the next. The
+    steps for this are not in a single block.
+    """
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:

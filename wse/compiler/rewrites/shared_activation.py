@@ -64,10 +64,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
         if line is not None and line.axis == COLUMNS and varies_by_pairs_only(number(step, "M")):
             scales = _scales_for(block_steps.steps, index)
             if scales:
-                block_steps.steps[index - 1] = _scaled_share(c, block_steps.steps[index - 1], step, groups)
+                block_steps.steps[index - 1] = _partial_scaling(c, block_steps.steps[index - 1], step, groups)
             has_few_features = not scales and count(step, "n") < setting and count(step, "M") > 0
             shared_tokens = count(step, "M") if has_few_features else 1
-            block_steps.steps[index : index + 1] = _shared_steps(c, step, groups, line, shared_tokens)
+            block_steps.steps[index : index + 1] = _divided_steps(c, step, groups, line, shared_tokens)
 
 
 def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
@@ -98,8 +98,10 @@ def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
     return not is_read_later and (count(previous_step, "M"), count(previous_step, "N")) == (count(step, "M"), width)
 
 
-def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> SymStep:
-    """Return a step that scales only the features that the PE activates.
+def _partial_scaling(c: Context, scaling: SymStep, step: SymStep, groups: int) -> SymStep:
+    """Return a step that scales only those features that the PE activates itself.
+
+    Neighbouring PEs of a column divide the features between them.
 
     Args:
         c: Context of the phase being lowered.
@@ -114,12 +116,12 @@ def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> S
     return compute_step(scaling, "rms_scale_share", **operands, **sizes)
 
 
-def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_tokens: int) -> list[SymStep]:
-    """Return the activation of part of the features, and the all-reduce that combines the parts.
+def _divided_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_tokens: int) -> list[SymStep]:
+    """Return the activation of a PE's part of the features, and the all-reduce of all parts.
 
     Args:
         c: Context of the phase being lowered.
-        step: The activation of all features.
+        step: The activation of all features, which is replaced.
         groups: Number of groups of rows. The PEs of a group divide the features of a column.
         line: All-reduce of the activation's input.
         shared_tokens: Number of tokens whose features are divided as one vector.

@@ -48,14 +48,14 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
         use = _first_use(block_steps.steps, index)
         if use is not None:
             block_steps.steps[use:use] = [_sums(step, block_steps.steps[use])]
-            block_steps.steps[index : index + 1] = _shared_steps(c, step, setting)
+            block_steps.steps[index : index + 1] = _divided_steps(c, step, setting)
 
 
 def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
     """Return the index of the first step that uses the exponentials of a softmax or their sums.
 
-    The step that computes the sums is inserted before this step. Return None if that is impossible
-    because only one of the two steps is in a loop over users.
+    The rewrite inserts the step that computes the sums before it. Return None if that is impossible
+    because the exponentials or the step that uses them, but not both, are in a loop over users.
 
     Args:
         steps: Steps of a block.
@@ -66,7 +66,7 @@ def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
     return None if use is None or (steps[exp].loop >= 0) != (steps[use].loop >= 0) else use
 
 
-def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
+def _divided_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
     """Return steps in which neighbouring columns divide the softmax exponentials among themselves.
 
     Each column computes a part of the exponentials, and the columns then exchange their parts.

@@ -27,7 +27,7 @@ NO_PAIRS: Final = fixed_number(0)
 
 
 def kernel_of(step: SymStep) -> Kernel | None:
-    """Return the kernel of a compute step; None for a transfer."""
+    """Return the record (operands and cost formulas) of a step's kernel; None for a transfer."""
     return KERNELS[step.code] if step.kind == StepKind.COMPUTE else None
 
 
@@ -37,50 +37,55 @@ def runs(step: SymStep, kernel: str) -> bool:
 
 
 def is_line(step: SymStep) -> bool:
-    """Return whether a step runs a pattern along rows or columns (a line step)."""
+    """Return whether a step is a transfer that runs a pattern along rows or columns of PEs."""
     return step.kind == StepKind.TRANSFER and step.code == _LINE
 
 
 def is_cache_shift(step: SymStep) -> bool:
-    """Return whether a step shifts KV-cache entries from row to row."""
+    """Return whether a step moves KV-cache entries from row to row of PEs (a cache shift)."""
     return step.kind == StepKind.TRANSFER and step.code == _SHIFT
 
 
 def address(step: SymStep, name: str) -> SymAddress:
-    """Return the named operand of a step, which must be an address in SRAM."""
+    """Return the operand of a step with a given name, which must be an address in SRAM."""
     value = _operand(step, name)
     assert isinstance(value, SymAddress)
     return value
 
 
 def number(step: SymStep, name: str) -> SymNumber:
-    """Return the named operand of a step, which must be a number; 0 if missing."""
+    """Return the operand of a step with a given name, which must be a number; 0 if missing."""
     value = _operand(step, name)
     assert isinstance(value, SymNumber)
     return value
 
 
 def count(step: SymStep, name: str) -> int:
-    """Return a numeric operand of a step as an integer; -1 if it varies at run time."""
+    """Return a numeric operand of a step as an integer; -1 if it varies at run time.
+
+    Args:
+        step: The step.
+        name: Name of the operand.
+    """
     value = number(step, name)
     return value.fixed if value.is_fixed else -1
 
 
 def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
-    """Return the operand of a step that has a given name; 0 if the step lacks it."""
+    """Return the operand of a step with a given name: an address or a number; 0 if missing."""
     return step.operands.get(_index(step)[name], fixed_number(0))
 
 
 def _index(step: SymStep) -> dict[str, int]:
-    """Return the indices of a step's operands, keyed by name."""
+    """Return the index of each operand of a step in the operand array, keyed by operand name."""
     kernel = kernel_of(step)
     return operand_index(TRANSFERS[step.code]) if kernel is None else kernel.index
 
 
 def in_place(step: SymStep) -> bool:
-    """Return whether a transfer along lines writes its result to the buffer that it reads.
+    """Return whether a transfer along rows or columns writes its result over the data it reads.
 
-    The result is False if the number of elements depends on a column's (token, expert) pairs.
+    The result is False if the number of elements depends on the (token, expert) pairs of a column.
     """
     return pairs_of(step) == NO_PAIRS and address(step, "source") == address(step, "target")
 
@@ -97,14 +102,17 @@ def pairs_of(step: SymStep) -> SymAddress | SymNumber:
 
 
 def varies_by_pairs_only(value: SymNumber) -> bool:
-    """Return whether a number is constant or varies only with a column's (token, expert) pairs."""
+    """Return whether a number is constant or varies only with the (token, expert) pairs.
+
+    The pairs are those that a column of PEs processes.
+    """
     return not (value.per_slot or value.per_round)
 
 
 def same_lines(a: SymStep, b: SymStep) -> bool:
     """Return whether two transfers run the same pattern on the same rows or columns of PEs.
 
-    Both must be outside loops and overlap groups.
+    The result is False if one of them is in a loop or an overlap group.
     """
     return (a.pattern, a.axis, a.loop, a.overlap) == (b.pattern, b.axis, -1, -1) and all(
         a.operands[i] == b.operands[i] for i in (0, 1)
@@ -112,7 +120,7 @@ def same_lines(a: SymStep, b: SymStep) -> bool:
 
 
 def touches(step: SymStep, buffer: SymBuffer) -> bool:
-    """Return whether an operand of a step refers to a buffer."""
+    """Return whether an operand of a step is an address in a given buffer."""
     return buffer in step.buffers
 
 
@@ -155,7 +163,7 @@ def _extent(step: SymStep, name: str, operand: SymAddress) -> int | None:
 
 
 def varies_by_round(step: SymStep) -> bool:
-    """Return whether an operand of a step changes from one iteration of a loop to the next."""
+    """Return whether an operand of a step changes from one iteration of its loop to the next."""
     return any(
         operand.per_round
         or (isinstance(operand, SymAddress) and (operand.per_slot_round or operand.odd_round_buffer is not None))
@@ -185,7 +193,7 @@ def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range
 
 
 def _overwrites(step: SymStep, buffer: SymBuffer) -> bool:
-    """Return whether a step overwrites a buffer from its start."""
+    """Return whether a step runs a kernel that overwrites a buffer from the buffer's start."""
     kernel = kernel_of(step)
     if kernel is None or ("add" in kernel.index and count(step, "add") != 0):
         return False
@@ -194,12 +202,12 @@ def _overwrites(step: SymStep, buffer: SymBuffer) -> bool:
 
 
 def _uses_double_buffer(step: SymStep) -> bool:
-    """Return whether an operand of a step alternates between two buffers."""
+    """Return whether an operand of a step alternates between two buffers from round to round."""
     return any(isinstance(v, SymAddress) and v.odd_round_buffer is not None for v in step.operands.values())
 
 
 def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
-    """Return a copy of a step with some operands changed."""
+    """Return a copy of a step in which some operands have other values."""
     index = _index(step)
     return step.copy_with(operands=step.operands | {index[name]: value for name, value in operands.items()})
 
@@ -279,7 +287,7 @@ def move_buffer(steps: list[SymStep], live_steps: range, buffer: SymBuffer, to: 
         live_steps: Indices of the steps to change.
         buffer: Buffer to replace.
         to: The other buffer. It may be the same buffer if only the offset changes.
-        elements: Offset at which the old buffer's elements start in the other buffer.
+        elements: Offset in the other buffer at which the elements of the old buffer start.
     """
     for i in (i for i in live_steps if touches(steps[i], buffer)):
         moved_operands: dict[int, SymAddress | SymNumber] = {

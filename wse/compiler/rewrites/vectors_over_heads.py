@@ -28,7 +28,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _has_heads(step: SymStep) -> bool:
-    """Return whether a step's kernel has a variant with vector instructions over heads."""
+    """Return whether the kernel of a step can vectorise over heads, not only over elements."""
     kernel = kernel_of(step)
     return kernel is not None and kernel.cycles_over_heads is not None
 

@@ -44,7 +44,7 @@ def _check_experts(spec: ModelSpec, options: Options) -> None:
 
 
 def check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
-    """Check that the requested region fits on the mesh and that there is work for every wafer.
+    """Check that the requested region fits on the mesh and that every wafer gets layers or experts.
 
     Args:
         spec: Model.

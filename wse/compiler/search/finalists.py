@@ -48,7 +48,7 @@ class Finalist(NamedTuple):
 
     @property
     def attention_cols(self) -> int:
-        """Maximum number of columns that attention uses; 0 for all columns."""
+        """Maximum number of columns of a region that attention uses; 0 for all columns."""
         return self.trees.choice.attention_cols
 
 
@@ -100,7 +100,7 @@ class Finalists:
                 compiled.append(trial)
 
     def with_updated_trials(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Replace the trials of layouts that have been compiled completely with newer trials.
+        """Replace the trials of fully compiled layouts with newer trials of the same layouts.
 
         The newer trials contain the chosen chunk size and the resulting prompt times.
         """
@@ -159,7 +159,7 @@ class Finalists:
         return self._sized[key]
 
     def _is_too_slow(self, trial: Trial, fastest_trial: Trial, margin: float) -> bool:
-        """Return whether a request is slower than on the fastest layout by more than a margin.
+        """Return whether a request takes longer than on the fastest layout by more than a margin.
 
         Args:
             trial: Trial of the layout.
@@ -233,8 +233,8 @@ def with_cheaper_attention(
 ) -> Finalist:
     """Return a compiled layout, or its variant with attention on all columns if that is cheaper.
 
-    Sums over some of the columns need additional routes, which leaves fewer colours for other
-    routes. Attention on all columns may therefore cost less.
+    Attention on fewer columns needs additional routes for sums over these columns, which leaves
+    fewer colours for other routes. Attention on all columns may therefore cost less.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -250,7 +250,10 @@ def with_cheaper_attention(
 
 
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
-    """Describe fitted all-reduce trees as a rewrite, with the cycles that they save in a phase.
+    """Return fitted all-reduce trees as a rewrite, with the cycles that they save in a phase.
+
+    The search lists its rewrites in this form. A fitted tree has the number of groups that is
+    fastest for its length.
 
     Returns:
         A tuple with one item; an empty tuple if no trees were fitted.

@@ -41,7 +41,7 @@ def smallest_square(
         at_least: Minimum side length.
     """
     largest_side = min(wafer.mesh_rows, wafer.mesh_cols)
-    smallest_side = math.isqrt(int(_least_pes(spec, wafer, software, options) / options.wafers))
+    smallest_side = math.isqrt(int(_min_pes(spec, wafer, software, options) / options.wafers))
     for side in range(max(at_least, smallest_side, 1), largest_side + 1):
         if fits(spec, mesh_on(wafer, side, side), software, replace(options, region=None)):
             return side
@@ -69,7 +69,11 @@ def smallest_mesh(
     short_side, long_side = sorted((wafer.mesh_rows, wafer.mesh_cols))
 
     def shape(length: int) -> tuple[int, int]:
-        """Return the rows and columns of a mesh that uses the whole shorter side of the wafer."""
+        """Return the rows and columns of a mesh that uses the whole shorter side of the wafer.
+
+        Args:
+            length: PEs along the longer side.
+        """
         return (length, short_side) if wafer.mesh_rows == long_side else (short_side, length)
 
     def fits_on(length: int) -> bool:
@@ -96,9 +100,9 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
         software: Costs of the software on the wafer.
         options: What the user requested. Its number of wafers is ignored.
     """
-    first_count = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
+    first_count = math.ceil(_min_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
     wafer_count = _fewest_from(max(1, first_count), spec, wafer, software, options, whole_layers=False)
-    return _most_wafers(spec) if wafer_count is None else wafer_count
+    return _max_wafers(spec) if wafer_count is None else wafer_count
 
 
 def fewest_wafers_for_whole_layers(
@@ -141,10 +145,10 @@ def _fewest_from(
         request = replace(options, wafers=wafers)
         return fits(spec, wafer, software, request, misfits, whole_layers=whole_layers)
 
-    return _first_passing(range(first_count, _most_wafers(spec) + 1), fits_on)
+    return _first_passing(range(first_count, _max_wafers(spec) + 1), fits_on)
 
 
-def _most_wafers(spec: ModelSpec) -> int:
+def _max_wafers(spec: ModelSpec) -> int:
     """Return the largest number of wafers to try: one per layer, but at most `MAX_WAFERS`."""
     return min(spec.layer_count, MAX_WAFERS)
 
@@ -183,7 +187,7 @@ def remedies(
 
     as_listed = bool(options.listed)  # more PEs are of no use to regions that stay as they are
     larger_mesh = None if as_listed else _larger(spec, whole_wafer, wafer, software, options)
-    most_wafers = _most_wafers(spec)
+    most_wafers = _max_wafers(spec)
     more_wafers = range(options.wafers + 1, options.wafers + 1 if as_listed else most_wafers + 1)
     wafers = _first_passing(more_wafers, lambda n: fits_with(wafers=n))
     mapping = _search_mapping(options, most_wafers + 1 if wafers is None else wafers, fits_with)
@@ -221,7 +225,7 @@ def _larger(
     """Return a text that suggests the smallest larger mesh or region on which the model fits.
 
     If the user has requested a region, the text suggests a larger square region, on a larger mesh
-    if necessary. Return None if the model does not fit on any.
+    if necessary. Return None if the model fits on no larger mesh or region.
     """
     rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
     first_side = min(rows, cols)
@@ -230,7 +234,12 @@ def _larger(
         return f"--mesh {mesh[0]}x{mesh[1]}" if mesh is not None and mesh[0] * mesh[1] > rows * cols else None
 
     def fits_on(side: int, on: WaferSpec) -> bool:
-        """Return whether the model fits with a square region larger than the requested region."""
+        """Return whether the model fits with square regions larger than the requested region.
+
+        Args:
+            side: Rows and columns of a region.
+            on: Wafer whose mesh is used.
+        """
         return side * side > rows * cols and fits(spec, on, software, replace(options, region=(side, side)))
 
     side = _first_passing(range(first_side, min(wafer.mesh_rows, wafer.mesh_cols) + 1), lambda n: fits_on(n, wafer))
@@ -279,7 +288,10 @@ def _narrower(spec: ModelSpec, options: Options, fits_with: Callable[..., bool])
 
 
 def narrower_types(dtype: str) -> list[str]:
-    """Return the weight types to suggest that have fewer bits than a given type, widest first."""
+    """Return the weight types that have fewer bits than a given type, widest first.
+
+    Only the types that error messages suggest are considered.
+    """
     return [narrower for narrower in NARROWER if _bits(narrower) < _bits(dtype)]
 
 
@@ -288,8 +300,8 @@ def _bits(dtype: str) -> int:
     return CODINGS[dtype].bits if dtype in CODINGS else 8 * ELEMENT_BYTES[dtype]
 
 
-def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
-    """Return the number of PEs, not rounded, whose SRAM the weights alone would fill."""
+def _min_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
+    """Return how many PEs the weights alone would fill, as a number that is not rounded."""
     weight_bytes = stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type])
     return weight_bytes / max(free_bytes_per_pe(wafer, software), 1)
 

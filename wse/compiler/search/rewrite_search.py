@@ -44,7 +44,7 @@ def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
     return tuple((trial.name, trial.setting) for trial in rewrites)
 
 
-class PayingRewrites(NamedTuple):
+class UsefulRewrites(NamedTuple):
     """The rewrites that save cycles on the fastest layout, and the inputs for trials that use them.
 
     A rewrite changes the steps of a layer to save cycles.
@@ -60,7 +60,7 @@ class PayingRewrites(NamedTuple):
     verify_trials: tuple[RewriteTrial, ...] | None = None
 
 
-def paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial) -> PayingRewrites:
+def useful_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial) -> UsefulRewrites:
     """Find the rewrites that save cycles on the fastest layout, for use on all layouts.
 
     1. Restrict attention to the smallest number of columns that needs no additional memory.
@@ -74,7 +74,7 @@ def paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial)
     options = setup.options
     setup = replace(setup, attention_cols=free_columns(setup, fastest_trial))
     if not rewrites:
-        return PayingRewrites(setup)
+        return UsefulRewrites(setup)
     is_forced = options.schedule != OPTIMIZED
     decode_trials = _try_rewrites(setup, rewrites, fastest_trial, is_forced=is_forced)
     verify_trials = (
@@ -83,7 +83,7 @@ def paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial)
     setup = replace(setup, rewrites=settings_of(decode_trials))
     if verify_trials is not None:
         setup = replace(setup, verify_rewrites=settings_of(verify_trials))
-    return PayingRewrites(setup, decode_trials, verify_trials)
+    return UsefulRewrites(setup, decode_trials, verify_trials)
 
 
 def _try_rewrites(
@@ -110,41 +110,44 @@ def _try_rewrites(
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
 
     def token_cycles(rewrites: Rewrites) -> float | None:
-        """Return the cycles per token with the given rewrites; None if the layout does not fit."""
+        """Return the cycles per token with the given rewrites; None if they do not fit."""
         return try_layout(replace(setup, rewrites=rewrites), trial.layout, trial.prefill).token_cycles
 
-    paying = _rewrites_that_save(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)  # 1
+    used_rewrites = _rewrites_that_save(
+        setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced
+    )  # 1
     may_add = not is_forced and trial.layout.block_parts  # 2
     split_layer_rewrites = [
         (name, setting) for name, setting in candidates if may_add and known_rewrites()[name].between_stages
     ]
-    paying = _with_paying(paying, split_layer_rewrites, token_cycles)
-    setup_with_rewrites = replace(setup, rewrites=settings_of(paying), timing=None)
+    used_rewrites = _with_useful_candidates(used_rewrites, split_layer_rewrites, token_cycles)
+    setup_with_rewrites = replace(setup, rewrites=settings_of(used_rewrites), timing=None)
     if try_layout(setup_with_rewrites, trial.layout, trial.prefill).may_be_compiled(setup.options):
-        return paying
+        return used_rewrites
     return _rewrites_that_save(setup, candidates, token_cycles, is_forced=is_forced)  # 3
 
 
-def _with_paying(
-    paying: tuple[RewriteTrial, ...], candidates: Sequence[tuple[str, int]], time: Callable[[Rewrites], float | None]
+def _with_useful_candidates(
+    used_rewrites: tuple[RewriteTrial, ...],
+    candidates: Sequence[tuple[str, int]],
+    time: Callable[[Rewrites], float | None],
 ) -> tuple[RewriteTrial, ...]:
-    """Return the rewrites in use, extended by the candidates that save cycles.
+    """Return the rewrites in use, extended by those candidates that save cycles.
 
     Each candidate is timed together with the rewrites in use and the candidates added before it.
 
     Args:
-        paying: Rewrites in use.
+        used_rewrites: Rewrites in use.
         candidates: Further rewrites with their settings, in the order in which they are tried.
         time: Function that returns the cycles with some rewrites; None if these are impossible.
-
     """
     for name, setting in candidates:
-        current_rewrites = settings_of(paying)
+        current_rewrites = settings_of(used_rewrites)
         cycles = time((*current_rewrites, (name, setting))), time(current_rewrites)
         saved_cycles = 0.0 if cycles[0] is None or cycles[1] is None else cycles[1] - cycles[0]
         if saved_cycles > 0:
-            paying = (*paying, RewriteTrial(name=name, setting=setting, saved_cycles=saved_cycles))
-    return paying
+            used_rewrites = (*used_rewrites, RewriteTrial(name=name, setting=setting, saved_cycles=saved_cycles))
+    return used_rewrites
 
 
 def _try_verify_rewrites(
@@ -161,10 +164,14 @@ def _try_verify_rewrites(
         is_forced: Whether all candidates are used, and only their settings are chosen.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, VERIFY)
-    paying = _rewrites_that_save(setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced)
-    setup_with_rewrites = replace(setup, verify_rewrites=settings_of(paying), timing=None)
+    used_rewrites = _rewrites_that_save(
+        setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced
+    )
+    setup_with_rewrites = replace(setup, verify_rewrites=settings_of(used_rewrites), timing=None)
     return (
-        paying if try_layout(setup_with_rewrites, trial.layout, trial.prefill).may_be_compiled(setup.options) else None
+        used_rewrites
+        if try_layout(setup_with_rewrites, trial.layout, trial.prefill).may_be_compiled(setup.options)
+        else None
     )
 
 
@@ -202,10 +209,10 @@ def verify_choice(
     layout = choice.layout(options.mapping)
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     # 1. Rewrites.
-    paying = _try_verify_rewrites(setup, rewrites, trial, is_forced=options.schedule != OPTIMIZED)
+    used_rewrites = _try_verify_rewrites(setup, rewrites, trial, is_forced=options.schedule != OPTIMIZED)
     decode_rewrites = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] != FITTED_TREES)
     unpacking = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] == WIDE_UNPACKING)
-    verify_rewrites = decode_rewrites if paying is None else (*settings_of(paying), *unpacking)
+    verify_rewrites = decode_rewrites if used_rewrites is None else (*settings_of(used_rewrites), *unpacking)
     # 2. Columns for attention.
     choice = fit_pass(
         setup, trial, replace(choice, rewrites=decode_rewrites, verify_rewrites=verify_rewrites, trees=())

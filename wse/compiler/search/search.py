@@ -18,7 +18,7 @@ from wse.compiler.options import DECODE, REFUSE, VERIFY, Options
 from wse.compiler.pipeline import with_tiles
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.check import check_mesh, check_names
-from wse.compiler.search.exploring.explore import emptiest_trials
+from wse.compiler.search.exploring.explore import trials_until_one_fits
 from wse.compiler.search.exploring.first_trials import (
     fastest_first,
     first_rewrites,
@@ -28,7 +28,7 @@ from wse.compiler.search.exploring.first_trials import (
 )
 from wse.compiler.search.finalists import Cost, Finalist, Finalists, tree_trials, with_cheaper_attention
 from wse.compiler.search.reduced.misfits import Misfits
-from wse.compiler.search.rewrite_search import PayingRewrites, RewriteTrial, paying_rewrites
+from wse.compiler.search.rewrite_search import RewriteTrial, UsefulRewrites, useful_rewrites
 from wse.compiler.search.trees import without_fitted
 from wse.compiler.search.trial import Timer, Trial
 from wse.compiler.search.trial_setup import TrialSetup
@@ -110,9 +110,9 @@ class Compilation:
 def compile_model(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, cost: Cost | None = None
 ) -> Program:
-    """Search for the layout with the lowest cost, and return its Program.
+    """Search for the layout of a model with the lowest cost, and return its Program.
 
-    For arguments and errors, see `search`.
+    A layout is one way to divide wafers into regions. For arguments and errors, see `search`.
     """
     return search(spec, wafer, software, options, cost).program
 
@@ -173,7 +173,7 @@ def search(
     setup, trials = within_limits(setup, try_layouts)  # 1
     fitting = fastest_first([trial for trial in trials if trial.may_be_compiled(options)])
     # 2. Drop rewrites that save nothing.
-    kept_rewrites = paying_rewrites(setup, rewrites, fitting[0][0]) if is_timed and fitting else PayingRewrites(setup)
+    kept_rewrites = useful_rewrites(setup, rewrites, fitting[0][0]) if is_timed and fitting else UsefulRewrites(setup)
     # 3. Compile the fastest layouts fully.
     fitted_later = {name for name, _ in requested_rewrites} - {name for name, _ in rewrites} if is_timed else set[str]()
     finalist_search = Finalists(kept_rewrites.setup, fitted_later, has_cost=cost is not None)
@@ -219,9 +219,9 @@ def _cheapest_first(
 
 
 def _compilation(
-    kept_rewrites: PayingRewrites, trials: Sequence[Trial], ranked_finalists: Sequence[tuple[Finalist, float | None]]
+    kept_rewrites: UsefulRewrites, trials: Sequence[Trial], ranked_finalists: Sequence[tuple[Finalist, float | None]]
 ) -> Compilation:
-    """Return the result of a search, after adding the weight tiles to the best Program.
+    """Create the result of a search, and add the weight tiles to the best Program.
 
     Args:
         kept_rewrites: Rewrites that save cycles, and the inputs of the trials.
@@ -285,7 +285,7 @@ def fits(
         check_mesh(spec, wafer, options)
     except BadMesh:
         return False
-    setup, trials = within_limits(setup, emptiest_trials)
+    setup, trials = within_limits(setup, trials_until_one_fits)
     if trials and not any(trial.needed_bytes for trial in trials):
         error = refusal(setup, trials)
         if isinstance(error, TooFewColours):

@@ -99,7 +99,7 @@ def sizes_of(state: State) -> Sizes:
 
 
 def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tiling) -> Sizes:
-    """Build the functions that compute the sizes of a model's weight tiles, with cached results."""
+    """Build the functions that compute the sizes of a model's weight tiles and cache them."""
 
     def sizes_of_op(region: RegionShape, op: Op) -> list[TileSize]:
         """Return the name, view and elements per PE of each weight tile of an op on a region."""
@@ -111,6 +111,8 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
 
     def sizes_of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
         """Return the name, view and elements per PE of each table of a region.
+
+        The tables contain rotary frequencies and, for latent attention, indices.
 
         Args:
             region: Shape of the region.
@@ -135,5 +137,5 @@ def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
 
 
 def _tile_sizes(tiles: list[Tile]) -> list[TileSize]:
-    """Return the name, the view and the number of elements of each tile."""
+    """Return the sizes of weight tiles: name, view and number of elements of each."""
     return [TileSize(tile.name, tile.view, tile.elements) for tile in tiles]

@@ -70,7 +70,7 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
     default number of groups minimises the number of relays.
 
     1. Time each size of all-reduces with other numbers of groups.
-    2. Among the sizes that save cycles, choose the ones to change (`_paying_sizes`). More distinct
+    2. Among the sizes that save cycles, choose the ones to change (`_useful_sizes`). More distinct
        trees need more routes, so the cost of rewriting routes is also counted.
 
     Args:
@@ -90,14 +90,14 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
     savings = {size: saving for size, saving in timed_sizes.items() if sum(saving.cycles.values()) > 0}
     # 2. Choose the sizes to fit.
     costs = TreeCosts(reduced, savings, setup.software.route_rewrite_cycles)
-    paying = _paying_sizes(costs, _runs(setup, timing, reduced, choice))
-    if not paying:
+    fitted_sizes = _useful_sizes(costs, _runs(setup, timing, reduced, choice))
+    if not fitted_sizes:
         return FittedTrees(choice, {})
-    trees = tuple((size, saving.groups) for size, saving in savings.items() if size in paying)
-    return FittedTrees(replace(with_trees, trees=trees), costs.saved_cycles(paying))
+    trees = tuple((size, saving.groups) for size, saving in savings.items() if size in fitted_sizes)
+    return FittedTrees(replace(with_trees, trees=trees), costs.saved_cycles(fitted_sizes))
 
 
-def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[TreeSize]:
+def _useful_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[TreeSize]:
     """Return the all-reduce sizes to fit so that a request needs the fewest cycles.
 
     A fitted all-reduce uses the number of groups that is best for its size, but may need additional
@@ -123,7 +123,11 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
         return cycles, len(sizes)
 
     def descent(fitted_sizes: frozenset[TreeSize]) -> frozenset[TreeSize]:
-        """Return the fitted sizes after adding or removing single sizes while that saves cycles."""
+        """Return the fitted sizes after adding or removing sizes as long as that saves cycles.
+
+        Args:
+            fitted_sizes: The sizes to start from.
+        """
         previous_sizes = None
         while fitted_sizes != previous_sizes:
             previous_sizes = fitted_sizes
@@ -136,9 +140,10 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
 
 
 def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choice) -> dict[str, float]:
-    """Return how often each phase runs in the whole request, keyed by phase name.
+    """Return how often each phase runs in a request, keyed by phase name.
 
-    Prompt chunks overlap in the stages, so their number is divided by the number of stages.
+    The stages process different prompt chunks at the same time, so the number of chunks is divided
+    by the number of stages.
     """
     chunks = sum(ceil_div(tokens, choice.prefill_chunk) for tokens in setup.options.prompt_tokens)
     tokens = max(1, timing.new_tokens)
@@ -151,7 +156,7 @@ def cheapest_groups(
     """Return the number of groups that minimises the cycles of an all-reduce along a line.
 
     1. Time the number of groups with the fewest relays.
-    2. Compute a lower bound on the cycles for smaller numbers (`least_cycles`).
+    2. Compute a lower bound on the cycles for smaller numbers (`min_cycles`).
     3. Time these numbers, lowest bound first, if their bound is below the best time so far.
 
     Args:
@@ -180,7 +185,7 @@ def cheapest_groups(
     fewest_cycles = default_cycles = cycles(cheapest)
     costs = setup.wafer, setup.software
     lower_bounds = {  # 2
-        n: sum(least_cycles(pes, n, message_words, *costs) for message_words in words.values())
+        n: sum(min_cycles(pes, n, message_words, *costs) for message_words in words.values())
         for n in FEWER_GROUPS
         if n < cheapest
     }
@@ -194,7 +199,7 @@ def cheapest_groups(
     return Saving(cheapest, {stage: default_cycles[stage] - fewest_cycles[stage] for stage in words})
 
 
-def least_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: SoftwareProfile) -> float:
+def min_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: SoftwareProfile) -> float:
     """Return a lower bound on the cycles of an all-reduce, based on the path of its last word.
 
     The last word travels along the whole line. It waits at each relay and for the preceding words.
@@ -230,7 +235,7 @@ def with_group_count(
 
 
 def _with_trees(choice: Choice) -> Choice:
-    """Return a choice that uses the rewrite `fitted_trees` in all phases."""
+    """Return a choice that uses the rewrite `fitted_trees` in prefill, decode and verification."""
     tree_rewrite = ((FITTED_TREES, 1),)
     verify_rewrites = None if choice.verify_rewrites is None else choice.verify_rewrites + tree_rewrite
     return replace(choice, rewrites=choice.rewrites + tree_rewrite, verify_rewrites=verify_rewrites)
@@ -244,12 +249,15 @@ def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:
 
 
 def _sizes(run: BlockRun) -> list[TreeSize]:
-    """Return the distinct sizes of all-reduces in a block whose number of groups can be chosen."""
+    """Return the distinct sizes of those all-reduces in a block whose groups can be chosen.
+
+    A block is a list of steps, and each all-reduce is a K-tree with a number of groups.
+    """
     return list(dict.fromkeys(step.tree for step in run.block.steps if step.tree is not None))
 
 
 def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
-    """Return the number of tokens in a user's KV cache halfway through each phase.
+    """Return the number of tokens in a user's KV cache halfway through each phase of the request.
 
     Returns:
         Number of tokens, keyed by phase name.
@@ -293,5 +301,5 @@ def _words_of(size: TreeSize, state: State, phase: SymPhase, stage: int, tokens:
     mixture = state.cuts[stage].mixture
     if size.bytes_per_pair and mixture is not None:
         pairs = int(mixture.pairs_by_column(mixture.even_pairs(phase.tokens)).max())
-        payload -= (mixture.most_pairs(phase.tokens) - pairs) * size.bytes_per_pair
+        payload -= (mixture.max_pairs(phase.tokens) - pairs) * size.bytes_per_pair
     return ceil_div(payload, WORD_BYTES)

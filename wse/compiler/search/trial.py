@@ -57,7 +57,7 @@ class PromptTime(NamedTuple):
         chunk: Tokens per chunk: approximately the fastest size if ``sized``, otherwise one token
             per row.
         shortest: Time of a chunk with one token per row.
-        sized: Whether larger chunks were considered.
+        sized: Whether larger chunks than one token per row were considered.
     """
 
     cycles: float
@@ -97,11 +97,11 @@ class Trial:
 
     @property
     def key(self) -> tuple[Layout, str]:
-        """The layout and the prefill product that were tried."""
+        """The layout and the prefill matrix product that were tried, which identify the trial."""
         return self.layout, self.prefill
 
     def may_be_compiled(self, options: Options) -> bool:
-        """Return whether the whole model may be compiled on the layout.
+        """Return whether the whole model may be compiled on the layout of the trial.
 
         The layout must have enough colours. It must also fit in SRAM, unless the request allows
         overflows.

@@ -75,14 +75,14 @@ class TrialSetup:
 
     @cached_property
     def demand(self) -> Demand:
-        """The request as seen by mapping strategies: bytes of the layers, and available wafers."""
+        """Input of mapping strategies: bytes of the model's layers, and the available wafers."""
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:
         """Return the input to mapping strategies (`demand`), with a different expert placement.
 
         Args:
-            experts: Placement of experts; None for the requested one.
+            experts: Placement of experts on columns of PEs; None for the requested one.
         """
         if experts is None:
             return self.demand
@@ -165,7 +165,9 @@ class TrialSetup:
         if self.demand.as_released or self.options.scope != MODEL or one_wafer or stay_whole:
             return []
         counts = strategy(self.options.mapping).block_parts
-        return [layout._replace(block_parts=count) for count in counts for layout in layouts if _keeps_layers(layout)]
+        return [
+            layout._replace(block_parts=count) for count in counts for layout in layouts if _stores_whole_layers(layout)
+        ]
 
     def with_other_expert_placements(self, layouts: Sequence[Layout]) -> list[Layout]:
         """Return copies of layouts in which experts are assigned to columns of PEs in other ways.
@@ -193,12 +195,15 @@ class TrialSetup:
         return tuple(product for product in products if squares or product == THIN_GEMM)
 
     def options_on(self, layout: Layout) -> Options:
-        """Return the request with a layout's mapping, all-reduce groups and expert placement."""
+        """Return the request with the mapping, all-reduce groups and experts of a layout.
+
+        The experts are their placement on columns of PEs.
+        """
         groups = self.options.groups if layout.groups is None else layout.groups
         experts = self.options.experts if layout.experts is None else layout.experts
         return replace(self.options, mapping=layout.mapping, groups=groups, experts=experts)
 
-    def least_choice(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
+    def smallest_choice(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
         """Return the options and choice that minimise the memory needed by a layout.
 
         Args:
@@ -238,7 +243,7 @@ class TrialSetup:
         Raises:
             BadMesh: The regions do not fit on the mesh.
         """
-        return reduced_model(self.spec, self.wafer, self.software, *self.least_choice(layout, prefill, tokens))
+        return reduced_model(self.spec, self.wafer, self.software, *self.smallest_choice(layout, prefill, tokens))
 
     def row_tokens(self, layout: Layout, prefill: str) -> int:
         """Return the token count of a prompt chunk in which every row of a region has one token.
@@ -247,7 +252,7 @@ class TrialSetup:
         """
         return 1 if prefill == THIN_GEMM else layout.region(self.demand)[0]
 
-    def least_bytes(self, layout: Layout, prefill: str) -> int:
+    def min_bytes(self, layout: Layout, prefill: str) -> int:
         """Return a lower bound on the bytes that a layout needs on its fullest PE.
 
         This is much faster than trying the layout.
@@ -255,15 +260,25 @@ class TrialSetup:
         Raises:
             BadMesh: The regions do not fit on the mesh.
         """
-        return self.reduced_model(layout, prefill, 1).least_bytes()
+        return self.reduced_model(layout, prefill, 1).min_bytes()
 
     def shortest_line(self, layout: Layout, prefill: str) -> int:
-        """Return the number of PEs on the shortest row or column of any region of a layout."""
+        """Return the number of PEs on the shortest row or column of any region of a layout.
+
+        Args:
+            layout: The layout.
+            prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
+        """
         plans = self.reduced_model(layout, prefill, 1).state.plans
         return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
 
     def widest_region(self, layout: Layout, prefill: str) -> int:
-        """Return the number of columns of a layout's widest region that contains attention."""
+        """Return the number of columns of the widest region of a layout that contains attention.
+
+        Args:
+            layout: The layout.
+            prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
+        """
         plans = self.reduced_model(layout, prefill, 1).state.plans
         return max(plan.cols for plan in plans if any(parts.has_attention for _, parts in plan.layers.parts))
 
@@ -302,7 +317,7 @@ class TrialSetup:
         return prefill == THIN_GEMM and self.options.schedule == OPTIMIZED and self.options.scope == MODEL
 
 
-def _keeps_layers(layout: Layout) -> bool:
-    """Return whether the mapping of a layout stores each layer, with its experts, in one region."""
+def _stores_whole_layers(layout: Layout) -> bool:
+    """Return whether a layout's mapping stores each layer, with its experts, in one region."""
     mapping = strategy(layout.mapping)
     return not (mapping.spans_wafers or mapping.experts_apart)

@@ -53,7 +53,9 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     try:
         # The cache helps because a layout that did not fit on the fewest wafers is tried on them again.
         allocate = setup.options.cache.of(_allocated, 8)
-        allocated, stage_bytes = allocate(setup.spec, setup.wafer, setup.software, *setup.least_choice(layout, prefill))
+        allocated, stage_bytes = allocate(
+            setup.spec, setup.wafer, setup.software, *setup.smallest_choice(layout, prefill)
+        )
     except DoesNotFit:
         return trial
     setup.misfits.learn(reduced, stage_bytes, setup.wafer.sram_bytes_per_pe)
@@ -61,7 +63,7 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     trial = replace(trial, needed_bytes=needed_bytes, fits=needed_bytes <= setup.wafer.sram_bytes_per_pe)
     if setup.timing is None or allocated is None:
         return trial
-    reduced, program = allocated, _amid_prompt(setup, allocated.program())
+    reduced, program = allocated, _at_middle_of_prompt(setup, allocated.program())
     step = setup.row_tokens(layout, prefill)
     chunk_step_cycles, token_step_cycles = _by_step(setup, program, (0, len(program.prefill)))
     first_chunk = _chunk_time(reduced, program, chunk_step_cycles)
@@ -117,7 +119,10 @@ def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
 
 
 def dominant_cycles(trial: Trial) -> float:
-    """Return the cycles that a search compares layouts by; 0 for a trial that was not timed."""
+    """Return the cycles of the longer part of a request, by which a search compares layouts.
+
+    The result is 0 for a trial that was not timed.
+    """
     return trial.dominant_cycles or 0.0
 
 
@@ -130,7 +135,15 @@ def request_cycles(setup: TrialSetup, trial: Trial) -> float:
 
 
 def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial:
-    """Return a copy of a trial with its prompt time and the resulting dominant cycles filled in."""
+    """Return a copy of a trial with the time of its prompts and the new dominant cycles.
+
+    The dominant cycles are those of the longer part of a request, prompts or generated tokens.
+
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        trial: The trial.
+        prompts: Time of all prompts of the request.
+    """
     dominant_cycles = max(prompts.cycles, _generated_cycles(setup, trial) or 0.0)
     return replace(trial, prompts=prompts, dominant_cycles=dominant_cycles)
 
@@ -181,7 +194,7 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
         return trial
     # 1. A small chunk.
     reduced = setup.reduced_model(trial.layout, trial.prefill, tokens).allocate()
-    needed_bytes, program = max(reduced.needed_bytes()), _amid_prompt(setup, reduced.program())
+    needed_bytes, program = max(reduced.needed_bytes()), _at_middle_of_prompt(setup, reduced.program())
     (chunk_step_cycles,) = _by_step(setup, program, (0,))
     first, longer_chunk = trial.prompts.shortest, _chunk_time(reduced, program, chunk_step_cycles)
     bytes_of_row = (needed_bytes - trial.needed_bytes) / additional_rows
@@ -216,7 +229,7 @@ def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, token
         phase: Name of the phase.
         tokens: Tokens per prompt chunk.
     """
-    options, choice = setup.least_choice(layout, prefill, tokens)
+    options, choice = setup.smallest_choice(layout, prefill, tokens)
     verify_tokens = options.verify_tokens if phase == VERIFY else 0
     phase_options = replace(options, phases=(phase,), verify_tokens=verify_tokens)
     return most_common_layers(
@@ -255,8 +268,8 @@ def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list
     return setup.timing.by_step(program, phases)
 
 
-def _amid_prompt(setup: TrialSetup, program: Program) -> Program:
-    """Return a Program whose prompt chunk is in the middle of the longest prompt.
+def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:
+    """Return a copy of a Program whose prompt chunk is in the middle of the longest prompt.
 
     The chunk's cycles depend on the number of tokens that are already in the KV cache.
     """

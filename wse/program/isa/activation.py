@@ -21,7 +21,7 @@ vector operations of gating.
 
 
 def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
-    """Return how many cycles kernel ``activate``, an activation function, takes.
+    """Return the cycles of kernel ``activate``, which applies an activation function on a PE.
 
     Args:
         c: Costs of operations on the PE.
@@ -33,7 +33,9 @@ def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
 
 
 def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> float:
-    """Return how many cycles the vector operations of an activation function take.
+    """Return the cycles of the vector operations in an activation function.
+
+    Scalar functions such as exp are not included.
 
     Args:
         c: Costs of operations on the PE.

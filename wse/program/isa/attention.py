@@ -31,10 +31,16 @@ from wse.program.isa.operands import acc, act, f32, numbers, wgt
 
 
 def _products(M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> int:
-    """Return the multiply-adds of attention scores, or of values, on one PE.
+    """Return the multiply-adds of attention scores, or of weighted values, on one PE.
 
-    There is one for each token, query head (``queries_per_kv`` per KV head), feature and cache
-    slot.
+    There is one multiply-add for each token, query head, feature and cache slot.
+
+    Args:
+        M: Tokens.
+        Hk: KV heads.
+        queries_per_kv: Query heads per KV head.
+        F: Features of a head on the PE.
+        T: Cache slots of the PE.
     """
     return M * Hk * queries_per_kv * F * T
 
@@ -45,7 +51,9 @@ def _scores(M: int, H: int, T: int) -> int:
 
 
 def _max(name: str, entries: str) -> Kernel:
-    """Return the `Kernel` record of a kernel that computes the maximum visible score of each head.
+    """Return the record of a kernel that computes the maximum visible score of each head.
+
+    A record has the operands and the cost formulas of a kernel.
 
     Args:
         name: Name of the kernel.
@@ -63,7 +71,9 @@ def _max(name: str, entries: str) -> Kernel:
 
 
 def _exp(name: str, entries: str) -> Kernel:
-    """Return the `Kernel` record of a kernel that computes softmax weights and their sums.
+    """Return the record of a kernel that computes softmax weights and their sums.
+
+    A record has the operands and the cost formulas of a kernel.
 
     Args:
         name: Name of the kernel.

@@ -29,7 +29,7 @@ _NAMES: Final = tuple(CODINGS)
 
 
 def _products(P: int, K: int, N: int) -> int:
-    """Return the multiply-adds of P (token, expert) pairs, each with a ``[K, N]`` matrix."""
+    """Return the multiply-adds of a ``[K, N]`` product for each of P (token, expert) pairs."""
     return P * K * N
 
 
@@ -42,9 +42,13 @@ def _pair_list(P: int) -> int:
 
 
 def _code_rows(K: int, coding: int) -> int:
-    """Return the number of rows of bytes that K rows of quantised weights need.
+    """Return the number of rows of bytes in which K rows of quantised weights are stored.
 
-    Several weights may share a byte. ``coding`` is the index of their storage format.
+    Weights of neighbouring rows may share a byte.
+
+    Args:
+        K: Rows of weights.
+        coding: Index of the storage format of the weights.
     """
     return CODINGS[_NAMES[coding]].code_bytes(K, 1)
 

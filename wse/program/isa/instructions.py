@@ -55,7 +55,7 @@ CODES: Final = {kernel.name: code for code, kernel in enumerate(KERNELS)}
 
 
 def kernel_named(name: str) -> Kernel:
-    """Return the `Kernel` record with a given name.
+    """Return the `Kernel` record (operands and cost formulas) of the kernel with a given name.
 
     Raises:
         KeyError: No kernel has this name.

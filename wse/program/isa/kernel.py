@@ -21,7 +21,7 @@ Formula = Callable[..., Any]
 
 
 def _zero(*_: object) -> int:
-    """Return 0: the formula for a quantity, such as multiply-adds, that a kernel does not have."""
+    """Return 0, for quantities that a kernel does not have, such as multiply-adds."""
     return 0
 
 
@@ -100,7 +100,11 @@ class Kernel:
         return {name: int(operands[i]) for name, i in self.index.items()}
 
     def core_s(self, operands: Sequence[int]) -> float:
-        """Estimate the seconds that a core of this computer takes to emulate a call on one PE."""
+        """Estimate the seconds that one core of the emulating computer needs for a call on one PE.
+
+        Args:
+            operands: Operands of the step.
+        """
         return float(self._value(self.work or self.macs, operands)) * self.operation_ps * 1e-12
 
     def cycles_of(self, operands: Sequence[int], costs: PeCosts, *, over_heads: bool = False) -> float:
@@ -118,7 +122,11 @@ class Kernel:
         return min(cycles, float(self._value(self.cycles_over_heads, operands, costs)))
 
     def macs_of(self, operands: Sequence[int]) -> int:
-        """Return how many multiply-adds a call performs on one PE."""
+        """Return how many multiply-adds a call of the kernel performs on one PE.
+
+        Args:
+            operands: Operands of the step.
+        """
         return int(self._value(self.macs, operands))
 
     def bytes_read(self, operands: Sequence[int], element_bytes: Mapping[str, int]) -> int:
@@ -154,7 +162,12 @@ class Kernel:
         return self._product(reads, operands) if reads else self.elements(name, operands)
 
     def _product(self, names: str, operands: Sequence[int]) -> int:
-        """Multiply several operands of a step, given their names separated by spaces."""
+        """Return the product of several operands of a step.
+
+        Args:
+            names: Names of the operands, separated by spaces.
+            operands: Operands of the step.
+        """
         return prod(int(operands[self.index[name]]) for name in names.split())
 
     def _value(self, formula: Formula, operands: Sequence[int], *first: object) -> Any:

@@ -15,7 +15,7 @@ from wse.program.isa.pe_costs import PeCosts
 
 
 def _placed_elements(M: int, H: int, n: int) -> int:
-    """Return the number of elements in M tokens with H heads of n features each."""
+    """Return the number of elements that M tokens have in H heads with n features each."""
     return M * H * n
 
 

@@ -29,7 +29,7 @@ from wse.program.isa.operands import Operand, acc, act, f32, numbers, raw, wgt
 
 
 def _products(M: int, K: int, N: int) -> int:
-    """Return the multiply-adds of multiplying M tokens by a ``[K, N]`` matrix."""
+    """Return the multiply-adds of the product of M tokens and a ``[K, N]`` matrix."""
     return M * K * N
 
 
@@ -53,7 +53,7 @@ def _spaced_rows(M: int, N: int, out_stride: int) -> int:
 
 
 def _matmul(name: str, right: str) -> Kernel:
-    """Return the `Kernel` record of a matrix product.
+    """Return the record (operands and cost formulas) of a kernel that multiplies matrices.
 
     Args:
         name: Name of the kernel.
@@ -98,7 +98,9 @@ def blocks_bytes(b: Mapping[str, int], K: int, N: int, G: int, B: int) -> int:
 
 
 def _one_scale(name: str, coding: str, unpacking: Unpacking) -> Kernel:
-    """Return the `Kernel` record of a product with quantised weights and one scale per output.
+    """Return the record (operands and cost formulas) of a product with quantised weights.
+
+    The weights have one scale per output.
 
     Args:
         name: Name of the kernel.

@@ -14,12 +14,12 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def _features(M: int, K: int) -> int:
-    """Return the number of features in M tokens with K features each."""
+    """Return the number of elements of M tokens with K features each."""
     return M * K
 
 
 def _parts(M: int, n: int, parts: int) -> int:
-    """Return the number of elements in M tokens, each with ``parts`` vectors of n elements."""
+    """Return the number of elements of M tokens, each with ``parts`` vectors of n elements."""
     return M * parts * n
 
 

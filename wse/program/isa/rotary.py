@@ -14,7 +14,7 @@ from wse.program.isa.pe_costs import PeCosts
 
 
 def _queries(M: int, Hq: int, F: int) -> int:
-    """Return the number of query elements in M tokens with Hq heads of F features."""
+    """Return the number of elements in the queries of M tokens, with Hq heads of F features."""
     return M * Hq * F
 
 
@@ -27,11 +27,11 @@ def _projection_elements(M: int, Hq: int, Hk: int, F: int) -> int:
 
 
 def _pairs(R: int) -> int:
-    """Return the number of feature pairs that are rotated together, for R rotated features."""
+    """Return the number of pairs of features that rotary embeddings rotate, for R features."""
     return R // 2
 
 
-def _turns(M: int, R: int, turned: int) -> int:
+def _frequency_elements(M: int, R: int, turned: int) -> int:
     """Return the number of elements in operand ``frequency``, from which rotations are computed.
 
     Args:
@@ -129,7 +129,7 @@ ROTARY: Final = (
         name="rope",
         operands=(
             acc("x", _projection_elements),
-            f32("frequency", _turns),
+            f32("frequency", _frequency_elements),
             act("q", "M Hq F", output=True),
             act("k", "M Hk F", output=True),
             act("v", "M Hk F", output=True),
@@ -143,7 +143,7 @@ ROTARY: Final = (
     ),
     Kernel(
         name="rotate",
-        operands=(act("x", "M H F"), f32("frequency", _turns), *numbers("M H F R multiplier_pico turned")),
+        operands=(act("x", "M H F"), f32("frequency", _frequency_elements), *numbers("M H F R multiplier_pico turned")),
         work=lambda M, H, F: M * H * F,
         operation_ps=450,
         cycles=_rotate_cycles,

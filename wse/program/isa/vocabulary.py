@@ -10,7 +10,7 @@ from wse.program.isa.pe_costs import PeCosts
 
 
 def _features(M: int, K: int) -> int:
-    """Return the number of features in M tokens with K features each."""
+    """Return the number of elements of M tokens with K features each."""
     return M * K
 
 

@@ -12,7 +12,7 @@ from wse.program.transfers.transfer import Transfer, WaferPair
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostStream(Transfer):
-    """Transfer between the host and a stage.
+    """Transfer between the host computer and a stage (a region of PEs with its layers).
 
     Attributes:
         wafer: Index of the wafer at whose edge the words enter or leave.
@@ -36,7 +36,7 @@ class HostStream(Transfer):
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """Sender and receiver: the wafer and the host, or vice versa."""
+        """The sending and the receiving side, as one pair of a wafer and the host."""
         return ((HOST, self.wafer) if self.inward else (self.wafer, HOST),)
 
     @property
@@ -69,7 +69,8 @@ class DraftIn(TokensIn):
     def host_round_trips(self) -> float:
         """Number of round trips to the host, always 1.
 
-        The output of the previous pass travels to the host, which drafts tokens and sends them back.
+        The output of the previous pass travels to the host, which drafts tokens and sends them
+        back.
         """
         return 1.0
 
@@ -107,7 +108,7 @@ class LogitsOut(HostStream):
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """Path of the logits from the sending columns to the edge of the wafer."""
+        """Paths of the logits from the sending columns of PEs to the edge of the wafer."""
         stage = self.site.placed_stage
         return (
             EdgeStream(
@@ -127,7 +128,7 @@ class LogitsOut(HostStream):
 class DrawnIn(TokensIn):
     """Transfer of token ids from the host, which sampled them from received logits."""
 
-    words_type: ClassVar[HostWords] = HostWords.DRAWN_IN
+    words_type: ClassVar[HostWords] = HostWords.SAMPLED_IN
 
     @property
     def host_round_trips(self) -> float:

@@ -41,9 +41,10 @@ class LineMessages:
 
     @property
     def with_reduced_round(self) -> LineMessages:
-        """Copy of the messages with the round reduced modulo the schedule's number of rounds.
+        """Copy of the messages in which the round is reduced modulo the number of distinct rounds.
 
-        The rounds of a schedule repeat, so rounds with the same messages become equal cache keys.
+        The lists of messages of a pattern repeat from round to round. In the copy, rounds with the
+        same messages are equal, so that they can be cache keys.
         """
         return replace(self, round=self.round % len(self.schedule.variants))
 
@@ -89,13 +90,13 @@ class Translation:
 
     @property
     def columns(self) -> I64:
-        """Number of PE columns that send each piece of a vector, as int64 ``[pieces]``."""
+        """Number of PE columns that send each piece of a vector, int64 ``[pieces]``."""
         residue = self.pieces[:, RECEIVER] % self.stride
         return np.asarray(-(-(self.cols - residue) // self.stride), np.int64)
 
     @property
     def sent_words(self) -> list[tuple[int, int, int]]:
-        """Sending row, receiving row and word count of each piece of a vector."""
+        """For each piece of a vector: sending row, receiving row and number of words."""
         ends = self.pieces[:, [SENDER, RECEIVER]].tolist()
         return [(sender, receiver, words) for (sender, receiver), words in zip(ends, self.words.tolist(), strict=True)]
 
@@ -106,7 +107,7 @@ class HostWords(Enum):
     TOKENS_IN = auto()  # the prompt
     TOKEN_OUT = auto()
     LOGITS_OUT = auto()
-    DRAWN_IN = auto()  # the ids that the host sampled from the logits
+    SAMPLED_IN = auto()  # the ids that the host sampled from the logits
 
 
 Messages = LineMessages | RowShift | Translation | HostWords

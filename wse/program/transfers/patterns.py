@@ -52,7 +52,7 @@ class AlongLine(Transfer):
 
     @property
     def in_memory(self) -> bool:
-        """True if every message is a copy within its PE."""
+        """True if every message is a copy within the SRAM of its PE, so that no link is used."""
         return not self.site.schedule.travels
 
 
@@ -68,7 +68,11 @@ class CacheShift(Transfer):
 
     @classmethod
     def colours(cls, pattern: LineSchedule | None) -> int:
-        """Return 2: the two colours alternate with the parity of the row."""
+        """Return 2, the number of router colours: neighbouring rows alternate between two colours.
+
+        Args:
+            pattern: Not used; a cache shift has no pattern.
+        """
         return COLOURS
 
     @property
@@ -148,8 +152,9 @@ class BetweenWafers(Transfer):
     def crossings(self) -> tuple[WaferPair, ...]:
         """Pairs of wafers between which messages travel, as (sending wafer, receiving wafer).
 
-        A transfer to or from experts may involve only wafers that store the experts selected for the
-        current tokens. In that case, pairs without such a wafer at index `chosen_end` are left out.
+        A transfer to or from experts may involve only wafers that store the experts selected for
+        the current tokens. In that case, pairs without such a wafer at index `chosen_end` are left
+        out.
         """
         pairs = tuple(dict.fromkeys((sender, receiver) for sender, receiver in self._ends if sender != receiver))
         if not self.by_choice or self.site.chosen_wafers is None:
@@ -163,12 +168,12 @@ class BetweenWafers(Transfer):
 
     @property
     def crossing_bytes(self) -> int:
-        """Payload in bytes between each pair of wafers."""
+        """Payload in bytes that each pair of wafers exchanges, excluding padding."""
         return self.bytes
 
     @property
     def link_latencies(self) -> int:
-        """Number of times, in sequence, that the transfer waits for the latency of a wafer link.
+        """Number of times, one after another, that the latency of a wafer link must be waited for.
 
         The compiler has counted them. Concurrent messages count as one.
         """
@@ -176,7 +181,7 @@ class BetweenWafers(Transfer):
 
     @property
     def rounds(self) -> int:
-        """Number of messages that a wafer sends to another wafer sequentially."""
+        """Number of messages that one wafer sends to another, one after another."""
         return self.round_count
 
     @property

@@ -55,7 +55,7 @@ class StageStream(Transfer):
 
     @property
     def messages(self) -> Translation:
-        """Messages from each PE to the PEs of the other region that store the same elements."""
+        """Messages from each PE to those PEs of the other region that store the same elements."""
         rows, target_rows = (
             stage.rect.rows for stage in (self.site.placed_stage, self.site.program.stages[self.target_stage])
         )

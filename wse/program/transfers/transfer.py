@@ -68,7 +68,11 @@ class Site:
     def words(self, elements: I64) -> I64: ...
 
     def words(self, elements: int | I64) -> int | I64:
-        """Return the number of 32-bit words needed to store ``elements`` elements."""
+        """Return the number of 32-bit words in which a number of elements is stored.
+
+        Args:
+            elements: One number, or an array of numbers, of elements of the transfer's type.
+        """
         return -(-elements * ELEMENT_BYTES[self.program.element_types[self.view]] // 4)
 
 
@@ -104,7 +108,9 @@ class Transfer:
 
     @classmethod
     def colours(cls, pattern: LineSchedule | None) -> int:
-        """Return the number of router colours that such a step uses on the PEs of its region.
+        """Return the number of router colours that a transfer of this type uses.
+
+        A colour is a route that is configured on the PEs of the transfer's region.
 
         Args:
             pattern: Communication pattern of the step, or None.
@@ -141,12 +147,12 @@ class Transfer:
 
     @property
     def link_latencies(self) -> int:
-        """Number of times, in sequence, that the transfer waits for the latency of a wafer link."""
+        """Number of times, in sequence, that the transfer must wait for a wafer link's latency."""
         return 1
 
     @property
     def rounds(self) -> int:
-        """Number of messages sent sequentially from one wafer to another."""
+        """Number of messages that one wafer sends to another, one after another."""
         return 1
 
     @property
@@ -161,7 +167,7 @@ class Transfer:
 
     @property
     def is_awaited(self) -> bool:
-        """True if the phase waits for the end of the transfer."""
+        """True if the phase is not complete before the transfer has ended."""
         return True
 
     @property

@@ -37,7 +37,7 @@ TRANSFERS: Final[tuple[type[Transfer], ...]] = (
 
 
 def operand_index(transfer_type: type[Transfer]) -> dict[str, int]:
-    """Return the index of each operand of a transfer type in a step, by operand name."""
+    """Return the index of each operand of a transfer type in the operands of a step, by name."""
     return _OPERANDS[transfer_type]
 
 
@@ -71,9 +71,9 @@ def is_of_type(steps: Steps, *transfer_types: type[Transfer]) -> npt.NDArray[np.
 
 
 def by_counters(steps: Steps) -> npt.NDArray[np.int64]:
-    """Return the indices of the transfers in a phase whose word count depends on the KV cache.
+    """Return the indices of a phase's transfers whose word count depends on a user's tokens.
 
-    Counters of a user's tokens and cache slots determine this word count. The result is int64
+    More precisely, it depends on counters of the user's tokens and cache slots. The result is int64
     ``[n]``.
     """
     return np.flatnonzero(transfer_steps(steps, lambda transfer_type: transfer_type.by_counters))

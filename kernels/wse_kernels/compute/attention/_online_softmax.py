@@ -190,8 +190,8 @@ class _CodeGenerator:
     def weigh(self, begin: Any, end: Any, features: list[Any]) -> None:
         """Generate code that adds weighted values of some cache entries to the outputs.
 
-        A feature may be listed several times. Its sum is then computed as many times, from the same
-        initial value.
+        If a feature is listed several times, the same sum is computed several times from the same
+        initial value, which does no harm.
 
         Args:
             begin, end: Index of the first entry, and the index after the last entry.

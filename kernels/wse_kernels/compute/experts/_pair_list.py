@@ -16,7 +16,8 @@ def limited_index(f32, block, at, lane, count):
     """Read a token or expert index from a list of pairs, and clamp it to the valid range.
 
     Args:
-        f32, block, at, lane: float32 view of SRAM, and block, address and lane of the index.
+        f32: SRAM as float32 elements [block, address, lane].
+        block, at, lane: Block of PEs, address in SRAM, and lane (PE of the block) of the index.
         count: Number of valid indices. The result is at most ``count`` - 1.
     """
     return min(max(np.int64(f32[block, at, lane]), 0), count - 1)

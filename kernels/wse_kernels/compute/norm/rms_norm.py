@@ -108,7 +108,10 @@ def rms_factors(block, f32, sums, M, size, eps_atto):
 
 @helper_function
 def _invert_roots(block, f32, sums, M, size, eps_atto):
-    """Replace sums[M] by 1 / sqrt(sums[M] / size + eps). See `rms_factors` for the operands."""
+    """Replace sums of squares by norm factors: sums[M] becomes 1 / sqrt(sums[M] / size + eps).
+
+    `rms_factors` describes the operands.
+    """
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
     for m in range(M):
         for lane in range(f32.shape[2]):

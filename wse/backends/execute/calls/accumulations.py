@@ -68,7 +68,12 @@ def accumulation_of(schedule: LineSchedule) -> I32 | None:
 
 
 def _without_dead_stores(steps: list[Step], length: int) -> list[Step]:
-    """Return the steps except for stores whose result is overwritten before it is read."""
+    """Return accumulator steps without those stores whose result is overwritten before it is read.
+
+    Args:
+        steps: Type of each step, and the first and last PE that it affects.
+        length: Number of PEs on the line.
+    """
     needed_steps, is_read = list[Step](), np.ones(length, np.bool_)
     for kind, first, last in reversed(steps):
         stores: npt.NDArray[np.bool_] = is_read[first : last + 1]

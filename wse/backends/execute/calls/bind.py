@@ -128,7 +128,10 @@ class Binder:
         return self._bound(self._equal.setdefault((phase.steps, phase.begins, phase.user), phase), slots)
 
     def calls_by_types(self) -> list[Call]:
-        """Return one call for each function and combination of element types in all phases."""
+        """Return a call of each function for each combination of element types in all phases.
+
+        They are the calls for which kernels must be compiled.
+        """
         distinct_calls: dict[tuple[object, ...], Call] = {}
         for phase in {phase.steps: phase for phase in self._program.phases}.values():
             slots = self._program.cache_slots(phase.cached + phase.tokens)
@@ -139,7 +142,7 @@ class Binder:
         return list(distinct_calls.values())
 
     def _bind(self, phase: Phase, slots: Slots) -> BoundPhase:
-        """Turn a phase into a list of calls, without the cache of `bind`.
+        """Turn a phase into a list of function calls, without using the cache of `bind`.
 
         Calls that read the outputs of ops or the selected experts are added after the last
         iteration of a loop. Calls that read the contents of PEs are added within that iteration.
@@ -174,7 +177,13 @@ class Binder:
         return bound
 
     def _add(self, bound: BoundPhase, step: int, iteration: int) -> None:
-        """Add the function calls that execute a step, in one iteration of its loop, to a phase."""
+        """Add the function calls that execute one iteration of a step to a bound phase.
+
+        Args:
+            bound: The phase as a list of calls, which is extended.
+            step: Index of the step.
+            iteration: Iteration of the step's loop.
+        """
         phase, slots = bound.phase, bound.slots
         place = phase, step, slots, iteration, phase.user_of(step, iteration)
         if phase.steps.computes(step):
@@ -241,6 +250,12 @@ class Binder:
 
 
 def _append(bound: BoundPhase, step: int, calls: list[Call]) -> None:
-    """Add function calls to a phase, and record the index of the step that they execute."""
+    """Append the function calls that execute a step to a bound phase.
+
+    Args:
+        bound: The phase as a list of calls, which also records the step of each call.
+        step: Index of the step.
+        calls: Functions and arguments.
+    """
     bound.calls.extend(calls)
     bound.steps.extend([step] * len(calls))

@@ -25,21 +25,21 @@ from wse_kernels.library import compiled_kernel
 from wse_mappings.schedule import Arrival, LineSchedule
 
 LANE_S: Final = 1.5e-9
-"""Seconds of a core, at 2.6 GHz, to send one element from a PE to another PE of its row.
+"""Seconds that a 2.6 GHz core needs to move one element from a PE to another PE of its row.
 
-This moves a single lane at a time.
+Elements are moved one lane (PE of a block) at a time.
 """
 VECTOR_S: Final = 2.5e-10
-"""Seconds of a core for an element that is moved together with those of neighbouring lanes.
+"""Seconds per element if the elements of neighbouring lanes are moved together.
 
-This is so along columns, and for PEs that a multicast passes.
+This is the case along columns, and for PEs on the path of a multicast.
 """
 TRANSPOSED_S: Final = 6e-10
-"""Seconds of a core for an element of a row whose words are transposed, with all its messages."""
-LEAST_WORDS: Final = 8
-"""Number of elements from which on transposing a row is faster."""
+"""Seconds per element of a PE for all messages along a row whose words are transposed."""
+MIN_TRANSPOSED_WORDS: Final = 8
+"""Minimum number of elements per PE for which transposing the words of a row is faster."""
 ACCUMULATED_S: Final = 1.2e-10
-"""Seconds of a core for an element of a column whose sums stay in registers, with all messages."""
+"""Seconds per element of a PE for all messages along a column whose sums stay in registers."""
 
 
 class LineCalls:
@@ -72,7 +72,7 @@ class LineCalls:
             return self._exchange(transfer, messages)
         in_place = messages.in_place and not along_columns and _sums_whole(schedule)
         fits_kernel = arena.lanes >= WIDTH and arena.blocks_per_row * arena.lanes <= MAX_COLS
-        if in_place and n >= LEAST_WORDS and fits_kernel:  # 2
+        if in_place and n >= MIN_TRANSPOSED_WORDS and fits_kernel:  # 2
             return self._in_place(transfer, messages)
         view = self._view(transfer)
         operands = self._operands(transfer, messages, n)
@@ -101,8 +101,8 @@ class LineCalls:
         per_pair = int(phase.steps.per_pair[step, index["elements"]])
         operands = self._operands(transfer, messages, per_pair)
         pairs_at = phase.steps.operands(step, self._program.cache_slots(0))[index["count"]]
-        most_pairs = int(phase.steps.most_pairs[step])
-        operands = np.append(operands, (view.itemsize, pairs_at, most_pairs, transfer.elements - most_pairs * per_pair))
+        max_pairs = int(phase.steps.max_pairs[step])
+        operands = np.append(operands, (view.itemsize, pairs_at, max_pairs, transfer.elements - max_pairs * per_pair))
         variant = schedule.variants[messages.round % len(schedule.variants)]
         arguments = (
             *(view, arena.view("float32"), arena.links),
@@ -137,7 +137,13 @@ class LineCalls:
         return compiled_kernel("along_rows_in_place").for_time(core_s), arguments
 
     def _operands(self, transfer: Transfer, messages: LineMessages, elements: int) -> I64:
-        """Return the operands that every kernel for messages along lines needs."""
+        """Return the operands that all kernels for messages along rows or columns need.
+
+        Args:
+            transfer: The transfer.
+            messages: Its messages.
+            elements: Number of elements per PE.
+        """
         arena = self._arenas[transfer.site.stage]
         return np.array(
             [
@@ -148,7 +154,10 @@ class LineCalls:
         )
 
     def _view(self, transfer: Transfer) -> npt.NDArray[Any]:
-        """Return the SRAM of the sending stage as an array of the transfer's element type."""
+        """Return the SRAM of the sending stage as an array of the transfer's element type.
+
+        The array has the axes ``[block, element, lane]``, as in `Arena.view`.
+        """
         return self._views[transfer.site.stage][transfer.site.view]
 
 

@@ -65,7 +65,12 @@ def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
     begun_wafers: set[int] = set()
 
     def begin(wafer: int, *, draws: bool = False) -> StepSegment:
-        """Append a new segment (consecutive steps on one wafer) to the result, and return it."""
+        """Append a new segment (consecutive steps on one wafer) to the result, and return it.
+
+        Args:
+            wafer: Index of the wafer.
+            draws: Whether the segment starts with ids sampled by the host.
+        """
         receives, begins = tuple(arriving.pop(wafer, ())), wafer not in begun_wafers
         found.append(StepSegment(wafer=wafer, receives=receives, begins=begins, draws=draws))
         begun_wafers.add(wafer)
@@ -127,15 +132,15 @@ def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) ->
 
 
 def _is_cut(found: Sequence[StepSegment], wafer: int) -> bool:
-    """Return True if a step on ``wafer`` must begin a new segment (consecutive steps on one wafer).
+    """Return True if a step must begin a new segment (consecutive steps on one wafer).
 
     Args:
         found: Segments so far.
-        wafer: Index of the wafer.
+        wafer: Index of the wafer that runs the step.
     """
     return not found or found[-1].wafer != wafer
 
 
 def _transfer_kind(steps: Steps, step: int) -> type[Transfer] | None:
-    """Return the transfer type of a step; None for a compute step."""
+    """Return the class of the transfer that a step runs; None for a step that runs a kernel."""
     return TRANSFERS[steps.code[step]] if steps.kind[step] == StepKind.TRANSFER else None

@@ -101,7 +101,7 @@ class Streams:
             HostWords.TOKENS_IN: self._tokens_in,
             HostWords.TOKEN_OUT: self._token_out,
             HostWords.LOGITS_OUT: self._logits_out,
-            HostWords.DRAWN_IN: self._drawn_in,
+            HostWords.SAMPLED_IN: self._sampled_in,
         }
         words = transfer.messages
         assert isinstance(words, HostWords)
@@ -152,7 +152,7 @@ class Streams:
         view[0, transfer.target : transfer.target + count, 0] = self.host_ids[:count]
         self.count(transfer)
 
-    def _drawn_in(self, arena: Arena, element_type: str, transfer: Transfer, users: range) -> None:
+    def _sampled_in(self, arena: Arena, element_type: str, transfer: Transfer, users: range) -> None:
         """Sample the next ids of users on the host, and write them to the first PE of a region."""
         self.draw(users)
         self.host_ids = self.host_tokens[users].astype(np.float32)
@@ -164,9 +164,13 @@ class Streams:
         self.count(transfer)
 
     def _logits_out(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
-        """Copy a chunk of the logits from the row of PEs that sums them to ``host_logits``.
+        """Copy a chunk of the logits to the host, from the row of PEs on which they are summed.
 
-        ``places`` has an index in ``host_logits`` for each token.
+        Args:
+            arena: SRAM of the stage.
+            element_type: Element type of the logits.
+            transfer: The transfer.
+            places: For each token, its index in ``host_logits``.
         """
         assert isinstance(transfer, LogitsOut)
         count, columns = (
@@ -185,9 +189,10 @@ class Streams:
 
 @lru_cache(maxsize=256)
 def _words_east(edge: EdgeStream) -> I64:
-    """Return the words that cross the eastern link of each PE of a row, int64 ``[cols]``.
+    """Return how many words cross the eastern link of each PE of a row, int64 ``[cols]``.
 
-    The words are on their way to the east edge of the wafer, or come from its west edge.
+    Args:
+        edge: Words on their way to the east edge of the wafer, or from its west edge.
     """
     columns = np.arange(edge.rect.cols)
     sides = np.arange(edge.first_col, edge.first_col + edge.cols)[:, None]

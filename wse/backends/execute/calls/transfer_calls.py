@@ -131,7 +131,15 @@ class TransferCalls:
         self.crossings[step] = np.array(tiles, order="C").reshape(-1, *tiles.shape[2:])
 
     def _receive(self, step: int, transfer: Transfer, messages: Translation) -> None:
-        """Copy words that another process has sent (`_send`) to the SRAM of the receiving PEs."""
+        """Copy words that another process has sent into the SRAM of the receiving PEs.
+
+        `_send` describes the form in which they are sent.
+
+        Args:
+            step: Index of the step.
+            transfer: The transfer.
+            messages: Its messages.
+        """
         tiles = self.crossings.pop(step)
         rows, lanes = transfer.site.placed_stage.rect.rows, tiles.shape[2]
         first = messages.source_col % lanes if len(tiles) > rows else 0
@@ -220,5 +228,8 @@ class TransferCalls:
         self._streams.count(transfer)
 
     def _view(self, transfer: Transfer) -> npt.NDArray[Any]:
-        """Return the SRAM of the sending stage as an array of the transfer's element type."""
+        """Return the SRAM of the sending stage as an array of the transfer's element type.
+
+        The array has the axes ``[block, element, lane]``, as in `Arena.view`.
+        """
         return self._views[transfer.site.stage][transfer.site.view]

@@ -10,9 +10,9 @@ from wse.program.program import Program
 
 
 class VerifiedIds:
-    """Token ids that followed the tokens of each user's last verification pass.
+    """The id that the model found after each token of a user's last verification pass, by user.
 
-    The ids are stored until some tokens of the pass are kept.
+    The ids are stored until the number of accepted tokens of the pass is known (`keep`).
     """
 
     def __init__(self, program: Program, caches: Caches) -> None:

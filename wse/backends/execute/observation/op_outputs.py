@@ -85,7 +85,10 @@ class OutputPart:
 
 
 def at_the_end(op: Op) -> bool:
-    """Return True if an op comes after all layers and thus processes only a prompt's last token."""
+    """Return True if an op (node of the model graph) comes after all layers.
+
+    Such an op processes only the last token of a prompt.
+    """
     return op.layer < 0 and op.kind != "embedding"
 
 
@@ -143,7 +146,13 @@ def parts_of(
 
 
 def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
-    """Return True if a layer normalises its queries by scaling their attention scores instead."""
+    """Return True if a layer normalises its queries by scaling the attention scores instead.
+
+    Args:
+        program: The Program.
+        phase: The phase whose steps are searched.
+        layer: Index of the layer.
+    """
     is_scaling = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES["scale_heads"])
     return layer in np.array(program.op_layers)[phase.steps.op[is_scaling]]
 
@@ -184,9 +193,14 @@ def _hidden_of(program: Program, stage: int) -> I32:
 
 
 def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
-    """Return the outputs of a linear layer that each column of a stage computes, ``[cols, n]``.
+    """Return the outputs of a linear layer that each column of PEs computes, int32 ``[cols, n]``.
 
-    They are read from the tiles of decode. An index of -1 is padding.
+    They are read from the weight tiles of decode. An index of -1 is padding.
+
+    Args:
+        program: The Program.
+        stage: Index of the stage.
+        tensor: Name of the weight matrix.
     """
     names = (tensor, codes_name(tensor))
     tiles = (tile for tile in program.tiles if tile.stage == stage and not tile.name.startswith("prefill."))

@@ -38,7 +38,7 @@ class CheckpointCodes:
 
     @property
     def is_read_whole(self) -> bool:
-        """True if reading any rows decodes the whole source."""
+        """True if the whole source must be decoded to read any of its rows."""
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:

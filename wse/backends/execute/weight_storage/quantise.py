@@ -67,7 +67,7 @@ def with_codes(
     weight_type, activations = program.weight_type, program.element_type("act")
 
     def coded_tensor(name: str) -> Source:
-        """Return the tensor with this name, or the codes or scales of a quantised tensor."""
+        """Return the tensor with a given name, or the codes or scales of a quantised tensor."""
         if name == GROUP_NUMBERS:
             return np.arange(MAX_GROUPS, dtype=np.uint8)
         weights_name = name.rpartition(".")[0]
@@ -86,7 +86,7 @@ def with_codes(
 
 
 class _Part:
-    """The codes or the scales of a quantised tensor, which are computed when rows are read."""
+    """Codes or scales of a quantised tensor, which are computed whenever rows are read."""
 
     def __init__(
         self, name: str, source: Source, coding: Coding, scale_type: np.dtype[Any], read: Read, part: int
@@ -103,7 +103,7 @@ class _Part:
 
     @property
     def is_read_whole(self) -> bool:
-        """True if reading any rows decodes the whole source."""
+        """True if the whole source must be decoded to read any of its rows."""
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:
@@ -190,7 +190,12 @@ def _powers(top: F32, largest_code: int) -> tuple[Codes, F32]:
 
 
 def _rounded_up(values: F32, scale_type: np.dtype[Any]) -> Tensor:
-    """Return the smallest numbers of a type that are greater than or equal to ``values``."""
+    """Round values up to a number type: return the smallest numbers that are at least as large.
+
+    Args:
+        values: The values.
+        scale_type: Element type of the result.
+    """
     with np.errstate(over="ignore"):
         near = values.astype(scale_type)
     up = np.nextafter(near, np.array(np.inf, scale_type))

@@ -28,17 +28,17 @@ class PatchJob(NamedTuple):
     elements: int = 0
 
 
-def stored_patches(jobs: Iterable[PatchJob], threads: int, most_values: int) -> Iterator[PatchJob]:
+def stored_patches(jobs: Iterable[PatchJob], threads: int, max_values: int) -> Iterator[PatchJob]:
     """Execute jobs, which write to disjoint memory, on several threads.
 
-    Together, the jobs in flight have at most ``most_values`` values in memory. A job with more
+    Together, the jobs in flight have at most ``max_values`` values in memory. A job with more
     values runs alone. If a job or the iterator ``jobs`` fails, its exception is raised in order,
     after the jobs in flight have finished.
 
     Args:
         jobs: The jobs.
         threads: Number of threads.
-        most_values: Limit for the sum of `PatchJob.values` over the jobs in flight.
+        max_values: Limit for the sum of `PatchJob.values` over the jobs in flight.
 
     Yields:
         Each job in order, as soon as it has finished.
@@ -48,7 +48,7 @@ def stored_patches(jobs: Iterable[PatchJob], threads: int, most_values: int) -> 
         for job in _with_error(jobs):
             while in_flight and (
                 len(in_flight) >= WAITING * threads
-                or job.values + sum(earlier_job.values for earlier_job, _ in in_flight) > most_values
+                or job.values + sum(earlier_job.values for earlier_job, _ in in_flight) > max_values
             ):
                 yield _finished_job(*in_flight.popleft())
             in_flight.append((job, pool.submit(job.store)))
@@ -71,5 +71,5 @@ def _with_error(jobs: Iterable[PatchJob]) -> Iterator[PatchJob]:
 
 
 def _fail(error: Exception) -> None:
-    """Raise an exception: the body of the job that reports an error."""
+    """Raise an exception. A job that reports an error consists of this call."""
     raise error

@@ -40,7 +40,7 @@ class DecodedSource(Protocol):
 
     @property
     def is_read_whole(self) -> bool:
-        """True if reading any rows decodes the whole tensor, as for transposed matrices."""
+        """True if the whole tensor must be decoded to read any rows, as for transposed matrices."""
 
     def decoded_values(self, first: int, last: int) -> int:
         """Return the maximum number of values in memory while the given rows are read.
@@ -264,7 +264,7 @@ def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
     indices, each PE gets a part of the block.
     """
     if part.sharers > 1:
-        return _shared_out(part, patch)
+        return _divided_among_sharers(part, patch)
     index = _index_of_patch(part.inner, part.inner_axis, patch)
     if part.offset is None:
         return index
@@ -272,7 +272,7 @@ def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
     return np.where((index >= 0) & (offset >= 0), index + offset, np.int32(-1))
 
 
-def _shared_out(part: TilePart, patch: Patch) -> I32:
+def _divided_among_sharers(part: TilePart, patch: Patch) -> I32:
     """Divide blocks of inner tensor indices among the PEs that share each block.
 
     Returns:
@@ -287,10 +287,10 @@ def _shared_out(part: TilePart, patch: Patch) -> I32:
 
 
 def _shift_indices(index: I32, first: int) -> I32:
-    """Return the indices relative to ``first``. Padding becomes -1."""
+    """Return indices counted from ``first`` instead of 0. Padding becomes -1."""
     return np.where(index >= 0, index - np.int32(first), np.int32(-1))
 
 
 def _row_axis(part: TilePart) -> int:
-    """Return the mesh axis along which PEs store different rows of the tensor."""
+    """Return the mesh axis (ROWS or COLUMNS) along which PEs store different rows of a tensor."""
     return part.inner_axis if part.transposed or part.outer is None else part.outer_axis

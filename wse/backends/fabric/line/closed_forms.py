@@ -32,7 +32,7 @@ from wse_mappings.patterns.pattern import LineReduce, Terms
 
 
 class Grouping(StrEnum):
-    """Way in which a published formula combines contention, load, distance and depth."""
+    """How a published formula combines contention, load, distance and depth to cycles."""
 
     ADDITIVE = "additive"
     OVERLAPPED = "overlapped"
@@ -172,7 +172,7 @@ def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, 
 
 
 def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None) -> float:
-    """Return the closed-form cycles of the reduce with a given name, as `reduce_form` does."""
+    """Return the closed-form cycles of the reduce with a given name; see `reduce_form`."""
     return reduce_form(line_reduces()[name], length, words, wafer, grouping)
 
 

@@ -19,7 +19,13 @@ NEVER: Final = float("inf")
 
 
 def advance(time: EventTime, hops: float = 0.0, relays: float = 0.0) -> EventTime:
-    """Return a copy of a time to which cycles of hops and relays have been added."""
+    """Return a time to which cycles of hops and of relays have been added.
+
+    Args:
+        time: The time, broken down by cause.
+        hops: Cycles in which words move over links.
+        relays: Cycles in which PEs receive and forward words.
+    """
     total, in_hops, in_relays, launch, contention = time
     return total + hops + relays, in_hops + hops, in_relays + relays, launch, contention
 
@@ -81,7 +87,7 @@ class StreamPath:
 
 
 class PieceArrival(NamedTuple):
-    """Arrival of a stream of words at the start of a piece (part) of its path.
+    """Arrival of a stream of words at the start of a piece, which is a part of the words' path.
 
     Attributes:
         path: Path of the stream.
@@ -101,7 +107,7 @@ class PieceArrival(NamedTuple):
     contention_cycles: float = 0.0
 
     def span(self) -> tuple[float, float]:
-        """Return the cycles of the first and last word at the router of the piece's source.
+        """Return the cycles of the first and last word at the start of a piece (part of a path).
 
         The cycles are infinite if they are not known yet.
         """
@@ -112,7 +118,9 @@ class PieceArrival(NamedTuple):
         return path.begin - age, path.end - age
 
     def window(self, words: int, costs: LineCosts) -> Window:
-        """Return the time window in which the words leave the router of the piece's source.
+        """Return the time window in which words leave the router at the start of a piece.
+
+        A piece is a part of the words' path.
 
         Args:
             words: Number of words of the message.

@@ -56,7 +56,12 @@ class LineCosts:
 
     @classmethod
     def for_software(cls, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
-        """Return the costs on a wafer with the software described by a profile."""
+        """Return the costs of words on a line of a wafer, with the software of a profile.
+
+        Args:
+            wafer: Wafer type.
+            software: Software profile, with the costs of relays and of starting operations.
+        """
         return cls.of(wafer, software.reduce_gap_cycles, software.relay_cycles, software.transfer_sync_cycles)
 
     @property

@@ -25,9 +25,9 @@ from wse.backends.fabric.line.segments import LinePlan
 
 
 class LineStreams:
-    """Streams of one line that have been computed so far.
+    """The streams of words on one line of PEs for which times have been computed so far.
 
-    A piece is a part of a message's path.
+    A stream consists of the words of a message. A piece is a part of a message's path.
 
     Attributes:
         contended: For each piece, whether it shares a link or ramp with another piece.
@@ -112,10 +112,11 @@ class LineStreams:
         return wait_on_colour(first, [end for end in ends if end[0] < NEVER]) if conflicts else 0.0
 
     def contention_cycles(self, piece: int, path: StreamPath, first: float, last: float) -> float:
-        """Return the cycles that contention adds to a stream, and delay its competitors.
+        """Return the cycles that contention adds to a stream, and add delays to its competitors.
 
-        Only competitors whose words are stored are delayed. The times of other competitors have
-        already been used in the computation.
+        Streams are computed one after another. A competitor that was computed earlier is delayed
+        only if its words are stored at their destination; otherwise later computations have already
+        used its times.
 
         Args:
             piece: Index of the piece (part of the stream's path) that the stream enters.

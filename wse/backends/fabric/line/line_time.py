@@ -151,7 +151,11 @@ class _LineState:
         self.waiting: dict[int, list[Stream]] = {}  # combining receives of a PE before its next send, in order
 
     def carry_out(self, segment: PathSegment) -> None:
-        """Compute when the words of a path segment leave their sender and reach their receiver."""
+        """Compute when the words of one path segment leave their sender and arrive.
+
+        Args:
+            segment: A send of one PE, with the path of its words to the next receiving PE.
+        """
         pe, relays, relays_hops, relays_relays, relays_age, relays_room, piece, end_piece, hops, room, target = segment
         first, last, path = self._send(pe)  # 1, 2
         if relays >= 0:
@@ -168,7 +172,7 @@ class _LineState:
         self.waiting.setdefault(target, []).append(Stream(first, last, path, piece, hops))
 
     def finish(self) -> None:
-        """Compute the remaining receives, on PEs that send nothing afterwards."""
+        """Compute the receives that are still pending, on PEs that send nothing afterwards."""
         for pe, streams in self.waiting.items():
             self._receive(pe, streams)
 

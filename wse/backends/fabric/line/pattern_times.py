@@ -162,7 +162,10 @@ class PatternTimes:
         )
 
     def _end_of_section(self, work: tuple[SectionMessages, ...]) -> LineEnd:
-        """Return when the last of several patterns ends on one section of a line."""
+        """Return when the last of several simultaneous patterns ends on one section of a line.
+
+        A section is a part of a line that no message leaves or enters.
+        """
         conflicts = {
             (i, j): self._conflicts(
                 work[i].section, work[j].section, links=work[i].crosses_first == work[j].crosses_first
@@ -173,7 +176,11 @@ class PatternTimes:
         return lines_end([(self._plan(messages.section), messages.words) for messages in work], self.costs, conflicts)
 
     def _plan_section(self, section: LineSection) -> LinePlan:
-        """Group the messages of a section into path segments, and find conflicts between them."""
+        """Group the messages of a section into path segments, and find conflicts between them.
+
+        A section is a part of a line that no message leaves or enters. A path segment is a send of
+        one PE with the path of its words.
+        """
         messages, colours, places = section.line
         return line_segments(messages, self.costs, colours, places)
 

@@ -68,7 +68,10 @@ class Pieces:
 
     @property
     def side_by_side(self) -> bool:
-        """True if the only piece consists of several messages side by side."""
+        """True if there is a single piece, which stands for several messages side by side.
+
+        Such messages use different links and PEs, so they do not affect each other.
+        """
         return len(self.source) > len(self)
 
 

@@ -109,7 +109,10 @@ def exchange_cycles(words: int, costs: LineCosts) -> float:
 
 
 class _RoundState:
-    """Cycle from which each PE of a line is free, while the rounds of a loop are computed."""
+    """Cycles from which the PEs of a line are free, while the rounds of a loop are computed.
+
+    A round is one iteration of a loop that repeats a communication pattern.
+    """
 
     def __init__(
         self, words: int, add_cycles: float, costs: LineCosts, places: Places, *, store_and_forward: bool
@@ -120,7 +123,13 @@ class _RoundState:
         self.end = 0.0
 
     def round(self, messages: I32) -> float:
-        """Compute a round's messages and return the cycle at which its last sum is complete."""
+        """Compute the messages of one round and return the cycle at which its last sum is complete.
+
+        A round is one iteration of the loop that repeats the pattern.
+
+        Args:
+            messages: int32 ``[m, 3]``: source, target, Arrival.
+        """
         self.end = 0.0
         if self.store_and_forward:
             for source, target, _ in messages.tolist():
@@ -130,7 +139,7 @@ class _RoundState:
         return self.end
 
     def _transfer(self, source: int, target: int) -> None:
-        """Compute one message whose words the target stores first and then adds.
+        """Compute one message in store-and-forward mode: its words are stored and then added.
 
         The message starts when both PEs are free.
         """

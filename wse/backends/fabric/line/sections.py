@@ -52,7 +52,9 @@ class LineSection(NamedTuple):
 
     @classmethod
     def of(cls, line: LineArrays, first: int, message_indices: I64) -> LineSection:
-        """Return a section of a line.
+        """Return the messages on one section of a line, relative to the section's first PE.
+
+        A section is a part of a line that no message leaves or enters.
 
         Args:
             line: The whole line.
@@ -103,7 +105,7 @@ def sections_of(lines: Sequence[LineArrays]) -> list[tuple[LineSection, ...]]:
 
 
 def _fabric_messages(line: LineArrays) -> LineArrays:
-    """Return a line without messages that are copies within a PE."""
+    """Return the messages of a line without those that are only copies within a PE."""
     messages, colours, places = line
     travels = np.flatnonzero((messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1]))
     return LineArrays(messages[travels], None if colours is None else colours[travels], places)

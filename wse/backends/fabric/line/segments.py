@@ -63,15 +63,15 @@ class PathSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinePlan:
-    """Properties of one line's messages that do not depend on word counts and times.
+    """Properties of the messages on one line that do not depend on word counts and times.
 
-    The messages are grouped into path segments (sends of a PE with their paths), and the paths are
-    divided into pieces.
+    The messages are grouped into path segments: sends of a PE with the paths of their words. Each
+    path is divided into pieces on which words move at the same rate.
 
     Attributes:
         segments: Path segments, in order.
         pieces: Pieces of the paths.
-        hop_cycles: Cycles that the hops of each piece take.
+        hop_cycles: Cycles of the hops of each piece.
         colours: Colour of each piece; -1 if no other piece uses its colour.
         conflicts: Links and ramps that each piece shares with earlier pieces.
     """
@@ -132,8 +132,11 @@ def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, p
 def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places) -> tuple[Pieces, I64]:
     """Divide the paths of a line's messages into pieces, and group the pieces into path segments.
 
-    1. Messages are grouped into runs. A run ends where the next message does not continue it
-       through a relay.
+    A piece is a part of a path on which words move at the same rate. A path segment is a send
+    operation of one PE with the path of its words to the next receiving PE.
+
+    1. Messages are grouped into runs. A run ends where no relay (a PE that only forwards) continues
+       it with the next message.
     2. Each run has one piece for its relays, if there are any, and one for its last message.
     3. Each run begins a path segment, unless it is the second direction of a multicast.
 

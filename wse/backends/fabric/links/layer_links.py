@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from wse.arrays import I64
-from wse.backends.fabric.expert_costs import Pairs, by_column
+from wse.backends.fabric.expert_costs import Pairs, pairs_by_column
 from wse.backends.fabric.links.link_map import (
     COL,
     NOTHING,
@@ -72,7 +72,7 @@ class LayerLinks:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Moves:
-    """Transfers of a phase in classes of equal steps, with the number of steps per layer.
+    """The transfers of a phase, grouped into classes of equal steps, with their words on links.
 
     Attributes:
         regions: For each class, the region of its step on each wafer, in the same format as
@@ -148,7 +148,9 @@ def _pairs(program: Program, phase: Phase, chosen_experts: Chosen) -> Pairs:
 
 
 def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, chosen_wafers: Pairs) -> _Moves:
-    """Group the transfers of a phase into classes, and count the words on links in all runs.
+    """Group the transfers of a phase into classes of equal steps, and count their words on links.
+
+    The words are summed over all runs of the phase.
 
     Args:
         fabric: Timing model of the Program.
@@ -195,12 +197,12 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
         Rectangles of links with equal word counts, in the format of ``link_map``.
     """
     if TRANSFERS[phase.steps.code[step]].leaves_wafer:
-        return _real(_crossing_rectangles(fabric, phase, step, chosen_wafers))
-    columns, empty = by_column(fabric.program, phase, step, pairs), fabric.program.cache_slots(0)
+        return _nonempty_rectangles(_crossing_rectangles(fabric, phase, step, chosen_wafers))
+    columns, empty = pairs_by_column(fabric.program, phase, step, pairs), fabric.program.cache_slots(0)
     # Words that do not depend on the choice are sent in every run; those of one run are in `all_pairs` already.
     all_pairs = fabric.traffic.traffic_by_pairs(phase, step, empty, columns)
     without_pairs = fabric.traffic.traffic_by_pairs(phase, step, empty, np.zeros_like(columns))
-    return _real(np.concatenate([all_pairs.rectangles, scale_words(without_pairs.rectangles, runs - 1)]))
+    return _nonempty_rectangles(np.concatenate([all_pairs.rectangles, scale_words(without_pairs.rectangles, runs - 1)]))
 
 
 def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers: Pairs) -> I64:
@@ -227,7 +229,7 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers:
 
 
 def _region(stage: Stage) -> I64:
-    """Return a stage's region on all of its wafers, as rectangles of links without words."""
+    """Return the region of a stage on each of its wafers, as rectangles of links with 0 words."""
     planes, rect = np.array(stage.wafers, np.int64) * DIRECTIONS, stage.rect
     return rectangles_of(planes, rect.row, rect.row + rect.rows, rect.col, rect.col + rect.cols, 0)
 
@@ -256,8 +258,14 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
     The words of a cache shift depend on the number of cached tokens before every run. Other steps
     are computed once for each combination of cache slots, and their words are multiplied.
 
+    Args:
+        traffic: Traffic model of the Program.
+        phase: The phase.
+        step: Index of the step.
+        uses: Number of runs, and cached tokens before them, by cache slots in use.
+
     Returns:
-        Rectangles of links with equal word counts, in the format of ``link_map``.
+        int64 ``[n, 9]``: rectangles of links with equal word counts, in the format of ``link_map``.
     """
     if TRANSFERS[phase.steps.code[step]].by_counters:
         parts = [
@@ -270,10 +278,10 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
             scale_words(traffic.step_traffic(phase, step, slots).rectangles, times)
             for slots, (times, _) in uses.items()
         ]
-    return _real(np.concatenate([NOTHING, *parts]))
+    return _nonempty_rectangles(np.concatenate([NOTHING, *parts]))
 
 
-def _real(rectangles: I64) -> I64:
+def _nonempty_rectangles(rectangles: I64) -> I64:
     """Return the rectangles of links that are not empty and whose links carry words."""
     return rectangles[(links_of(rectangles) > 0) & (rectangles[:, WORDS] > 0)]
 
@@ -284,6 +292,8 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
     Each map is cropped to the sending regions and the links in use.
 
     Args:
+        routes: Physical links that words use.
+        layers: Layers of the model with equal words on every link.
         rectangles: Links in use: rectangles of links with equal word counts.
         regions: Regions of PEs that send words, in the same form.
     """
@@ -304,7 +314,13 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
 
 
 def _on_fabric(layers: tuple[int, ...], wafer: int, words: I64) -> LayerLinks:
-    """Return a map of the words that layers send over physical links, cropped to links in use."""
+    """Return a map of the words that layers send over physical links, cropped to links in use.
+
+    Args:
+        layers: Layers of the model with equal words on every link.
+        wafer: Index of the wafer.
+        words: int64 ``[4, rows, cols]``: words on the physical links of the wafer, per layer.
+    """
     is_used = words.max(axis=0) > 0
     rows, cols = np.flatnonzero(is_used.any(axis=1)), np.flatnonzero(is_used.any(axis=0))
     row, end_row, col, end_col = (rows[0], rows[-1] + 1, cols[0], cols[-1] + 1) if len(rows) else (0, 1, 0, 1)

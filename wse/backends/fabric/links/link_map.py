@@ -38,9 +38,18 @@ def rectangles_of(
 ) -> I64:
     """Return rectangles of links with equal word counts, int64 ``[n, 9]``, omitting empty ones.
 
+    A rectangle may be repeated ``times`` times, each time moved by ``row_step`` and ``col_step``.
+
     Args:
-        plane, row, end_row, col, end_col, words, times, row_step, col_step: Columns of the result,
-            which the module docstring defines. Each is int64 ``[n]`` or one number for all.
+        plane: Index that separates links, for example by direction.
+        row, end_row, col, end_col: Rows and columns of the PEs that the links leave; ends are
+            exclusive.
+        words: Number of words on each link.
+        times, row_step, col_step: Number of repetitions, and the distance from one to the next.
+
+    Returns:
+        One row per rectangle, with the arguments as columns. Each argument is int64 ``[n]`` or one
+        number for all rectangles.
     """
     sides = (plane, row, end_row, col, end_col, words, times, row_step, col_step)
     rectangles = np.stack(np.broadcast_arrays(*map(np.atleast_1d, sides)), axis=1).astype(np.int64, copy=False)
@@ -50,7 +59,7 @@ def rectangles_of(
 def links_of(rectangles: I64) -> I64:
     """Return the number of links in each rectangle of links, int64 ``[n]``.
 
-    Repetitions of a rectangle are also counted.
+    If a rectangle is repeated, the links of all repetitions are counted.
     """
     rows, cols = rectangles[:, END_ROW] - rectangles[:, ROW], rectangles[:, END_COL] - rectangles[:, COL]
     return np.asarray(rows.clip(0) * cols.clip(0) * rectangles[:, TIMES], np.int64)
@@ -60,7 +69,7 @@ NOTHING: Final = rectangles_of(0, 0, 0, 0, 0, 0)
 
 
 def one_by_one(rectangles: I64) -> I64:
-    """Expand rectangles of links so that each repetition becomes its own rectangle."""
+    """Replace each repeated rectangle of links by one rectangle for each repetition."""
     times = rectangles[:, TIMES]
     if times.max(initial=1) == 1:
         return rectangles
@@ -72,7 +81,9 @@ def one_by_one(rectangles: I64) -> I64:
 
 
 def merge_repeats(rectangles: I64) -> I64:
-    """Merge equal rectangles at equal distances along a row into one rectangle with repetitions.
+    """Merge equal rectangles of links at equal distances along a row into repeated rectangles.
+
+    A repeated rectangle has a number of repetitions and the distance from one to the next.
 
     Returns:
         The merged rectangles, which represent the same links, sorted by width, words and position.
@@ -94,7 +105,7 @@ def merge_repeats(rectangles: I64) -> I64:
 
 
 def ends_of(rectangles: I64) -> tuple[int, int]:
-    """Return one past the last row and one past the last column of rectangles of links.
+    """Return the numbers of rows and columns that a map needs to contain all rectangles of links.
 
     Both are 0 if there are no rectangles.
     """
@@ -107,9 +118,9 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
     """Return the word count of every link, int64 ``[planes, rows, cols]``.
 
     Args:
-        rectangles: int64 ``[n, 9]``, rectangles of links with equal word counts, in the format of
-            the module docstring. Rectangles without links are ignored; all others must be inside
-            the map.
+        rectangles: int64 ``[n, 9]``, rectangles of links with equal word counts, from
+            `rectangles_of`. Rectangles without links are ignored; all others must be inside the
+            map.
         planes: Planes of the map, such as one per direction, or one per colour and direction.
         rows: Rows of PEs.
         cols: Columns of PEs.
@@ -127,8 +138,8 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
     return total
 
 
-def most_words(rectangles: I64) -> int:
-    """Return the number of words on the busiest link."""
+def max_link_words(rectangles: I64) -> int:
+    """Return the number of words on the busiest link of some rectangles of links."""
     return max((link.words for link in busiest_links(rectangles)), default=0)
 
 
@@ -148,10 +159,11 @@ class Link(NamedTuple):
 
 
 def busiest_links(rectangles: I64) -> list[Link]:
-    """Return the busiest link in each plane (such as a direction), in order of decreasing traffic.
+    """Return the busiest link of each plane, in order of decreasing traffic.
 
-    If several links of a plane have the most words, the first one is returned. If planes have equal
-    rectangles, only the first plane is included.
+    A plane is a set of links, such as those of one direction. If several links of a plane have the
+    most words, the first one is returned. If planes have equal rectangles, only the first plane is
+    included.
     """
     if not len(rectangles):
         return []
@@ -169,10 +181,12 @@ def busiest_links(rectangles: I64) -> list[Link]:
     return sorted(links, key=lambda link: -link.words)
 
 
-def cached_most_words(rectangles: I64) -> int:
+def cached_max_link_words(rectangles: I64) -> int:
     """Return the number of words on the busiest link, from a cache if possible.
 
-    The cache key does not depend on the position of the rectangles of links.
+    Args:
+        rectangles: Rectangles of links with their words. Their position is not part of the cache
+            key.
     """
     if not len(rectangles):
         return 0
@@ -180,7 +194,7 @@ def cached_most_words(rectangles: I64) -> int:
     at_origin = np.ascontiguousarray(rectangles - np.array([plane, row, row, col, col, 0, 0, 0, 0], np.int64))
     key = blake2b(at_origin.tobytes(), digest_size=16).digest()
     if key not in _MAX_WORDS:
-        _MAX_WORDS[key] = most_words(at_origin)
+        _MAX_WORDS[key] = max_link_words(at_origin)
     return _MAX_WORDS[key]
 
 
@@ -191,7 +205,7 @@ _MAX_WORDS: Final[dict[bytes, int]] = {}
 def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
     """Sort rectangles of links by plane, and return a (plane, rectangles) pair for each plane.
 
-    A plane may have no rectangles.
+    A plane contains, for example, the links of one direction. A plane may have no rectangles.
     """
     ordered = rectangles[np.argsort(rectangles[:, PLANE], kind="stable")]
     ends = np.searchsorted(ordered[:, PLANE], np.arange(planes + 1))
@@ -201,13 +215,20 @@ def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
 def _scratch(rows: int, cols: int) -> I64:
     """Return uninitialised memory for the words of one plane, with one more row than the map.
 
-    The additional row is needed for rectangles that end at the last row of the map.
+    A plane is a set of links, such as those of one direction. The additional row is needed for
+    rectangles that end at the last row of the map.
     """
     return np.empty((rows + 1, cols), np.int64)
 
 
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
     """Add up the words of one plane's rectangles, once for each run of rows with equal words.
+
+    A plane contains, for example, the links of one direction.
+
+    Args:
+        rectangles: Rectangles of links in the plane.
+        scratch: int64 ``[rows + 1, cols]``: memory for the result.
 
     Returns:
         int64 ``[rows]``, the index of the run to which each row belongs; and int64 ``[runs,

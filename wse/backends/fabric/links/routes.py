@@ -96,9 +96,11 @@ class Routes:
     def words(self, rectangles: I64) -> I64:
         """Return the word count of every physical link, int64 ``[wafers, 4, rows, cols]``.
 
+        If PEs or links are dead, each link of the mesh stands for a path of physical links.
+
         Args:
-            rectangles: int64 ``[n, 9]``, rectangles of mesh links with equal word counts, as in
-                ``link_map``.
+            rectangles: int64 ``[n, 9]``, rectangles of mesh links with equal word counts, from
+                ``link_map.rectangles_of``.
         """
         program = self.program
         wafers, rows, cols = program.wafers, program.wafer_rows, program.wafer_cols
@@ -110,10 +112,12 @@ class Routes:
     def words_on(self, wafer: int, rectangles: I64) -> I64:
         """Return the word count of every physical link of one wafer, int64 ``[4, rows, cols]``.
 
+        If PEs or links are dead, each link of the mesh stands for a path of physical links.
+
         Args:
             wafer: Index of the wafer.
-            rectangles: int64 ``[n, 9]``, rectangles of mesh links of this wafer, as in
-                ``link_map``.
+            rectangles: int64 ``[n, 9]``, rectangles of mesh links of this wafer, from
+                ``link_map.rectangles_of``.
         """
         local = rectangles - np.array([wafer * DIRECTIONS, 0, 0, 0, 0, 0, 0, 0, 0])
         if self.has_no_faults:
@@ -163,13 +167,15 @@ class Routes:
                 along_columns[:, END_ROW] - along_columns[:, ROW],
             )
             return int(col_hops.max(initial=0)) + int(row_hops.max(initial=0))
-        return self._most_hops(0, along_rows) + self._most_hops(1, along_columns)
+        return self._max_hops(0, along_rows) + self._max_hops(1, along_columns)
 
-    def _most_hops(self, axis: int, rectangles: I64) -> int:
-        """Return the most physical hops on one row or column of PEs within any rectangle of links.
+    def _max_hops(self, axis: int, rectangles: I64) -> int:
+        """Return the maximum number of physical hops along any row or column of some rectangles.
+
+        The rectangles consist of links of the mesh, each of which may be a path of physical links.
 
         Args:
-            axis: 0 for rows, 1 for columns.
+            axis: 0 for hops along rows, 1 for hops along columns.
             rectangles: Rectangles of links.
         """
         hops = [0]

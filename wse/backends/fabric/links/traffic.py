@@ -171,7 +171,15 @@ class Traffic:
         return [self.translation(transfer, transfer.messages)] if isinstance(transfer.messages, Translation) else []
 
     def translation(self, transfer: Transfer, messages: Translation) -> I64:
-        """Return the links of a transfer between two regions of a wafer, as rectangles."""
+        """Return the links that a transfer between two regions of a wafer uses, with their words.
+
+        Args:
+            transfer: The transfer.
+            messages: Its messages: pieces of vectors with sending and receiving rows.
+
+        Returns:
+            int64 ``[n, 9]``: rectangles of links with equal word counts.
+        """
         source, target = transfer.site.placed_stage, self.program.stages[messages.target_stage]
         return _on_wafer(source.wafer, translation(source.rect, target.rect, messages))
 
@@ -244,7 +252,12 @@ def _edge(edge: EdgeStream) -> I64:
 
 
 def _on_wafer(wafer: int, rectangles: I64) -> I64:
-    """Move rectangles of links from wafer 0 to another wafer, in place, and return them."""
+    """Move rectangles of links from wafer 0 to another wafer, in place, and return them.
+
+    Args:
+        wafer: Index of the other wafer.
+        rectangles: int64 ``[n, 9]``, in the format of ``link_map``.
+    """
     rectangles[:, PLANE] += wafer * DIRECTIONS
     return rectangles
 

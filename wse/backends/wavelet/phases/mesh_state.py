@@ -35,7 +35,7 @@ class MeshState:
         self.links = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
 
     def last_free(self) -> int:
-        """Return the cycle from which the last PE of all stages is free."""
+        """Return the cycle from which all PEs of all stages are free."""
         return max(int(free.max()) for free in self.free)
 
     def work(self, stage: int, first_row: int, row_count: int, cycles: float, begin: I64) -> None:
@@ -50,10 +50,11 @@ class MeshState:
         rows, free = slice(first_row, first_row + row_count), self.free[stage]
         free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
 
-    def note_end(self, step: int, stage: int, base: int, step_run: StepRun) -> None:
-        """Record the results of a simulation on a stage's region.
+    def record_run(self, step: int, stage: int, base: int, step_run: StepRun) -> None:
+        """Record the result of simulating a step on a stage's region.
 
-        They are the words on links, the moves of wavelets, and the cycles at which PEs end.
+        The words on links are added, the moves of wavelets are reported, and PEs are busy until the
+        cycle in which each ended.
 
         Args:
             step: Index of the step.

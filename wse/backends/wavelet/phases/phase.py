@@ -5,7 +5,7 @@ awaited at one cost, which includes the path of a word to a neighbour, and they 
 Between two steps, all PEs wait for each other, except in the rounds of a loop whose pattern
 overlaps from round to round.
 
-Kernels take the cycles that the formulas in their records (`Kernel`) give. Transfers are simulated
+The cycles of kernels follow from the formulas in their records (`Kernel`). Transfers are simulated
 as wavelets: patterns on lines and cache shifts on their region, transfers between stages on the
 rectangle that contains both regions. The latency and bandwidth of links between wafers and to the
 host are not simulated. The words of a crossing do travel over the mesh: to the east edge of the

@@ -39,7 +39,10 @@ class RegionTransfers:
         The smallest rectangle that contains both regions is simulated.
 
         Args:
-            begin: Cycle at which each PE of the sending region begins.
+            step: Index of the step.
+            transfer: The transfer.
+            messages: Pieces of vectors, with sending and receiving rows.
+            begin: int64 ``[rows, cols]``: cycle at which each PE of the sending region begins.
         """
         stages, sender, receiver = self._program.stages, transfer.site.stage, messages.target_stage
         source, target = stages[sender].rect, stages[receiver].rect
@@ -83,7 +86,7 @@ class RegionTransfers:
         ends, links = np.zeros((rect.rows, rect.cols), np.int32), np.zeros((4, rect.rows, rect.cols), np.int64)
         ends[:, :cols], links[:, :, :cols] = step_run.ends[:, 1:], step_run.link_words[:, :, 1:]
         moves = step_run.moves[step_run.moves[:, 2] > 0] - np.array([0, 0, 1, 0, 0, 0], np.int32)
-        self._state.note_end(step, receiver, base, StepRun(ends, links, moves))
+        self._state.record_run(step, receiver, base, StepRun(ends, links, moves))
 
     def to_edge(self, step: int, stage: int, edge: EdgeStream, begin: I64) -> I64:
         """Simulate the words that some rows send to the east edge of their region.
@@ -111,5 +114,5 @@ class RegionTransfers:
         ends[rows, columns] = np.maximum(step_run.ends[:, :cols], at_edge[:, None])
         is_inside = (step_run.moves[:, 2] < cols - 1) & (step_run.moves[:, 4] == Port.EAST)
         shift = np.array([0, first_row, first_col, 0, 0, 0], np.int32)
-        self._state.note_end(step, stage, base, StepRun(ends, links, step_run.moves[is_inside] + shift))
+        self._state.record_run(step, stage, base, StepRun(ends, links, step_run.moves[is_inside] + shift))
         return at_edge.astype(np.int64) + base

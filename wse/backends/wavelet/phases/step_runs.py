@@ -166,6 +166,9 @@ class StepRuns:
         return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, add_cycles=add or 0, main=main)
 
     def _run(self, machine: WaveletMachine) -> StepRun:
-        """Simulate a machine and return the results needed for a step."""
+        """Simulate a machine and return the results that are needed for a step.
+
+        They are the cycles in which PEs finish, the words on links and the moves of wavelets.
+        """
         result = run(machine, log=self.log)
         return StepRun(result.pe_cycles, result.link_words, result.moves)

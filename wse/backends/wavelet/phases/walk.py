@@ -104,7 +104,7 @@ class PhaseWalk:
                     idle += self.software.task_dispatch_cycles
                 self._compute(step, iteration, idle)  # 2
             elif phase.steps.in_chain[step]:
-                self._follow(step, transfer, idle)  # 2
+                self._run_in_chain(step, transfer, idle)  # 2
             elif len(steps) > 1 and isinstance(transfer.messages, RowShift):
                 lines += self._shift_lines(transfer, iteration)
             elif not isinstance(transfer.messages, LineMessages):
@@ -132,7 +132,7 @@ class PhaseWalk:
         return pattern >= 0 and self.program.patterns[pattern].overlaps
 
     def _transfer(self, step: int, iteration: int) -> Transfer:
-        """Return the transfer of a step in an iteration of its loop."""
+        """Return the transfer of a step, with the operands of one iteration of its loop."""
         return transfer_of(self.program, self.phase, step, self.slots, iteration)
 
     def _compute(self, step: int, iteration: int, idle: I64) -> None:
@@ -151,11 +151,11 @@ class PhaseWalk:
         self.state.work(int(self.phase.steps.stage[step]), first_row, rows, cycles, idle)
         idle[first_row : first_row + rows] += math.ceil(cycles - 1e-9)
 
-    def _follow(self, step: int, transfer: Transfer, idle: I64) -> None:
+    def _run_in_chain(self, step: int, transfer: Transfer, idle: I64) -> None:
         """Simulate a pattern in the chain of an overlap group.
 
-        The steps of a chain run one after another, at the same time as the other steps of the group.
-        The pattern starts on each PE when the previous steps of the chain have ended there.
+        The steps of a chain run one after another, while the other steps of the group run. The
+        pattern starts on each PE when the previous steps of the chain have ended there.
 
         Args:
             step: Index of the step.
@@ -171,11 +171,16 @@ class PhaseWalk:
             assert isinstance(transfer.messages, LineMessages)
             start, base = relative_to_first(idle + self.issue)
             step_run = self.runs.lines([(transfer.messages, transfer)], start)
-            self.state.note_end(step, transfer.site.stage, base, step_run)
+            self.state.record_run(step, transfer.site.stage, base, step_run)
             idle[:] = np.maximum(idle, base + step_run.ends)
 
     def _copy(self, transfer: Transfer, begin: I64) -> None:
-        """Simulate a pattern whose messages are all copies within the SRAM of a PE."""
+        """Simulate a pattern whose messages are all copies within the SRAM of a PE.
+
+        Args:
+            transfer: The transfer.
+            begin: int64 ``[rows, cols]``: cycle at which each PE begins.
+        """
         site = transfer.site
         self.state.work(site.stage, site.first_row, site.rows, self.pe.vector(transfer.elements, self.pe.acc), begin)
 
@@ -191,7 +196,7 @@ class PhaseWalk:
         overlap = self.phase.steps.overlap[step] >= 0
         # The cost of starting a group already contains the path of a word to a neighbour.
         start, base = relative_to_first(begin - self.neighbour_cycles if overlap else begin + self.issue)
-        self.state.note_end(
+        self.state.record_run(
             step, messages_and_transfers[0][1].site.stage, base, self.runs.lines(messages_and_transfers, start)
         )
 
@@ -227,7 +232,7 @@ class PhaseWalk:
             case RowShift():
                 for shifted in self._shift_lines(transfer, iteration):
                     start, base = relative_to_first(issued)
-                    self.state.note_end(step, stage, base, self.runs.lines([shifted], start))
+                    self.state.record_run(step, stage, base, self.runs.lines([shifted], start))
             case Translation() as messages if transfer.leaves_wafer:
                 self.regions.to_wafer(step, transfer, messages.target_stage, issued)
             case Translation() as messages:

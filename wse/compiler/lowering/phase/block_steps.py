@@ -30,7 +30,8 @@ class BlockSteps:
         """Convert the collected steps to an immutable block; no steps may be added afterwards.
 
         Args:
-            requests: Buffers to list first among the block's buffers, in this order.
+            requests: Buffers to list first in the block, in this order. Buffers that the steps use
+                in addition follow.
         """
         steps, loops, over_users = self._with_used_loops()
         operand_buffers = dict.fromkeys(

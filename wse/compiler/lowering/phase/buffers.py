@@ -40,7 +40,7 @@ class Patterns:
         return self.index_of(PatternCall(make, args, tuple(sorted(options.items()))))
 
     def index_of(self, call: PatternCall) -> int:
-        """Return the index of the pattern that a call creates, adding the pattern if it is new."""
+        """Return the index of the pattern that a function call creates, adding it if it is new."""
         key = (call.make.__name__, call.args, call.options)
         if key not in self._index:
             self._index[key] = len(self.schedules)
@@ -61,13 +61,18 @@ class Buffers:
         self._requests: dict[SymBuffer, int] = {}
 
     def tile(self, stage: int, name: str) -> SymBuffer:
-        """Return the buffer that stores a weight tile on a stage."""
+        """Return the buffer that stores a weight tile on the PEs of a stage.
+
+        Args:
+            stage: Index of the stage.
+            name: Name of the tile.
+        """
         tile = self._tiles[stage, name]
         self._requests.setdefault(tile, 0)
         return tile
 
     def has_tile(self, stage: int, name: str) -> bool:
-        """Return whether a stage stores a weight tile with that name."""
+        """Return whether the PEs of a stage store a weight tile with a given name."""
         return (stage, name) in self._tiles
 
     def get(self, stage: int, name: str, elements: int, view: str, use: str, *, permanent: bool = False) -> SymBuffer:
@@ -130,5 +135,5 @@ class Buffers:
         )
 
     def values(self) -> tuple[SymBuffer, ...]:
-        """Return all buffers except weight tiles, in the order of their first request."""
+        """Return all buffers except those of weight tiles, in the order of their first request."""
         return tuple(self._by_name.values())

@@ -52,12 +52,15 @@ class PhaseBuilder:
         self._open()
 
     def _open(self) -> None:
-        """Begin a new block, without steps, at the current op and stage."""
+        """Begin a new block (a list of steps), which is empty, at the current op and stage."""
         self._block = BlockSteps(steps=[], iterations=[], groups=0)
         self._first_op, self._stage_of_block = self.op, self.stage
 
     def rewrite_steps(self) -> None:
-        """Apply the rewrites to the steps that were added since the last block was closed."""
+        """Apply the schedule's rewrites to the steps added since the last block was closed.
+
+        A rewrite changes the steps of a layer to save cycles.
+        """
         if self.rewrite is not None and self._block.steps:
             stage, self.stage = self.stage, self._stage_of_block
             self.rewrite(self._block)
@@ -80,7 +83,7 @@ class PhaseBuilder:
         return block
 
     def add_run(self, block: Block, stage: int, op: int, buffers: tuple[SymBuffer, ...]) -> None:
-        """Append one more execution of a finished block, with other buffers.
+        """Append one more execution of a finished block of steps, with other buffers.
 
         Args:
             block: The block.
@@ -248,7 +251,7 @@ class PhaseBuilder:
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 
     def _enter(self) -> None:
-        """Prepare for a new step: close the block and begin a new one if the stage has changed."""
+        """Prepare to add a step: if the stage has changed, close the block and begin a new one."""
         if self.stage != self._stage_of_block:
             self.rewrite_steps()
             self.close()

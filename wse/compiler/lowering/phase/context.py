@@ -83,17 +83,20 @@ class Context:
 
     @property
     def decodes(self) -> bool:
-        """True if the phase decodes one token per user."""
+        """True if the phase is a decode pass, which generates one token per user."""
         return self.name == DECODE
 
     @property
     def verifies(self) -> bool:
-        """True if the phase verifies several tokens of one user and computes an id after each."""
+        """True if the phase is a verification pass over several tokens of one user.
+
+        Such a pass computes the id after each of the tokens.
+        """
         return self.name == VERIFY
 
     @property
     def cut(self) -> RegionCut:
-        """Division of the model's dimensions over the PEs of the current region.
+        """Division of the model's dimensions over the PEs of the current stage's region.
 
         If a layer is split between regions, this is the division for the parts being lowered.
         """
@@ -186,13 +189,13 @@ class Context:
         return SymAddress(buffer=self._ids(batch), per_round=1 if batch > 1 and not self.decodes else 0)
 
     def _ids(self, elements: int) -> SymBuffer:
-        """Return the current stage's buffer of token ids, with at least ``elements`` elements."""
+        """Return the current stage's buffer of token ids, enlarged to ``elements`` if necessary."""
         return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", permanent=True)
 
     def cache(self, name: str, elements: int) -> SymAddress:
         """Return the address of one user's key cache or value cache.
 
-        The user is the phase's user or, in a loop over users, the user of the current iteration.
+        The user is that of the phase or, in a loop over users, that of the current iteration.
 
         Args:
             name: Name of the buffer with the caches of all users.
@@ -203,11 +206,15 @@ class Context:
         return SymAddress(buffer=buffer, per_round=elements if batch > 1 else 0)
 
     def tile(self, name: str) -> SymBuffer:
-        """Return the buffer of a weight tile on the current stage."""
+        """Return the buffer of a weight tile on the stage whose steps are being lowered.
+
+        Args:
+            name: Name of the tile.
+        """
         return self.buffers.tile(self.builder.stage, name)
 
     def own_tile(self, tensor: str) -> SymBuffer:
-        """Return the buffer with the second copy of a weight tile, used only in prefill.
+        """Return the buffer with the second copy of a weight tile, which only prefill uses.
 
         Prefill by MeshGEMM needs a different weight layout from decode.
         """
@@ -260,6 +267,9 @@ class Context:
         return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
 
     def enter_stage(self, stage: int) -> None:
-        """Continue lowering on another stage, with the residual stream in that stage's buffer."""
+        """Continue lowering on another stage: the following steps run on that stage's region.
+
+        The address of the residual stream becomes that of the stream's buffer on the stage.
+        """
         self.builder.stage = stage
         self.stream = SymAddress(buffer=self.temp("x", self.tokens * self.cut.hidden_per_pe, "act"))

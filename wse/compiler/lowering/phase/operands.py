@@ -68,7 +68,10 @@ def transfer_operands(kind: type[Transfer], operands: Mapping[str, Operand]) -> 
 
 
 def operand_of(value: Operand) -> SymAddress | SymNumber:
-    """Convert an operand to an address or a number; a buffer becomes the address of its start."""
+    """Convert an operand to an address or a number.
+
+    A whole buffer is converted to the address of its first element.
+    """
     if isinstance(value, SymBuffer):
         return SymAddress(buffer=value)
     if isinstance(value, int):

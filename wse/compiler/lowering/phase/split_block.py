@@ -14,11 +14,12 @@ from wse.compiler.symbolic import SymAddress
 
 
 def stream_before_block(c: Context) -> SymAddress:
-    """Return the address of the residual stream before a split feed-forward block.
+    """Return the address of the residual stream before a feed-forward block that is split.
 
-    All parts of the block read it. The stream to which the parts add their results follows it in
-    the same buffer, so that both can be sent in one transfer. If the expert selection is sent too,
-    the stream at this address is already normalised.
+    The parts of the block are on different stages, and all of them read this stream. The stream to
+    which the parts add their results follows it in the same buffer, so that both can be sent in one
+    transfer. If the first part also sends its selection of experts, the stream at this address is
+    already normalised.
     """
     return SymAddress(buffer=c.temp("streams", 2 * c.tokens * c.cut.hidden_per_pe, "act"))
 
@@ -47,8 +48,8 @@ def choice_of_parts(c: Context) -> tuple[SymAddress, SymAddress]:
 def end_split_block(c: Context) -> None:
     """Copy the residual stream back to its usual buffer after a split feed-forward block.
 
-    The parts of the block are on different stages. Each of them stores the stream in a buffer that
-    also contains the block's input.
+    The parts of the block are on different stages. Until the last part, the stream is stored in a
+    buffer that also contains the block's input.
     """
     parts, elements = c.stream, c.tokens * c.cut.hidden_per_pe
     c.enter_stage(c.builder.stage)

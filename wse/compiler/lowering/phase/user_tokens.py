@@ -56,6 +56,8 @@ def over_users(c: Context) -> Iterator[UserTokens]:
 def over_tokens(c: Context) -> Iterator[UserTokens]:
     """Add the steps of a ``with`` block so that they run once per token.
 
+    If there are several tokens, the steps are put into a loop with one iteration per token.
+
     Yields:
         The number of tokens that the steps process in each iteration.
     """

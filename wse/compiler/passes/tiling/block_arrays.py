@@ -28,6 +28,8 @@ _flags_of = attrgetter(*FLAGS)
 class BlockArrays:
     """Arrays over the steps of a block, computed as if all buffers were at address 0.
 
+    A block is a list of steps that all layers of the same kind run, each on its own buffers.
+
     Attributes:
         fields: For each field of `wse.program.steps.Steps`, int32 ``[steps]``, bool ``[steps]`` or
             int64 ``[steps, operands]``.
@@ -41,7 +43,7 @@ class BlockArrays:
     alternating: I64
 
     def arrays_of_run(self, run: BlockRun, elements: I64) -> dict[str, Any]:
-        """Return the arrays of one run of the block, with the addresses of the run's buffers.
+        """Return the arrays of one run of a block of steps, with addresses in the run's buffers.
 
         Args:
             run: The run, with its stage, buffers and first indices.
@@ -70,7 +72,7 @@ class BlockArrays:
 
 
 def block_arrays(block: Block) -> BlockArrays:
-    """Create the arrays of a block of steps, as if all its buffers were at address 0."""
+    """Create the arrays of a block (list of steps), as if all of its buffers were at address 0."""
     steps, buffer_index = block.steps, {buffer: i for i, buffer in enumerate(block.buffers)}
     terms = np.zeros((5, len(steps), OPERAND_COUNT), np.int64)
     at, alternating, places, values = [], [], [], []

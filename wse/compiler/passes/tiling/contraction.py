@@ -94,9 +94,10 @@ class WeightTypes:
     def row_share(self, spec: ModelSpec, rows: int) -> float:
         """Return the fraction of a column's bytes that the fullest row of PEs stores.
 
-        The fraction includes padding. It also includes the scales of matrices that contract over
-        hidden features: a row stores the scales of all quantisation groups that it touches. The
-        bytes of the column do not include these scales, so the fraction may exceed 1 / rows.
+        The fraction includes padding. It also includes the quantisation scales of matrices whose
+        inputs are the hidden features: a row stores the scales of all quantisation groups that it
+        touches. The bytes of the column do not include these scales, so the fraction may exceed 1 /
+        rows.
 
         Args:
             spec: Model.

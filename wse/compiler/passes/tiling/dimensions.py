@@ -60,7 +60,7 @@ class Dimension(NamedTuple):
     def place_bytes(self) -> float:
         """Bytes of weights in all matrices for one element of the dimension.
 
-        The scales of matrices that contract over the dimension are not included.
+        The scales of matrices whose input is the dimension are not included.
         """
         return (
             sum(
@@ -114,7 +114,10 @@ def dimension_of(spec: ModelSpec, kind: str, dtype: str, float_bytes: int) -> Di
 
 
 def _extent(spec: ModelSpec, kind: str) -> int:
-    """Return the number of elements of a dimension; 0 if the model does not have the dimension."""
+    """Return the length of a dimension, such as the number of hidden features.
+
+    The length is 0 if the model does not have the dimension.
+    """
     if kind in (HIDDEN, FFN):
         return spec.hidden_size if kind == HIDDEN else spec.ffn_size
     if spec.experts is None:
@@ -155,7 +158,12 @@ def _contracts(name: str, kind: str) -> bool:
 
 
 def _bits(coding: Coding | None, float_bytes: int) -> int:
-    """Return the bits per weight of a quantisation format, or of a float if ``coding`` is None."""
+    """Return the bits per weight of a quantisation format, or of a float if there is no format.
+
+    Args:
+        coding: Quantisation format; None for floating-point weights.
+        float_bytes: Bytes of a floating-point weight.
+    """
     return 8 * float_bytes if coding is None else coding.bits
 
 

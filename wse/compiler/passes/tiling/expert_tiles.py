@@ -63,10 +63,11 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
 
 
 def _router_vector(name: str, outputs: I32, *, scored_on_columns: bool) -> Tile:
-    """Return the tile of a router's bias, or of the corrections that it adds to select experts.
+    """Return the tile of a router's bias, or of the corrections added to scores to select experts.
 
     Args:
-        outputs: Router outputs that each column of PEs computes.
+        name: Name of the vector, which says which of the two it is.
+        outputs: int32 ``[cols, n]``: router outputs that each column of PEs computes.
         scored_on_columns: Whether a column needs only the corrections of its own outputs.
     """
     is_correction = name.endswith("router_correction")
@@ -78,14 +79,14 @@ def _router_vector(name: str, outputs: I32, *, scored_on_columns: bool) -> Tile:
 
 
 def _expert_down(name: str, groups: ExpertGroups, cut: RegionCut, hidden_size: int, *, vector: bool) -> TilePart:
-    """Return the tile part with the down-projections of a column's experts, or with their biases.
+    """Return the part of a weight tile with the down-projections of a column's experts.
 
     Args:
         name: Name of the tensor with all experts.
         groups: Assignment of experts to columns.
         cut: Division over the region.
         hidden_size: Number of hidden features of the model.
-        vector: Whether the part contains the biases instead of the matrix.
+        vector: Whether the part contains the biases of the projections instead of their matrices.
     """
     experts = groups.shared_experts() if vector else groups.experts
     offset = np.where(experts >= 0, experts * np.int32(hidden_size), np.int32(-1))

@@ -47,7 +47,7 @@ class Tiling(NamedTuple):
 
 
 def tiling_of(state: State) -> Tiling:
-    """Return the compilation choices that determine the weight tiles."""
+    """Return the compilation choices on which the contents of weight tiles depend."""
     options, choice = state.options, state.choice
     phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
     with_norms = state.spec.norm == "layer" and choice.uses(NORM_SCALES)
@@ -56,15 +56,15 @@ def tiling_of(state: State) -> Tiling:
 
 
 def prefill_tile_name(tensor: str) -> str:
-    """Return the name of the copy of a tensor's tile that is stored for prefill only.
+    """Return the name under which a PE stores the second copy of a weight tile, for prefill only.
 
-    Only the product ``mesh-gemm-own-weights`` uses such copies.
+    Only the matrix product ``mesh-gemm-own-weights`` uses such copies.
     """
     return f"prefill.{tensor}"
 
 
 def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the tiles of one op on stage 0, in the layouts of all phases that use them.
+    """Return the weight tiles of one op, in the layouts of all phases, named as on stage 0.
 
     If prefill by MeshGEMM has its own weights, ops in layers have two layouts; other ops have one.
     Results are cached because layers share them. Only a few results are cached for experts, because

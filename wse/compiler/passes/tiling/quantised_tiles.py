@@ -125,14 +125,14 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
     """Merge the scales of neighbouring outputs that share a scale, so that each is stored once.
 
     Args:
-        scales: Parts of the scales, with one entry per output.
+        scales: Parts of the tile of scales, one per weight matrix, with one scale per output.
         codings: Quantisation format of each part.
         blocks: Number of experts in each part. All experts have the same run lengths, which are
             stored once.
 
     Returns:
-        The parts of the scales, with one entry per run of outputs; and the parts that store the
-        length of each run.
+        The parts of the scales, with one scale per run of outputs that share it; and the parts that
+        store the length of each run.
     """
     run_scales, widths, runs = [], [], None
     for part, coding in zip(scales, codings, strict=True):
@@ -148,11 +148,18 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
 
 
 def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32, T], tuple[I32, I32]]:
-    """Cache a function of an index array by the content of the array."""
+    """Return a function with a cache that compares its index arrays by their content.
+
+    Args:
+        function: Function of an index array and a hashable option.
+    """
 
     @lru_cache(MAX_INDICES)
     def compute(content: bytes, shape: tuple[int, ...], option: T) -> tuple[I32, I32]:
-        """Compute the read-only results for an index array, which is given as hashable bytes."""
+        """Compute the results for an index array from its bytes and shape, which can be cache keys.
+
+        The results are read-only.
+        """
         results = function(np.frombuffer(content, np.int32).reshape(shape), option)
         for array in results:
             array.setflags(write=False)  # callers share the cached arrays

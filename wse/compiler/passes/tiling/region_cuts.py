@@ -33,7 +33,7 @@ class RegionShape(NamedTuple):
         experts: Placement of experts, as a name or a number of groups; None if the region has no
             experts.
         apart: Whether every wafer stores different experts.
-        most_attention_cols: Maximum number of columns for attention on a single-wafer region; 0 for
+        max_attention_cols: Maximum number of columns for attention on a single-wafer region; 0 for
             all columns.
     """
 
@@ -42,7 +42,7 @@ class RegionShape(NamedTuple):
     span: int
     experts: str | None
     apart: bool
-    most_attention_cols: int = 0
+    max_attention_cols: int = 0
 
     @property
     def cols(self) -> int:
@@ -51,14 +51,19 @@ class RegionShape(NamedTuple):
 
     @property
     def attention_cols(self) -> int:
-        """Number of columns that attention uses; only a single-wafer region can limit it."""
-        return min(self.most_attention_cols or self.cols, self.cols) if self.span == 1 else self.cols
+        """Number of columns that attention uses.
+
+        It is limited by ``max_attention_cols`` if the region is on a single wafer.
+        """
+        return min(self.max_attention_cols or self.cols, self.cols) if self.span == 1 else self.cols
 
 
 def region_cut(
     spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape, parts: Parts = BLOCK
 ) -> RegionCut:
     """Return how the dimensions of a model are divided over the PEs of a region.
+
+    A region is a rectangle of PEs that stores consecutive layers or parts of layers.
 
     Args:
         spec: Model; its layers are ignored.
@@ -73,12 +78,15 @@ def region_cut(
 
 
 def _cut_on_one_wafer(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Compute `region_cut` for a region on one wafer, if no feed-forward block is split."""
+    """Return how a model is divided over a region on one wafer, with whole feed-forward blocks.
+
+    This function is separate from `_cut_across_wafers` because it has a larger cache.
+    """
     return _region_cut(spec, weight_types, scope, region)
 
 
 def _cut_across_wafers(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Compute `region_cut` for a region on several wafers, if no feed-forward block is split.
+    """Return how a model is divided over a region on several wafers, with whole blocks.
 
     Each result needs megabytes of memory. The cache of this function therefore stores fewer results
     than the cache for regions on one wafer.
@@ -87,7 +95,10 @@ def _cut_across_wafers(spec: ModelSpec, weight_types: WeightTypes, scope: str, r
 
 
 def _region_cut(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Compute how a model is divided over a region of PEs, if no feed-forward block is split."""
+    """Compute how a model is divided over a region of PEs that stores whole feed-forward blocks.
+
+    The arguments are those of `region_cut`.
+    """
     rows, cols, span, attention_cols = region.rows, region.cols, region.span, region.attention_cols
     hidden_group = weight_types.group_of_cut(spec, HIDDEN, rows)
     hidden = blocks(spec.hidden_size, rows, hidden_group)
@@ -125,11 +136,13 @@ def _with_parts(
 ) -> RegionCut:
     """Return a division for a region that stores only some parts of the feed-forward blocks.
 
+    A feed-forward block may be split into parts that are stored in neighbouring regions.
+
     Args:
         spec: Model.
         weight_types: Storage types of the weights.
         region: Shape of the region.
-        cut: The division with whole blocks.
+        cut: The division of the region if it stored whole blocks.
         parts: The parts that the region stores.
     """
     return replace(cut, **_block_cuts(spec, weight_types, region, parts))
@@ -139,6 +152,9 @@ def _block_cuts(spec: ModelSpec, weight_types: WeightTypes, region: RegionShape,
     """Return which features each column of PEs stores for some parts of feed-forward blocks.
 
     Args:
+        spec: Model.
+        weight_types: Storage types of the weights.
+        region: Shape of the region.
         parts: The parts of the blocks that the region stores.
 
     Returns:
@@ -184,7 +200,7 @@ def _block(extent: int, parts: Parts, cols: int, group: int) -> I32:
 
 
 def _shifted_index(first: int, index: I32) -> I32:
-    """Add ``first`` to all feature indices, and leave padding (-1) unchanged."""
+    """Return an index array with ``first`` added to all indices except padding, which is -1."""
     return np.where(index < 0, np.int32(-1), index + np.int32(first)) if first else index
 
 
@@ -212,7 +228,7 @@ def _latent_cut(
 
 
 def _mixture(experts: Experts | None, groups: ExpertGroups | None) -> Mixture | None:
-    """Return which experts each column stores; None for a region without experts."""
+    """Return which experts each column of PEs stores; None for a region without experts."""
     if experts is None or groups is None:
         return None
     return Mixture(count=experts.count, active=experts.active, by_column=groups.experts)

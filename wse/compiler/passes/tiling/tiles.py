@@ -77,7 +77,7 @@ def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "", blo
     """Return a weight tile that stores parts of several tensors side by side.
 
     Args:
-        parts: Parts of the tile.
+        parts: For each tensor, the part that belongs to the tile.
         view: How kernels read the elements, such as ``wgt`` for weights or ``f32``.
         name: Name of the tile. By default, the tensor names of its parts, joined by ``+``.
         blocks: Number of blocks of each part, such as the experts of a column.
@@ -154,10 +154,11 @@ def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the weight tiles of an op for MeshGEMM with its own weights, one tile per tensor.
+    """Return the weight tiles of an op for prefill by MeshGEMM, one tile per tensor.
 
-    MeshGEMM starts with tiles that are rotated by a different number of places in each row and
-    column. The tiles are stored in this arrangement. Outputs and gains are divided over columns.
+    These tiles are a second copy of the weights (``mesh-gemm-own-weights``). MeshGEMM starts with
+    tiles that are rotated by a different number of places in each row and column, and the copy is
+    stored in this arrangement. Outputs and gains are divided over columns.
     """
     parts = [part for tile in tiles_in_place(op, cut) for part in tile.parts]
     return [
@@ -186,8 +187,9 @@ def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
 def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
     """Return a tile with the products of an op's matrices and the preceding norm's gain and bias.
 
-    The rewrite `norm_scales` needs these products for a LayerNorm. Products with the gain come
-    first, then products with the bias. They are float32 and divided over columns.
+    The rewrite `norm_scales`, which applies a LayerNorm after the op instead of before it, needs
+    these products. Products with the gain come first, then products with the bias. They are float32
+    and divided over columns.
 
     Args:
         op: The op.
@@ -209,7 +211,10 @@ def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
 
 
 def norm_products_name(norm: str) -> str:
-    """Return the name of the tile that `norm_products` creates for a norm."""
+    """Return the name of the tile with the products of weights and a norm's gain and bias.
+
+    `norm_products` creates this tile.
+    """
     return f"{norm}_products"
 
 
@@ -253,7 +258,7 @@ def frequency_table(cut: RegionCut, count: int) -> Tile:
 
 
 def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the weight tiles of one op of latent attention."""
+    """Return the weight tiles of an op of latent attention: what each PE stores of its matrices."""
     assert cut.latent is not None
     source, latent, hidden, rotated = (
         (index, ROWS) for index in (cut.latent.source, cut.latent.latent, cut.latent.hidden, cut.heads.features)
@@ -280,7 +285,7 @@ def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether a trained vector applies to hidden features, judging by its name."""
+    """Return whether a trained vector applies to hidden features, which its name determines."""
     return name.endswith(("norm_bias", ".o_bias", ".down_bias"))
 
 

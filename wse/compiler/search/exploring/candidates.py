@@ -48,52 +48,53 @@ class Candidates:
 
     Attributes:
         demand: Bytes of the model's layers, and the wafers on which they are placed.
-        most_bytes: Maximum size of weights and KV cache per PE, in bytes.
+        max_bytes: Maximum size of weights and KV cache per PE, in bytes.
         layouts: Distinct layouts, in the order in which they were added.
         terms: float64 ``[layouts, 7]``: terms of the forecasts, from `forecast_terms`.
-        least_bytes: float64 ``[layouts]``: lower bound on the bytes of weights and KV cache on the
+        min_bytes: float64 ``[layouts]``: lower bound on the bytes of weights and KV cache on the
             fullest PE. The bound includes padding and the feed-forward block of one token for
-            layouts on whole wafers that do not exceed ``most_bytes``.
+            layouts on whole wafers that do not exceed ``max_bytes``.
         open: bool ``[layouts]``: whether the layout has not been tried yet.
     """
 
     demand: Demand
-    most_bytes: float
+    max_bytes: float
     layouts: list[Layout] = field(default_factory=list)
     terms: F64 = field(default_factory=lambda: np.empty((0, TERMS)))
-    least_bytes: F64 = field(default_factory=lambda: np.empty(0))
+    min_bytes: F64 = field(default_factory=lambda: np.empty(0))
     open: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     _known_layouts: set[Layout] = field(default_factory=set)
 
     def add(self, layouts: Iterable[Layout]) -> None:
-        """Add layouts, and compute their forecast terms and bytes.
+        """Add layouts to try, with the terms of their forecasts and a lower bound on their bytes.
 
-        Layouts that were added before are skipped.
+        A layout is one way to divide wafers into regions. Layouts that were added before are
+        skipped.
         """
         new = [layout for layout in dict.fromkeys(layouts) if layout not in self._known_layouts]
         if not new:
             return
         self._known_layouts.update(new)
         self.layouts += new
-        terms, least_bytes = zip(*(self._terms_and_bytes(layout) for layout in new), strict=True)
+        terms, min_bytes = zip(*(self._terms_and_bytes(layout) for layout in new), strict=True)
         self.terms = np.vstack([self.terms, terms])
-        self.least_bytes = np.append(self.least_bytes, least_bytes)
+        self.min_bytes = np.append(self.min_bytes, min_bytes)
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
     def _terms_and_bytes(self, layout: Layout) -> tuple[tuple[float, ...], float]:
-        """Return the input to the forecasts of a layout, and a lower bound on its bytes per PE.
+        """Return the terms of a layout's forecasts, and a lower bound on its bytes per PE.
 
-        `forecast_terms` defines the input. The bytes include the weights and the KV cache on the
+        `forecast_terms` defines the terms. The bytes are those of weights and KV cache on the
         fullest PE.
         """
         sizes = self.demand.cache.of(_band_sizes, 1024)(self.demand, layout.without_sizes)
         rows, region_cols = layout.region(self.demand)
         cols = region_cols * layout.per_band
-        least_bytes = sizes.fullest / (max(1, rows) * max(1, cols))
-        if least_bytes <= self.most_bytes:
-            least_bytes = self._padded_bytes(layout) or least_bytes
+        min_bytes = sizes.fullest / (max(1, rows) * max(1, cols))
+        if min_bytes <= self.max_bytes:
+            min_bytes = self._padded_bytes(layout) or min_bytes
         even_rows, even_cols = self._even_size(rows, cols * sizes.width)
-        return forecast_terms(rows, cols * sizes.width, even_rows, even_cols, sizes.stages), least_bytes
+        return forecast_terms(rows, cols * sizes.width, even_rows, even_cols, sizes.stages), min_bytes
 
     def _even_size(self, rows: int, cols: float) -> tuple[float, float]:
         """Return the size of a region without padding that would store the same bytes per PE.

@@ -37,7 +37,7 @@ class Exploration:
     def __init__(self, setup: TrialSetup) -> None:
         self._setup = setup
         self._families: dict[tuple[object, ...], LayoutFamily] = {}
-        self._most_bytes = math.inf if setup.options.capacity == REPORT else setup.wafer.sram_bytes_per_pe
+        self._max_bytes = math.inf if setup.options.capacity == REPORT else setup.wafer.sram_bytes_per_pe
         self.trials: list[Trial] = []
         self.errors: list[BadMesh | DoesNotFit] = []
         self._oversized_count = 0  # layouts whose weights alone do not fit
@@ -48,7 +48,8 @@ class Exploration:
     def fastest_trial(self) -> Trial | None:
         """The trial with the fewest dominant cycles; None if no trial was timed.
 
-        The dominant cycles are the cycles of the longer phase, prefill or decode.
+        A trial compiles a layout on a reduced model. Its dominant cycles are the cycles of the
+        longer phase, prefill or decode.
         """
         timed_trials = [trial for trial in self.trials if trial.dominant_cycles is not None]
         return min(timed_trials, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
@@ -62,17 +63,17 @@ class Exploration:
         return math.inf if self.fastest_trial is None else self.fastest_trial.dominant_cycles or 0.0
 
     @property
-    def goes_on(self) -> bool:
-        """True until the search has tried as many layouts as it may.
+    def may_continue(self) -> bool:
+        """True until the search has tried the maximum number of layouts.
 
         There are separate limits for layouts that were timed, layouts that did not fit, and layouts
         whose weights alone did not fit.
         """
-        misfits = sum(not trial.fits for trial in self.trials) if self._most_bytes < math.inf else 0
+        misfits = sum(not trial.fits for trial in self.trials) if self._max_bytes < math.inf else 0
         return len(self.trials) - misfits < MAX_TIMED and misfits < MAX_MISFITS and self._oversized_count < MAX_CUT
 
     def add(self, layouts: Iterable[Layout]) -> None:
-        """Add layouts that may be tried, each to the family that shares its forecasts."""
+        """Add layouts that may be tried, each to the family of layouts that share its forecasts."""
         by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
         for layout in layouts:
             mapping_strategy, products = strategy(layout.mapping), self._setup.products(layout)
@@ -87,22 +88,26 @@ class Exploration:
         self._trials_in_vain = 0
 
     def try_while_faster(self) -> None:
-        """Try layouts in ascending order of forecast cycles, while one may be the fastest.
+        """Try layouts in ascending order of forecast cycles, as long as one may be the fastest.
 
-        Until a trial is timed, layouts with the lowest byte forecast are tried as well.
+        Until a layout has been timed, layouts with the lowest byte forecast are tried as well.
         """
-        while self.goes_on and (self.try_most_promising() or (self.fastest_trial is None and self.try_emptiest())):
+        while self.may_continue and (self.try_most_promising() or (self.fastest_trial is None and self.try_smallest())):
             pass
 
     def try_most_promising(self) -> bool:
         """Try the layout with the lowest cycle forecast; return whether one was tried.
 
-        No layout is tried if no forecast, reduced by the usual error, is below the cycles of the
-        fastest trial, or if the last `PATIENCE` trials brought no improvement.
+        No layout is tried in two cases: even after subtracting the usual error, no forecast is
+        below the cycles of the fastest trial, or the last `PATIENCE` trials brought no improvement.
         """
         pick = _first(family.best_candidate(self._free_bytes) for family in self._families.values())
         fastest_cycles = self._fastest_cycles
-        if pick is None or self._trials_in_vain == PATIENCE or pick.forecast * (1 - self._usual_miss) >= fastest_cycles:
+        if (
+            pick is None
+            or self._trials_in_vain == PATIENCE
+            or pick.forecast * (1 - self._median_error) >= fastest_cycles
+        ):
             return False
         _, cycles = self._try(pick)
         if cycles is not None:
@@ -110,9 +115,9 @@ class Exploration:
             self._trials_in_vain = 0 if cycles < fastest_cycles else self._trials_in_vain + 1
         return True
 
-    def try_emptiest(self) -> bool:
-        """Try the layout with the lowest byte forecast; return False if none may fit."""
-        pick = _first(family.emptiest(self._free_bytes) for family in self._families.values())
+    def try_smallest(self) -> bool:
+        """Try the layout with the lowest forecast of bytes per PE; return False if none may fit."""
+        pick = _first(family.smallest_candidate(self._free_bytes) for family in self._families.values())
         if pick is None:
             return False
         needed_bytes, _ = self._try(pick)
@@ -120,10 +125,11 @@ class Exploration:
             pick.family.byte_misses.append(abs(pick.forecast / needed_bytes - 1))
         return True
 
-    def nearest_trials(self) -> list[Trial]:
+    def closest_trials(self) -> list[Trial]:
         """Return a trial of the layout that comes closest to fitting, for the error message.
 
-        Among the layouts that can be tried, it has the smallest lower bound on its bytes per PE.
+        It is the layout with the smallest lower bound on its bytes per PE, among those that can be
+        tried.
 
         Returns:
             A list with the trial; an empty list if no layout can be tried.
@@ -131,9 +137,9 @@ class Exploration:
         candidates = [
             (family, number) for family in self._families.values() for number in range(len(family.candidates.layouts))
         ]
-        for family, number in sorted(
-            candidates, key=lambda candidate: candidate[0].candidates.least_bytes[candidate[1]]
-        )[:MAX_MISFITS]:
+        for family, number in sorted(candidates, key=lambda candidate: candidate[0].candidates.min_bytes[candidate[1]])[
+            :MAX_MISFITS
+        ]:
             layout = family.candidates.layouts[number]
             try:
                 return [try_layout(replace(self._setup, timing=None), layout, self._setup.products(layout)[-1])]
@@ -143,16 +149,21 @@ class Exploration:
 
     @property
     def _free_bytes(self) -> float:
-        """Bytes per PE for weights, KV cache and activations; infinity if layouts need not fit."""
-        return self._most_bytes - self._setup.reserved_bytes
+        """Bytes per PE for weights, KV cache and activations; infinity if layouts need not fit.
+
+        The bytes reserved for code, stack and runtime are subtracted.
+        """
+        return self._max_bytes - self._setup.reserved_bytes
 
     @property
-    def _usual_miss(self) -> float:
+    def _median_error(self) -> float:
         """Median relative error of the latest cycle forecasts; 0 before the first timed trial."""
         return float(np.median(self._cycle_misses[-PATIENCE:])) if self._cycle_misses else 0.0
 
     def _try(self, pick: Pick) -> tuple[float | None, float | None]:
-        """Compile and time a layout if its weights fit, and improve the forecasts with the result.
+        """Compile and time a layout on a reduced model, and improve the forecasts with the result.
+
+        A layout whose weights alone do not fit is not compiled.
 
         Returns:
             Bytes per PE, excluding reserved bytes, and dominant cycles (the cycles of the longer
@@ -164,7 +175,7 @@ class Exploration:
         candidates.open[pick.number] = False
         trials: list[Trial] = []
         try:
-            needed_bytes = setup.least_bytes(layout, products[-1])
+            needed_bytes = setup.min_bytes(layout, products[-1])
             if setup.allows(needed_bytes):
                 trials = deciding_trials(setup, layout, products, self._fastest_cycles)
         except (BadMesh, DoesNotFit) as error:
@@ -180,14 +191,17 @@ class Exploration:
         return free_of_reserved, cycles
 
     def try_placements(self) -> None:
-        """Try the fastest layout with the other expert placements that the mapping offers."""
+        """Try the fastest layout with the other expert placements that the mapping offers.
+
+        A placement says which columns of PEs store which experts.
+        """
         best, setup = self.fastest_trial, self._setup
         if best is not None and best.layout.experts is None:
             for other_layout in setup.with_other_expert_placements([best.layout]):
                 self._try_other(other_layout, best.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:
-        """Try the fastest layout with different numbers of groups in its all-reduces.
+        """Try the fastest layout with different numbers of groups in its K-tree all-reduces.
 
         Args:
             counts: Numbers of groups to try. Numbers that exceed the PE count of the shortest line
@@ -217,5 +231,5 @@ class Exploration:
 
 
 def _first(picks: Iterable[Pick | None]) -> Pick | None:
-    """Return the candidate with the lowest forecast; None if there are no candidates."""
+    """Return the layout with the lowest forecast; None if there are none to choose from."""
     return min((pick for pick in picks if pick is not None), key=lambda pick: pick.forecast, default=None)

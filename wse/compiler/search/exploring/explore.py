@@ -16,10 +16,10 @@ COARSE, FINE = 1, 4
 
 
 def explore(setup: TrialSetup) -> list[Trial]:
-    """Return trials of layouts on reduced models, among them approximately the fastest layout.
+    """Try layouts on reduced models until one is found that is approximately the fastest.
 
-    Layouts are compared by their dominant cycles (`Trial`): the larger of prefill cycles and decode
-    cycles divided by the passes in flight.
+    A layout is one way to divide wafers into regions. Layouts are compared by their dominant cycles
+    (`Trial`): the larger of prefill cycles and decode cycles divided by the passes in flight.
 
     1. Choose the layouts to consider. For one user, these are layouts on whole wafers, then on
        parts of each wafer, then layouts whose regions are about as large as the fastest layout's.
@@ -34,6 +34,9 @@ def explore(setup: TrialSetup) -> list[Trial]:
        the fastest layout so far with the other numbers of groups. Skip the groups if they are
        fitted to each all-reduce later.
     4. If nothing fits so far, try the layouts with the lowest byte forecasts.
+
+    Returns:
+        All trials, including those of layouts that do not fit.
 
     Raises:
         BadMesh: No layout fits on the mesh.
@@ -50,7 +53,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
     exploration.try_placements()
     exploration.try_groups(() if setup.fits_trees else strategy(setup.options.mapping).group_counts)
     if exploration.fastest_trial is None:  # 4
-        exploration.trials += emptiest_trials(setup) or exploration.nearest_trials()
+        exploration.trials += trials_until_one_fits(setup) or exploration.closest_trials()
     if exploration.errors and not exploration.trials:
         raise exploration.errors[0]
     return exploration.trials
@@ -68,7 +71,7 @@ def _explore_for_one_user(exploration: Exploration, setup: TrialSetup, on_whole_
        as a different layout becomes the fastest.
     """
     for fallback in setup.fallback_layouts(on_whole_wafers):  # 1
-        if any(trial.fits for trial in _emptiest(replace(setup, timing=None), on_whole_wafers)):
+        if any(trial.fits for trial in _try_until_one_fits(replace(setup, timing=None), on_whole_wafers)):
             break
         on_whole_wafers = fallback
     # 2. Whole wafers.
@@ -89,7 +92,7 @@ def _explore_for_one_user(exploration: Exploration, setup: TrialSetup, on_whole_
         exploration.try_while_faster()
 
 
-def emptiest_trials(setup: TrialSetup) -> list[Trial]:
+def trials_until_one_fits(setup: TrialSetup) -> list[Trial]:
     """Try the layouts of the mapping in ascending order of forecast bytes until one fits.
 
     If none fits, fallback layouts are tried in the same way: first other expert placements, then
@@ -98,13 +101,13 @@ def emptiest_trials(setup: TrialSetup) -> list[Trial]:
     layouts = setup.layouts()
     trials: list[Trial] = []
     for tried_layouts in (layouts, *setup.fallback_layouts(layouts)):
-        trials += _emptiest(setup, tried_layouts)
+        trials += _try_until_one_fits(setup, tried_layouts)
         if any(trial.fits for trial in trials):
             break
     return trials
 
 
-def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
+def _try_until_one_fits(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
     """Try the given layouts in ascending order of forecast bytes until one fits.
 
     Returns:
@@ -112,7 +115,7 @@ def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
     """
     exploration = Exploration(setup)
     exploration.add(layouts)
-    while exploration.goes_on and exploration.try_emptiest():
+    while exploration.may_continue and exploration.try_smallest():
         if any(trial.fits for trial in exploration.trials):
             break
     return exploration.trials

@@ -27,7 +27,8 @@ def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
     """Return the rewrites to use in the first trials of layouts.
 
     A rewrite changes the steps of a layer to save cycles. In schedule ``optimized``, rewrites for
-    layers that are split between stages are tried later and only on the fastest layout.
+    layers that are split between stages are left out here; they are tried later, on the fastest
+    layout.
     """
     return tuple(
         known_rewrite
@@ -126,7 +127,7 @@ def refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
     if trials:
         least_trial = min(trials, key=lambda trial: trial.needed_bytes or math.inf)
         try:
-            compile_choice(spec, wafer, setup.software, *setup.least_choice(least_trial.layout, least_trial.prefill))
+            compile_choice(spec, wafer, setup.software, *setup.smallest_choice(least_trial.layout, least_trial.prefill))
         except DoesNotFit as error:
             return error
     unsupported_property = unsupported_on_mesh(spec, options)

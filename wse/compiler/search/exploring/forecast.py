@@ -47,14 +47,18 @@ class Forecast:
     """
 
     def __init__(self, prior: Sequence[float]) -> None:
-        """Create a forecast from initial estimates of the weights, one per term."""
+        """Create a forecast from initial estimates of the weights of its linear model.
+
+        Args:
+            prior: The estimates, one per term.
+        """
         self._prior = np.asarray(prior, np.float64)
         self._weights = self._prior
         self._terms = np.empty((0, len(self._prior)))
 
     @property
     def trials(self) -> int:
-        """Number of trials that the model has been fitted to."""
+        """Number of trials to which the linear model has been fitted."""
         return len(self._terms)
 
     def learn(self, layout_terms: F64, value: float) -> None:
@@ -78,7 +82,7 @@ class Forecast:
         self._weights = weights / mean_terms
 
     def of(self, layout_terms: F64) -> F64:
-        """Return the forecast value, such as the cycles, of each of several layouts.
+        """Return the forecast values, such as cycles, of several layouts.
 
         Args:
             layout_terms: float64 ``[layouts, terms]``: terms of the layouts.

@@ -22,10 +22,10 @@ All-reduces travel from the ends to the middle and back (He et al., WaferLLM, OS
 
 
 class Pick(NamedTuple):
-    """A candidate layout to be tried next.
+    """The layout to be tried next, and the forecast for which it was chosen.
 
     Attributes:
-        forecast: The forecast of its cycles or bytes that led to its selection.
+        forecast: Forecast of the cycles or bytes of the layout.
         family: The family of layouts that it belongs to.
         number: Its index in the family.
     """
@@ -47,20 +47,20 @@ class LayoutFamily:
             forecasts.
     """
 
-    def __init__(self, setup: TrialSetup, experts: str | None, most_bytes: float) -> None:
+    def __init__(self, setup: TrialSetup, experts: str | None, max_bytes: float) -> None:
         """Create an empty family of layouts.
 
         Args:
             setup: Inputs that all trials share, such as model, wafer and request.
             experts: Expert placement of all layouts; None for the requested placement.
-            most_bytes: Maximum bytes per PE, excluding reserved bytes.
+            max_bytes: Maximum bytes per PE, excluding reserved bytes.
         """
         spec, wafer = setup.spec, setup.wafer
         hops = setup.options.context * spec.layer_count * wafer.hop_cycles
         macs = setup.options.context * parameters_per_token(spec) / wafer.mac_fp16_fp32_per_cycle
-        self.candidates = Candidates(demand=setup.demand_with(experts), most_bytes=most_bytes)
+        self.candidates = Candidates(demand=setup.demand_with(experts), max_bytes=max_bytes)
         self._cycles = Forecast((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
-        # bytes in addition to ``Candidates.least_bytes``, on a part of the mesh and on the whole mesh
+        # bytes in addition to ``Candidates.min_bytes``, on a part of the mesh and on the whole mesh
         self._further_bytes = {is_part: Forecast((0.0,) * TERMS) for is_part in (True, False)}
         self._many_users = setup.many_users
         self._cache_bytes = setup.options.batch * setup.cache_bytes_per_pe
@@ -90,7 +90,8 @@ class LayoutFamily:
     def _passes_at_once(self, free_bytes: F64) -> F64:
         """Estimate how many passes can be in flight concurrently for each layout.
 
-        There is at most one pass per stage, and the KV caches of all passes must fit.
+        A pass is one run of decode for a batch of users. There is at most one pass per stage, and
+        the KV caches of all passes must fit.
 
         Args:
             free_bytes: float64 ``[candidates]``: forecast of the free bytes per PE after placing
@@ -99,18 +100,18 @@ class LayoutFamily:
         passes = self._planned_passes + np.floor(free_bytes / self._cache_bytes)
         return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, self.candidates.terms[:, -1])), np.float64)
 
-    def emptiest(self, free_bytes: float) -> Pick | None:
+    def smallest_candidate(self, free_bytes: float) -> Pick | None:
         """Return the untried layout with the lowest byte forecast that may fit, or None.
 
-        None is also returned if the forecasts are so reliable that the layout cannot be expected to
-        fit: its forecast, reduced by the largest of the last `PATIENCE` errors, exceeds
-        ``free_bytes``.
+        None is also returned if no layout can be expected to fit because the forecasts are
+        reliable: even after subtracting the largest of the last `PATIENCE` errors, the lowest
+        forecast exceeds ``free_bytes``.
 
         Args:
             free_bytes: Bytes per PE that are not reserved.
         """
         candidates, misses = self.candidates, self.byte_misses[-PATIENCE:]
-        numbers = np.flatnonzero(candidates.open & (candidates.least_bytes <= free_bytes)).tolist()
+        numbers = np.flatnonzero(candidates.open & (candidates.min_bytes <= free_bytes)).tolist()
         pick = self._lowest_forecast(numbers, self._bytes())
         cannot_fit = len(misses) == PATIENCE and pick is not None and pick.forecast * (1 - max(misses)) > free_bytes
         return None if cannot_fit else pick
@@ -140,7 +141,7 @@ class LayoutFamily:
         """
         terms = self.candidates.terms[number]
         byte_forecast = self._further_bytes[self.candidates.layouts[number].mesh is not None]
-        byte_forecast.learn(terms, max(1.0, needed_bytes - self.candidates.least_bytes[number]))
+        byte_forecast.learn(terms, max(1.0, needed_bytes - self.candidates.min_bytes[number]))
         if cycles is not None:
             self._cycles.learn(terms, cycles)
 
@@ -151,4 +152,4 @@ class LayoutFamily:
         """
         is_part = np.array([layout.mesh is not None for layout in self.candidates.layouts])
         further_bytes = {part: forecast.of(self.candidates.terms) for part, forecast in self._further_bytes.items()}
-        return self.candidates.least_bytes + np.where(is_part, further_bytes[True], further_bytes[False])
+        return self.candidates.min_bytes + np.where(is_part, further_bytes[True], further_bytes[False])

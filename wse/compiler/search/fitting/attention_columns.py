@@ -35,7 +35,7 @@ class FittedAttention(NamedTuple):
 
 
 def free_columns(setup: TrialSetup, trial: Trial) -> int:
-    """Return the smallest number of attention columns that does not increase memory per column.
+    """Return the smallest number of attention columns that needs no additional memory per column.
 
     The comparison is with attention on all columns of the widest region.
 
@@ -138,6 +138,8 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
 
 def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, phase: str, tokens: int) -> float:
     """Return the approximate cycles of all layers in a phase; infinity if colours run out.
+
+    Colours run out if the patterns of the layers need more routes than the routers can store.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

@@ -104,7 +104,11 @@ class TreeCosts:
         return self._known[stage, stage_sizes]
 
     def saved_cycles(self, fitted_sizes: frozenset[TreeSize]) -> dict[str, float]:
-        """Return the cycles that fitted trees save in all stages, keyed by phase name."""
+        """Return the cycles that fitted all-reduce trees save in all stages, keyed by phase name.
+
+        Args:
+            fitted_sizes: Sizes of the all-reduces that use fitted trees.
+        """
         cycles_by_phase: dict[str, float] = defaultdict(float)
         for stage in self._phases:
             cycles_before = self.cycles_of_stage(stage, frozenset())
@@ -114,7 +118,15 @@ class TreeCosts:
         return dict(cycles_by_phase)
 
     def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Compute the cycles that fitted trees cost or save on a stage, for `cycles_of_stage`."""
+        """Return the cycles of a stage that depend on its fitted trees, without the cache.
+
+        These are the cycles of route rewrites minus the cycles that fitted all-reduce trees save;
+        see `cycles_of_stage`.
+
+        Args:
+            stage: Index of the stage in the reduced model.
+            fitted_sizes: Sizes of the all-reduces that use fitted trees.
+        """
         phases = [self._with_trees(phase, fitted_sizes) for phase in self._phases[stage]]
         try:
             route_rewrites = count_route_rewrites(replace(self._state, phases=tuple(phases)), self._same_routes)
@@ -139,12 +151,19 @@ class TreeCosts:
         return sum(self.savings[size].cycles[run.stage] * n for size, n in zip(sizes, iterations, strict=True) if size)
 
     def _times(self, run: BlockRun) -> int:
-        """Return how many block runs in the whole model one run in the reduced model represents."""
+        """Return how many runs in the whole model a run of the reduced model represents.
+
+        Args:
+            run: Run of a block (list of steps) in the reduced model.
+        """
         layer = self._layers[run.op]
         return self._reduced.stage_multiplicity[run.stage] if layer < 0 else self._reduced.layer_multiplicity[layer]
 
     def _with_trees(self, phase: SymPhase, fitted_sizes: frozenset[TreeSize]) -> SymPhase:
-        """Return a copy of a phase in which all-reduces of certain sizes use fitted trees."""
+        """Return a copy of a phase in which all-reduces of some sizes use fitted trees.
+
+        A fitted tree has the number of groups that is best for the size of the all-reduce.
+        """
         blocks = {
             block: replace(
                 block,

@@ -19,7 +19,7 @@ from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import cycles_of_layers, layers_on
 
-LEAST_SAVING: Final = 0.01
+MIN_SAVED_FRACTION: Final = 0.01
 """Minimum fraction of a token's cycles that doubling the codes must save.
 
 Their scratch memory is no longer available for KV caches.
@@ -54,12 +54,12 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
         time = cycles_of_layers(setup, layers, _with_setting(choice.rewrites, setting))
         return math.inf if time is None else time
 
-    paying = settings[0]
+    best_setting = settings[0]
     for doubled in settings[2::2]:  # 1
-        if cycles(doubled) > (1 - LEAST_SAVING) * cycles(paying):
+        if cycles(doubled) > (1 - MIN_SAVED_FRACTION) * cycles(best_setting):
             break
-        paying = doubled
-    choices = [_with_codes(choice, setting) for setting in reversed(settings) if setting <= paying]
+        best_setting = doubled
+    choices = [_with_codes(choice, setting) for setting in reversed(settings) if setting <= best_setting]
     fitting_choice = first_that_fits(setup, setup.options_on(trial.layout), choices, 0)  # 2
     setting = dict(fitting_choice.rewrites)[WIDE_UNPACKING]
     saved_cycles = cycles(settings[0]) - cycles(setting)
@@ -69,7 +69,10 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
 
 
 def _with_setting(rewrites: Rewrites, setting: int) -> Rewrites:
-    """Return rewrites in which `wide_unpacking` unpacks a given number of weights at a time."""
+    """Return rewrites in which `wide_unpacking` unpacks a given number of weights at a time.
+
+    The other rewrites are unchanged.
+    """
     return (*(rewrite for rewrite in rewrites if rewrite[0] != WIDE_UNPACKING), (WIDE_UNPACKING, setting))
 
 

@@ -23,8 +23,8 @@ class Misfits:
     def needed_bytes(self, reduced: ReducedModel) -> int:
         """Return the maximum bytes per PE that any stage of a reduced model is known to need.
 
-        A stage is known if it, or an equivalent stage of another reduced model, did not fit
-        earlier. The result is 0 if no stage is known.
+        A stage's bytes are known if it, or an equivalent stage of another reduced model, did not
+        fit earlier. The result is 0 if none are known.
         """
         return max(self._needed_bytes.get(key, 0) for key in _keys(reduced))
 

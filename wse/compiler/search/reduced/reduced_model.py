@@ -20,7 +20,7 @@ from wse.compiler.choice import Rewrites
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes
 from wse.compiler.passes.tiling.op_tiles import tiling_of
 from wse.compiler.pipeline import compile_until
-from wse.compiler.search.reduced.least_bytes import least_bytes
+from wse.compiler.search.reduced.min_bytes import min_bytes
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.compiler.state import State
 from wse.program.isa.instructions import CODES
@@ -57,7 +57,11 @@ class ReducedModel:
     classes: tuple[Hashable, ...]
 
     def compile_until(self, last: str) -> ReducedModel:
-        """Return the reduced model after the passes up to a given one, without tiles and checks."""
+        """Return the reduced model after the passes up to a given one, without tiles and checks.
+
+        Args:
+            last: Name of the last compiler pass to run.
+        """
         return replace(self, state=compile_until(last, self.state, WITHOUT_TILES, checked=False))
 
     def with_rewrites(self, rewrites: Rewrites) -> ReducedModel:
@@ -83,7 +87,7 @@ class ReducedModel:
         return replace(self, state=replace(lowered.state, further_bytes=further_bytes)).compile_until("allocate")
 
     def program(self) -> Program:
-        """Return the Program, after `allocate`."""
+        """Return the Program of the reduced model, which must have been allocated (`allocate`)."""
         program = self.compile_until("emit").state.program
         assert program is not None
         return program
@@ -98,7 +102,11 @@ class ReducedModel:
         return self._bytes_with_caches(options.planned_cache_tokens / (options.context * options.batch))
 
     def _bytes_with_caches(self, passes: float) -> list[int]:
-        """Return, for each stage, the bytes per PE with the KV caches of a number of passes."""
+        """Return the bytes per PE of each stage, including the KV caches of passes in flight.
+
+        Args:
+            passes: Number of passes whose caches are counted; may be a fraction.
+        """
         state = self.state
         assert state.addresses is not None
         tops = [stage.sram_top_byte for stage in state.stages]
@@ -114,7 +122,10 @@ class ReducedModel:
         return bytes_by_stage
 
     def _cache_bytes(self) -> list[int]:
-        """Return, for each stage, the bytes per PE of one pass's KV caches in all of its layers."""
+        """Return the bytes per PE of the KV caches of one pass, for each stage.
+
+        All layers of the stage in the whole model are counted.
+        """
         state = self.state
         caches = [0] * len(state.plans)
         for buffer in state.sym_buffers:
@@ -125,7 +136,7 @@ class ReducedModel:
         return caches
 
     def _further_bytes(self, state: State) -> tuple[int, ...]:
-        """Return, for each stage, the bytes per PE of the layers that the reduced model omits."""
+        """Return the bytes per PE of the layers that the reduced model omits, for each stage."""
         bytes_by_stage = [0] * len(state.plans)
         for buffer in (*state.weights, *state.sym_buffers):
             layer = _OF_LAYER.search(buffer.name)
@@ -158,14 +169,14 @@ class ReducedModel:
             batch + batch * room // cache for room, cache in zip(free, self._cache_bytes(), strict=True) if cache
         )
 
-    def least_bytes(self) -> int:
+    def min_bytes(self) -> int:
         """Return a lower bound on the bytes needed on the fullest PE of the whole model."""
 
         def layers_like(stage: int, layer: int, tile: str) -> int:
             """Return how many tiles of the whole model one tile of the reduced model represents."""
             return 1 + self._other_layers(stage, layer) if _OF_LAYER.search(tile) else 1
 
-        return least_bytes(self.state, layers_like)
+        return min_bytes(self.state, layers_like)
 
     def _other_layers(self, stage: int, layer: int) -> int:
         """Return how many equivalent layers of a stage the reduced model omits.
@@ -230,8 +241,8 @@ class ReducedModel:
 def _stage_transfers(steps: Steps) -> npt.NDArray[np.bool_]:
     """Return which steps belong to a transfer of vectors to the next stage, bool ``[steps]``.
 
-    Such steps are the transfer itself, the step that clears padding before the transfer, and the
-    transfers that distribute the vectors in the next stage.
+    Such a transfer has the step that sends the vectors, a step that clears padding before it, and
+    the transfers that distribute the vectors in the next stage.
     """
     is_stage_transfer = is_of_type(steps, StageTransfer, Crossing)
     clears = (steps.kind == StepKind.COMPUTE) & (steps.code == CODES["clear"])

@@ -26,8 +26,8 @@ def reduced_model(
 ) -> ReducedModel:
     """Return the reduced model, with one layer and stage of each kind, for a layout.
 
-    The last two results are cached because a search needs the model twice: to count its bytes and
-    to try the layout.
+    The last two results are cached because a search builds a reduced model twice: to count its
+    bytes and to try its layout.
 
     Args:
         spec, wafer, software, options: Inputs of the compilation.

@@ -35,7 +35,12 @@ def expert_pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, segment
 
 
 def _list_cycles(c: PeCosts, count: int) -> float:
-    """Return the cycles of a loop that reads the token, expert and weight of ``count`` pairs."""
+    """Return the cycles of a loop that reads the token, expert and routing weight of each pair.
+
+    Args:
+        c: Costs of operations on the PE.
+        count: Number of (token, expert) pairs.
+    """
     return count * (c.loop + 3 * c.vector(1, c.f32))
 
 

@@ -101,7 +101,7 @@ def power_cycles(c: PeCosts, N: int, G: int) -> float:
 
 
 def run_cycles(c: PeCosts, N: int, G: int, B: int) -> float:
-    """Return the cycles to copy float32 scales that several outputs share to each output.
+    """Return the cycles to expand shared scales: each float32 scale is copied to its outputs.
 
     For each of G groups of inputs, B scales are converted and then copied to all N outputs.
 

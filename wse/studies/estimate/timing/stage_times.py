@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from wse.backends.fabric.causes import CAUSES
-from wse.backends.fabric.links.link_map import cached_most_words
+from wse.backends.fabric.links.link_map import cached_max_link_words
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
@@ -269,7 +269,7 @@ class RouteReader:
             from_host: Whether the host sends the words.
         """
         wafer = self._fabric.wafer
-        words = cached_most_words(self._fabric.traffic.step_traffic(phase, step, self._empty).rectangles)
+        words = cached_max_link_words(self._fabric.traffic.step_traffic(phase, step, self._empty).rectangles)
         cycles = words / wafer.stream_words_per_cycle
         if transfer.leaves_wafer:
             rate = wafer.host_bytes_per_s if from_host else wafer.wafer_link_bytes_per_s

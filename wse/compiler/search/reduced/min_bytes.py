@@ -19,7 +19,7 @@ FAR_TOO_MANY = 2
 """Multiple of a PE's SRAM beyond which bytes are no longer counted exactly."""
 
 
-def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
+def min_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
     """Return a lower bound on the number of bytes on the fullest PE.
 
     The bound includes code, weights, index tables and part of the activations.
@@ -49,7 +49,7 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
             return int(expert_bytes)
 
     def tile_bytes(tile: TileSize) -> int:
-        """Return the bytes of a tile, rounded up to the alignment of buffers."""
+        """Return the bytes of a weight tile on one PE, rounded up to the alignment of buffers."""
         return aligned_bytes(tile.elements * element_bytes(state, tile.view))
 
     # 2. Weight tiles.
@@ -74,8 +74,8 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
 def _experts_across_wafers(shape: ModelSpec, weight_types: WeightTypes, region: RegionShape) -> float:
     """Return how many bytes of experts the fullest PE stores if a region spans several wafers.
 
-    The result is for one layer. It is 0 if the region is on a single wafer, or if every wafer stores
-    different experts. Experts are assumed to be divided evenly over the rows of the region.
+    The result is for one layer. It is 0 if the region is on a single wafer, or if every wafer
+    stores different experts. Experts are assumed to be divided evenly over the rows of the region.
     """
     if shape.experts is None or region.experts is None or region.apart or region.span == 1:
         return 0.0
