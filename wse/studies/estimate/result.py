@@ -13,6 +13,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import causes_table, setting_texts
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count, printable, seconds
+from wse.serving.goal import LATENCY
 from wse.studies.estimate.answer import wafer_answer_tables
 from wse.studies.estimate.bounds.bounds import BoundsResult, layer_and_stage_tables, token_table
 from wse.studies.estimate.bounds.gap import gap_table
@@ -148,8 +149,10 @@ class EstimateResult(Result):
             tables.append(defects_table(self.defects))
         if self.decode is not None:
             tables.append(causes_table(self.decode.cycles_by, width=width))
+        one_user = self.serving is None or self.serving.users == self.serving.replicas
+        for_one_user = one_user and self.inputs["objective"] == LATENCY
         tables += sram_tables(
-            self.sram, self.batch, self.system.context or 0, str(self.inputs["objective"]), detail=detail, width=width
+            self.sram, self.batch, self.system.context or 0, for_one_user=for_one_user, detail=detail, width=width
         )
         if self.serving is not None:
             price = "" if self.cost is None else price_text(self.cost.price_ends, "wafer", self.cost.assumptions)

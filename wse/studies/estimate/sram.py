@@ -16,7 +16,6 @@ from wse.program.program import Program
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
 from wse.reports.terminal import count
-from wse.serving.goal import LATENCY
 from wse.studies.estimate.grades import Grades
 from wse.studies.estimate.layouts.room import RoomResult, room_table
 from wse.studies.estimate.prepare import PreparedEstimate
@@ -109,7 +108,7 @@ def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
 
 
 def sram_tables(
-    sram: EstimateSram, batch: int, context: int, objective: str, *, detail: bool, width: int
+    sram: EstimateSram, batch: int, context: int, *, for_one_user: bool, detail: bool, width: int
 ) -> list[Table]:
     """Return tables of the fullest PE's SRAM and of the number of users whose caches fit.
 
@@ -117,7 +116,7 @@ def sram_tables(
         sram: SRAM use to show.
         batch: Number of users whose tokens are decoded in one pass.
         context: Requested context per user in tokens.
-        objective: Objective for which the layout was chosen.
+        for_one_user: Whether the layout was chosen for the latency of a single user.
         detail: Whether to add a table with the SRAM use of one PE of each stage.
         width: Terminal width in characters.
     """
@@ -128,20 +127,20 @@ def sram_tables(
     room = [] if sram.room is None else [room_table(sram.room, context)]
     return [
         fullest_pe_table,
-        _users_table(sram.users, objective),
+        _users_table(sram.users, for_one_user=for_one_user),
         *room,
         *([_stages_table(sram.stages)] if detail else []),
     ]
 
 
-def _users_table(users: tuple[UsersResult, ...], objective: str) -> Table:
+def _users_table(users: tuple[UsersResult, ...], *, for_one_user: bool) -> Table:
     """Return a table of the number of users whose KV caches fit, by context length."""
     rows = [
         {"name": "context", **{str(row.context): row.context for row in users}},
         {"name": "sequences", **{str(row.context): row.users for row in users}},
     ]
     columns = (Column(key="name"), *(number(str(row.context)) for row in users))
-    note = "; --users N or --objective throughput chooses a layout with more" if objective == LATENCY else ""
+    note = "; for more users, --users N searches for layouts with more room" if for_one_user else ""
     blocks = " or ".join(f"{block:,}" for block in sorted({row.block_tokens for row in users}))
     return Table(
         columns=columns,

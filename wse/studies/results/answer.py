@@ -17,7 +17,7 @@ GRADES: Final = "grade of the weakest constant: M measured, V vendor, D fitted, 
 """Legend of the evidence-grade column."""
 DRAFTS: Final = {"no": "without drafts", "yes": "with drafts"}
 """Text after a published speed, depending on whether the service drafts tokens."""
-NO_STATEMENT: Final = "drafts not stated"
+NO_STATEMENT: Final = "without a statement on drafts"
 
 
 class AnswerRow(NamedTuple):

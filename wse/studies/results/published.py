@@ -129,19 +129,18 @@ def public_points(spec: ModelSpec) -> tuple[PublicPoint, ...]:
 
 
 def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[PublishedSpeed, ...] | None:
-    """Return up to two published speeds measured under the same conditions as an estimate.
+    """Return up to three published speeds measured under the same conditions as an estimate.
 
     Returns:
-        The fastest speed without draft tokens (speculative decoding), then the fastest speed with
-        them. If no source states that drafts are used, the second speed is the fastest one whose
-        source does not state whether drafts are used. None if no published speed is comparable.
+        The fastest speed without draft tokens (speculative decoding), the fastest with them, and
+        the fastest whose source does not state whether there are any. None if no published speed is
+        comparable.
     """
     comparable = [
         point for file in (SERVICES_FILE, GPUS_FILE) for point in _points(spec, file, estimated.compares_with)
     ]
-    groups = {word: [p for p in comparable if p.drafts == word] for word in ("no", "yes", "unknown")}
-    reported_groups = [group for group in (groups["no"], groups["yes"] or groups["unknown"]) if group]
-    fastest_points = (max(group, key=lambda point: point.tokens_per_s_per_user) for group in reported_groups)
+    groups = ([p for p in comparable if p.drafts == word] for word in ("no", "yes", "unknown"))
+    fastest_points = (max(group, key=lambda point: point.tokens_per_s_per_user) for group in groups if group)
     return tuple(estimated.compared_with(point) for point in fastest_points) or None
 
 
@@ -158,7 +157,7 @@ def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
         Column(key="date", title="date", formatter=printable),
     )
     note = (
-        "tokens/s per user, the fastest without and with drafts; ratio: the estimate of this layout for the users of "
+        "tokens/s per user, the fastest of each kind of drafts; ratio: the estimate of this layout for the users of "
         "the measurement, divided by the published speed; with drafts if --draft is given and the service may use "
         "them; chips: of the published machine"
     )

@@ -91,6 +91,7 @@ def _footer(
     if any(name in SHORT for name in shown_columns):
         docs = [f"{SHORT[n].title}: {SHORT[n].doc}" for n in shown_columns if n in ("user", "throughput", "cost")]
         yield "*", "; ".join(["the best of a column", *docs])
+        yield "layouts", "each row has its own, so a single column can be better on a slower machine"
     if "cost" in shown_columns:
         for price in prices[:_MAX_PRICES]:
             yield SHORT["cost"].title, printable(price)

@@ -76,7 +76,7 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal) -> Iterato
     names: dict[str, str] = {WAFER: "wafers", GPU: "GPUs"}
     for row in (wafers, gpus):
         if not row.keeps:
-            yield f"No {names[row.kind]} do so; the nearest is {_near(row, goal)}."
+            yield f"None of the {names[row.kind]} that were tried do so; the nearest is {_near(row, goal)}."
     if not (wafers.keeps and gpus.keeps):
         return
     if goal.objective != COST:

@@ -24,6 +24,7 @@ from wse.studies.estimate.layouts.searches import (
     max_users_with_room,
     searches_for,
     users_by_bytes,
+    wafers_by_bytes,
     with_trials,
 )
 from wse.studies.estimate.layouts.variants import Variant, variants_of
@@ -177,12 +178,17 @@ def _check_room(prepared_estimate: PreparedEstimate, room: int) -> None:
     wafers = plural(p.options.wafers, "wafer")
     wafers += "" if replicas == 1 else f" of each of {replicas:,} replicas"
     caches = f"the KV caches of {plural(room, 'sequence')} of {p.prompt_len + p.new_tokens:,} tokens"
-    remedies = f"--users {replicas * room}, more --wafers or --replicas" if room else "more --wafers"
-    message = (
-        f"--users {users}: the roomiest layout found holds {caches} on {wafers}; give {remedies}, or shorter "
-        f"--prompt-len and --new-tokens; `wse compare {p.request.model} --users {users}` with the same other options "
-        "finds wafers and replicas for them"
-    )
+    min_wafers = max(p.options.wafers + 1, wafers_by_bytes(p, math.ceil(users / replicas)))
+    remedies = [f"at least {min_wafers} --wafers, more --replicas, or shorter --prompt-len and --new-tokens"]
+    if room:
+        remedies.insert(0, f"--users {replicas * room}")
+    message = f"--users {users}: the roomiest layout found holds {caches} on {wafers}; give {', '.join(remedies)}"
+    if p.request.draft is None and p.request.drafts.draft_model is None:
+        message += (
+            f"; `wse compare {p.request.model} --users {users}` with the same other options finds wafers and replicas"
+        )
+    else:
+        message += "; with drafts, fewer users may fit"
     raise BadInput(message)
 
 

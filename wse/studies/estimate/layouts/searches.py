@@ -106,10 +106,29 @@ def users_by_bytes(prepared_estimate: PreparedEstimate) -> int:
     This is an upper limit on the users of one replica that a layout can have room for.
     """
     p = prepared_estimate
-    pes = p.options.wafers * p.wafer.mesh_rows * p.wafer.mesh_cols
-    free_bytes = pes * free_bytes_per_pe(p.wafer, p.software) - p.weight_bytes
-    user_bytes = (p.prompt_len + p.new_tokens) * kv_bytes_per_token(p.spec, ELEMENT_BYTES[p.options.activation_type])
-    return max(0, free_bytes // user_bytes)
+    free_bytes = p.options.wafers * _free_bytes_per_wafer(p) - p.weight_bytes
+    return max(0, free_bytes // _user_bytes(p))
+
+
+def wafers_by_bytes(prepared_estimate: PreparedEstimate, users: int) -> int:
+    """Return the number of wafers with enough bytes for a model and a number of users.
+
+    This is a lower limit, because buffers and padding are not counted.
+    """
+    p = prepared_estimate
+    return math.ceil((p.weight_bytes + users * _user_bytes(p)) / _free_bytes_per_wafer(p))
+
+
+def _free_bytes_per_wafer(prepared_estimate: PreparedEstimate) -> int:
+    """Return the bytes of a wafer that are free for weights and KV caches."""
+    wafer = prepared_estimate.wafer
+    return wafer.mesh_rows * wafer.mesh_cols * free_bytes_per_pe(wafer, prepared_estimate.software)
+
+
+def _user_bytes(prepared_estimate: PreparedEstimate) -> int:
+    """Return the size of the KV caches of one user's prompt and answer, in bytes."""
+    p = prepared_estimate
+    return (p.prompt_len + p.new_tokens) * kv_bytes_per_token(p.spec, ELEMENT_BYTES[p.options.activation_type])
 
 
 def _with_room(prepared_estimate: PreparedEstimate, users: int) -> PreparedEstimate:
