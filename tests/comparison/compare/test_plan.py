@@ -141,7 +141,8 @@ def test_verdict_says_of_wafers_and_gpus_which_keep_the_limits() -> None:
     assert plan_verdict(rows, goal, [(8, 100)]) == (
         "8 + 100 tokens: 1 of 2 machines serves 1 user within TPOT 30 ms; the cheapest per token is 1 gpu, s (50 "
         f"tokens/s per user, TTFT 20 ms, {cost:.2f} USD per million tokens, 1.00 USD/h).",
-        "None of the wafers that were tried do so; the nearest is 1 wafer, s with TPOT 40 ms, 1.33 times the limit, for 1 user.",
+        "None of the wafers that were tried do so; "
+        "the nearest is 1 wafer, s with TPOT 40 ms, 1.33 times the limit, for 1 user.",
     )
 
 
