@@ -1,19 +1,24 @@
-"""The wavelet reference beside BookSim2 on the same traffic: hops of words over links a second of one core.
+"""Compare the speed of the wavelet reference with that of BookSim2 (github.com/booksim/booksim2).
 
     python tests/benchmarks/booksim.py --booksim PATH --section booksim.md
 
-Two kinds of traffic on square meshes, x first and then y. *neighbour*: every PE sends to the one that is one further
-along both axes, around the ends of the mesh, which makes some ways long; *uniform*: destinations are drawn evenly, by
-BookSim2 for every packet and here once for every PE, none twice. BookSim2 (github.com/booksim/booksim2) has one virtual
-channel, queues of 8 flits and packets of one flit, at a load a little below saturation, where it does most hops a
-second. It allocates channels as it goes; here every PE has a colour of its own, as if there were as many, with static
-routes, which is an easier problem: the ratio compares tools, not algorithms. Processor time is counted, not the wall's.
+Both simulate the same traffic on square meshes, with routes along x and then y. The speed is the
+number of hops of words over links per second of processor time on one core.
+
+- *neighbour*: every PE sends to the PE that is one further along both axes. Destinations wrap
+  around the ends of the mesh, so some routes are long.
+- *uniform*: destinations are random. BookSim2 draws one for every packet; here every PE has one
+  destination, and no two PEs have the same.
+
+BookSim2 has one virtual channel, queues of 8 flits and packets of one flit. Its load is slightly
+below saturation, where it simulates the most hops per second. BookSim2 allocates channels during
+the simulation. Here every PE has its own colour and a static route, which is an easier problem, so
+the ratio compares tools rather than algorithms.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import subprocess
@@ -21,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +52,7 @@ max_samples = 10; sim_count = 1; seed = 7;
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Hops a second of both on one mesh: of the wavelet reference, and of BookSim2."""
+    """Hops per second of the wavelet reference and of BookSim2 on one mesh."""
 
     traffic: str
     side: int
@@ -56,7 +61,7 @@ class Pair:
 
 
 def destinations(traffic: str, side: int) -> I32:
-    """int32 ``[PEs]``: the PE that each sends to, another one."""
+    """Return the destination of every PE, int32 ``[PEs]``; no PE sends to itself."""
     pes = np.arange(side * side, dtype=np.int32)
     if traffic == "neighbour":
         return (pes // side + 1) % side * side + (pes + 1) % side
@@ -67,7 +72,7 @@ def destinations(traffic: str, side: int) -> I32:
 
 
 def machine(traffic: str, side: int, words: int) -> WaveletMachine:
-    """Every PE sends ``words`` words to its destination on a colour of its own."""
+    """Return a machine on which every PE sends ``words`` words to its destination on its own colour."""
     wafer, to = load_wafer("wse2"), destinations(traffic, side)
     made = WaveletMachine(replace(wafer, colours=len(to) + wafer.reserved_colours), side, side, 2 * words)
     for pe, target in enumerate(to.tolist()):
@@ -86,13 +91,13 @@ def machine(traffic: str, side: int, words: int) -> WaveletMachine:
 
 
 def distance(traffic: str, side: int) -> float:
-    """Links on the way of a word, on average."""
+    """Return the mean number of links on the route of a word."""
     to, pes = destinations(traffic, side), np.arange(side * side)
     return float((abs(to // side - pes // side) + abs(to % side - pes % side)).mean())
 
 
 def wavelet_hops(traffic: str, side: int, repeats: int) -> tuple[float, int]:
-    """Hops a second of the wavelet reference, the best of some runs, and the hops of one."""
+    """Return the hops per second of the wavelet reference (best of all runs) and the hops of one run."""
     words = int(np.clip(HOPS / side**2 / distance(traffic, side), LEAST_WORDS, MAX_WORDS))
     made, best, hops = machine(traffic, side, words), 0.0, 0
     for _ in range(repeats):
@@ -107,7 +112,7 @@ def wavelet_hops(traffic: str, side: int, repeats: int) -> tuple[float, int]:
 
 
 def booksim_hops(program: Path, traffic: str, side: int) -> float:
-    """Hops a second of BookSim2: flits that arrived, times the routers that each passed except for the first."""
+    """Return the hops per second of BookSim2: arrived flits times the routers that each passed after the first."""
     rate = 0.25 if traffic == "neighbour" else 0.8 / side
     cycles = max(100, round(HOPS / 8 / (side**2 * rate * distance(traffic, side))))
     text = CONFIGURATION.format(side=side, traffic=traffic.replace("neighbour", "neighbor"), rate=rate, cycles=cycles)
@@ -131,7 +136,7 @@ def booksim_hops(program: Path, traffic: str, side: int) -> float:
 
 
 def pairs(program: Path, sides: Sequence[int], repeats: int) -> Iterator[Pair]:
-    """Both on each kind of traffic and mesh."""
+    """Yield the speeds of both simulators for each kind of traffic and each mesh."""
     for traffic in TRAFFIC:
         for side in sides:
             found, _ = wavelet_hops(traffic, side, repeats)
@@ -139,7 +144,7 @@ def pairs(program: Path, sides: Sequence[int], repeats: int) -> Iterator[Pair]:
 
 
 def section(found: Sequence[Pair]) -> Iterator[str]:
-    """The lines of a section for docs/performance.md."""
+    """Yield the lines of a section of docs/performance.md."""
     yield from ("## Wavelet reference compared with BookSim2", "")
     yield "`python tests/benchmarks/booksim.py` simulates the same traffic with the cycle-by-cycle wavelet reference"
     yield "and with BookSim2, a simulator of networks on chips. Rates are hops of words over links per second on one"
@@ -152,14 +157,11 @@ def section(found: Sequence[Pair]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="The wavelet reference beside BookSim2.")
-    parser.add_argument("--booksim", type=Path, required=True, help="the program, built from its sources")
-    parser.add_argument("--sides", default=",".join(map(str, SIDES)), help="PEs on a side of each mesh")
-    parser.add_argument(
-        "--repeats", type=int, default=3, help="runs of the wavelet reference, of which the best counts"
-    )
-    parser.add_argument("--json", type=Path, help="write the numbers there")
-    parser.add_argument("--section", type=Path, help="write a section of docs/performance.md there")
+    parser = argparse.ArgumentParser(description="Compare the wavelet reference with BookSim2.")
+    parser.add_argument("--booksim", type=Path, required=True, help="the program BookSim2")
+    parser.add_argument("--sides", default=",".join(map(str, SIDES)), help="sides of the meshes")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of the wavelet reference; the best counts")
+    parser.add_argument("--section", type=Path, help="write a section of docs/performance.md to this file")
     asked = parser.parse_args(arguments)
     found = []
     for one in pairs(asked.booksim, [int(side) for side in asked.sides.split(",")], asked.repeats):
@@ -167,8 +169,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found.append(one)
     text = "\n".join((*section(found), ""))
     sys.stdout.write(text)
-    if asked.json is not None:
-        asked.json.write_text(json.dumps([asdict(one) for one in found], indent=1), encoding="utf-8")
     if asked.section is not None:
         asked.section.write_text(text, encoding="utf-8")
 

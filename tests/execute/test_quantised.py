@@ -14,14 +14,12 @@ import pytest
 from dequantised import dequantised_tensors, flipped
 from plain_decoder import plain_logits
 from plain_router import mixture_spec
-from session import SOFTWARE, Session, forced, golden, model, nll, region_options, session, wafer, worst_error
+from session import Session, forced, golden, model, nll, session, worst_error
 from tiny_model import latent_spec, tensors, tiny_spec
 from tiny_run import tiny_session
 
 from wse.backends.execute.engine import Engine
-from wse.compiler.choice import Choice
 from wse.compiler.options import BASELINE, THIN_GEMM
-from wse.compiler.pipeline import compile_choice
 from wse.models.spec import Experts, Layer, ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes
 from wse.number_formats import CODINGS
@@ -33,9 +31,6 @@ Logits = npt.NDArray[np.float32]
 SPEC = tiny_spec(hidden=72, heads=6, kv_heads=2, head_size=12, ffn=100, vocab=67)
 IDS = (1, 40, 7, 66, 23, 5, 11, 30)
 PROMPT = 5
-
-
-PROMPTS = ((1, 40, 7, 12), (66, 2))
 
 
 def coded(
@@ -135,38 +130,6 @@ def test_one_flipped_bit_of_weights_codes_scales_or_groups_shows_in_the_logits(c
     for buffer in layer if coding in CODINGS else held:
         engine = flipped(Engine(run.program, SPEC, tensors(SPEC).__getitem__), buffer)
         assert not np.array_equal(forced(engine, IDS[:PROMPT], IDS[PROMPT:]), clean), buffer.name
-
-
-@pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
-@pytest.mark.parametrize("coding", CODINGS)
-def test_users_of_one_run_have_the_logits_of_runs_of_their_own(coding: str, experts: str) -> None:
-    """Bit for bit, though each token has experts of its own."""
-    spec, choice = (
-        mixture_spec(MIXTURES["groups cut by columns"]),
-        Choice(prefill=THIN_GEMM, prefill_chunk=3, head_chunk=16),
-    )
-
-    def told(*prompts: tuple[int, ...]) -> Logits:
-        options = region_options(
-            dtype=coding,
-            activations="float32",
-            context=9,
-            prompt_tokens=tuple(map(len, prompts)),
-            logits_out="all",
-            experts=experts,
-        )
-        program = compile_choice(spec, wafer(3, 4, 1 << 20), SOFTWARE, options, choice)
-        engine = Engine(program, spec, tensors(spec).__getitem__)
-        list(engine.prefill(*prompts))
-        found = [np.asarray(engine.logits)]
-        for tokens in ([8, 12], [33, 1]):
-            engine.decode([token for token, prompt in zip(tokens, PROMPTS, strict=True) if prompt in prompts])
-            found.append(np.asarray(engine.logits))
-        return np.stack(found, axis=1)
-
-    together = told(*PROMPTS)
-    for user, prompt in enumerate(PROMPTS):
-        np.testing.assert_array_equal(together[user], told(prompt)[0])
 
 
 @pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)

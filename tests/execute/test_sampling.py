@@ -84,17 +84,6 @@ def test_draws_have_their_probabilities() -> None:
     assert ((counts - wanted) ** 2 / wanted).sum() < 26.1
 
 
-def test_a_seed_repeats_itself_and_another_differs() -> None:
-    logits = np.random.default_rng(0).standard_normal(50).astype(np.float32)
-
-    def drawn(seed: int) -> list[int]:
-        sampler = Sampler(Sampling(temperature=1.0, seed=seed))
-        return [sampler.draw(logits) for _ in range(30)]
-
-    assert drawn(3) == drawn(3)
-    assert drawn(3) != drawn(4)
-
-
 def test_greedy_with_a_penalty_moves_on() -> None:
     """Seen are the prompt and what was drawn: without a draw in between the likeliest loses its place."""
     logits = np.array([1.0, 0.95, 0.9, -1.0], np.float32)
