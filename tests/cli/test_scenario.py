@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import Wse
 from tests.reference.test_json_keys import hold
 from wse.studies.scenario.request import bundled_scenarios
@@ -61,24 +59,3 @@ def test_file_of_ones_own_with_its_page_and_plot(wse: Wse, empty: Path) -> None:
     assert [row["agreement"] for row in result["combinations"]] == ["consistent", "consistent"]
     assert result["verdict"][0] in (empty / "s.html").read_text(encoding="utf-8")
     assert (empty / "s.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_fast_mode_of_gpus(wse: Wse) -> None:
-    answer = wse("scenario", "fast-mode", "--json")
-    assert answer.code == 0, answer.err
-    result = json.loads(answer.out)
-    hold(result, ScenarioResult)
-    for row in result["combinations"]:
-        if "tiers" not in row:  # one user alone is below the plain speed
-            assert row["ruled_out_by"]
-            continue
-        tiers = row["tiers"]
-        assert tiers["fast_users"] <= tiers["ordinary_users"]
-    kimi = next(
-        row["tiers"]
-        for row in result["combinations"]
-        if (row["model"], row["machine"], row["drafts"]) == ("kimi-k2.6", "eight H200", "none") and "tiers" in row
-    )
-    assert 4 <= kimi["fast_users"] <= 10  # measured on Kimi-K2.5: 2.48 times as fast with 8 users as with 64
-    assert 2.5 <= kimi["cost_ratio"] <= 6  # and 3.2 times the cost

@@ -67,12 +67,6 @@ def test_a_rate_outside_of_0_to_1_is_refused(rate: str) -> None:
     assert message == f"--defects {rate}: give a rate of at least 0 and below 1, such as 1e-4, or a CSV file"
 
 
-def test_a_seed_below_0_or_too_large_is_refused() -> None:
-    for seed in (-1, 2**63):
-        message = refusal(BadDefects, read_defects, "0.1", seed, WAFER)
-        assert message == f"--defects-seed {seed}: give a whole number from 0 to {2**63 - 1}"
-
-
 BAD: list[tuple[str, str]] = [
     ("row,col\n6,0\n", " line 2: row = 6: wse2 has rows 0 to 5"),
     ("row,col\n-1,0\n", " line 2: row = '-1': give a whole number of at least 0"),

@@ -118,13 +118,6 @@ def test_an_unknown_key_tells_the_nearest(tmp_path: Path) -> None:
     )
 
 
-def test_an_unknown_wafer_or_base_tells_the_nearest(tmp_path: Path) -> None:
-    assert "unknown wafer 'wse4': did you mean 'wse3'? known" in refusal(UnknownName, load_wafer, "wse4")
-    assert "unknown software profile 'tunned'" in refusal(UnknownName, load_software, "tunned", "wse2")
-    path = write_toml(tmp_path, 'base = "wse-2"\n')
-    assert "unknown base wafer 'wse-2': did you mean 'wse2'? known" in refusal(UnknownName, load_wafer, path)
-
-
 def test_missing_oversized_and_irregular_files(tmp_path: Path) -> None:
     path = tmp_path / "none.toml"
     remedy = "give the path of a TOML file"

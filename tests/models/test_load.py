@@ -7,7 +7,7 @@ import pytest
 
 from tests.hardware.helpers import refusal
 from tests.models.helpers import llama2c_bytes, tiny_tensors, write_config, write_model
-from wse.errors import BadModel, UnknownName
+from wse.errors import BadModel
 from wse.models.catalogue import BUNDLED
 from wse.models.load import load_model
 
@@ -47,13 +47,6 @@ def test_an_element_type_that_no_file_states_is_bfloat16_with_a_note(tmp_path: P
 def test_a_bundled_model_without_files_asks_to_reinstall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BUNDLED, "story", tmp_path)
     assert "the bundled model 'story' is missing" in refusal(BadModel, load_model, "story")
-
-
-@pytest.mark.parametrize(("name", "nearest"), [("llama-3_8B", "llama-3-8b"), ("DeepSeek-V3.1", "deepseek-v3")])
-def test_an_unknown_name_tells_the_nearest(name: str, nearest: str) -> None:
-    assert refusal(UnknownName, load_model, name) == (
-        f"unknown model or folder {name!r}: did you mean {nearest!r}? wse models lists them"
-    )
 
 
 def test_the_case_of_a_name_is_free_where_no_folder_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

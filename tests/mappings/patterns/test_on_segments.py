@@ -11,9 +11,7 @@ from wse_mappings.outcome import outcome_of
 from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
-from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.on_segments import all_reduce_on_segments
-from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
 from wse_mappings.schedule import Arrival, LineSchedule
 
 MADE: dict[str, Callable[[int], LineSchedule]] = {
@@ -57,15 +55,3 @@ def test_an_all_reduce_stays_as_it_is_and_a_reduce_takes_a_colour_more() -> None
     assert placed.messages.tolist() == tree.messages.tolist()
     assert placed.colours == tree.colours
     assert all_reduce_on_segments(MADE["chain"], 20, 1, Arrival.ADD).colours == 3
-
-
-@pytest.mark.parametrize(
-    ("make", "told"),
-    [
-        (lambda length: multicast(length, 1, 0), "on 8 PEs it computes a broadcast, not a sum"),
-        (lambda length: ring_all_reduce(length, 1, Arrival.ADD), "on 8 PEs it cuts words into parts"),
-    ],
-)
-def test_what_is_no_sum_of_whole_words_is_refused(make: Callable[[int], LineSchedule], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        all_reduce_on_segments(make, 8, 1, Arrival.ADD)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.hardware.helpers import refusal
 from tests.models.helpers import about, write_config
-from wse.errors import BadModel, UnknownName
+from wse.errors import BadModel
 from wse.models.configs.config import FAMILIES, read_config
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.rope import plain_rope
@@ -130,12 +130,6 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
 def test_other_mathematics_are_refused(tmp_path: Path, drop: str, changes: dict[str, Any], tail: str) -> None:
     path = write_config(tmp_path, drop, **changes)
     assert refusal(BadModel, read_config, path).startswith(f"{path}: {about(changes, tail)}")
-
-
-def test_an_unknown_architecture_lists_the_known_ones(tmp_path: Path) -> None:
-    path = write_config(tmp_path, model_type="lama")
-    message = refusal(UnknownName, read_config, path)
-    assert message == f"{path}: unknown architecture 'lama': did you mean 'llama'? known: {KNOWN}"
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.hardware.helpers import refusal
-from wse.errors import BadInput, BadModel
+from wse.errors import BadModel
 from wse.models.tokenizers import chat_template
 from wse.models.tokenizers.chat_template import TEMPLATE_LIMIT, ChatTemplate
 from wse.models.tokenizers.render_chat import TEXT_LIMIT, answer
@@ -35,11 +35,6 @@ def test_the_text_is_that_of_transformers(case: dict[str, Any]) -> None:
         assert found == {"kind": "refused", "error": "System role not supported"}
     else:
         assert found == {"text": case["text"]}
-
-
-def test_a_refusal_of_the_template_is_the_users_to_mend() -> None:
-    refusing = template("{{ raise_exception('no\nsystem') }}")
-    assert "folder: the chat template rejects these messages: no\\nsystem" in refusal(BadInput, refusing.render, TURN)
 
 
 AGAIN = "fetch the file again, or leave --chat out"

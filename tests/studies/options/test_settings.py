@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 import wse
-from wse.errors import UnknownName
 from wse.hardware.load import load_software, load_wafer
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
@@ -35,14 +34,6 @@ def test_a_factor_is_of_the_wafer_that_was_asked_for() -> None:
     clocks = {name: dict(request.machine.wafer_values)["clock_hz"] for name, request in of_wafer.items()}
     assert clocks == {name: 2 * load_wafer(name).clock_hz for name in clocks}
     assert clocks["wse2"] != clocks["wse3"]
-
-
-def test_a_suggestion_is_near_or_absent() -> None:
-    for name in ("wafer.foo", "software.foo"):
-        with pytest.raises(UnknownName) as error:
-            with_settings(replace_options(QUICK, settings=(f"{name}=1",)))
-        assert "did you mean" not in str(error.value)
-        assert set(error.value.known) == {k for k in error.value.known if k.startswith(name[:-3])} != set()
 
 
 def test_the_estimate_follows_and_says_what_was_set() -> None:

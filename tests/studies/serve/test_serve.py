@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -288,11 +287,6 @@ def test_no_more_seats_than_caches_have_room_for() -> None:
         wse.serve_sim(**STORY, max_users=most + 1)
     shared = wse.serve_sim(**STORY, prefix_tokens=48, prefix_cache=True)
     assert shared.served.use.most_users == room // (-(-128 // block) * block - 48 // block * block)
-
-
-def test_load_that_is_no_number_is_refused() -> None:
-    with pytest.raises(BadInput, match="--load nan"):
-        wse.serve_sim(**STORY, load=math.nan)
 
 
 def test_replicas_share_the_requests_and_all_of_them_are_paid() -> None:
