@@ -3,8 +3,6 @@
 Names, views and extents of the operands come from the kernel's record.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
