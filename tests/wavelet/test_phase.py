@@ -3,8 +3,6 @@
 Neither side counts the latency and the rate of crossings between wafers and to the host.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
