@@ -16,8 +16,6 @@ the simulation. Here every PE has its own colour and a static route, which is an
 the ratio compares tools rather than algorithms.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

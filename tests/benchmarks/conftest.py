@@ -1,10 +1,9 @@
-"""Two sizes of every benchmark: ``pytest tests/benchmarks`` runs the full one, ``--benchmark-size small`` another.
+"""Fixtures of the benchmarks, each of which has two sizes.
 
-The small one takes seconds and is for CI, where it shows that a benchmark still runs; goals are stated for the full
-size. Nothing is asserted of a time: each benchmark prints what it measured beside its goal.
+``pytest tests/benchmarks`` runs the full size, for which the goals are stated. The small size
+(``--benchmark-size small``) takes seconds and shows in CI that a benchmark still runs. No benchmark
+asserts a time: each prints its measurements next to its goal.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import inf
@@ -19,12 +18,12 @@ Say = Callable[[str], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--benchmark-size", choices=("small", "full"), default="full", help="size of benchmarks")
-    parser.addoption("--booksim", help="the program BookSim2, for test_booksim.py")
+    parser.addoption("--benchmark-size", choices=("small", "full"), default="full", help="size of the benchmarks")
+    parser.addoption("--booksim", help="the program BookSim2")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "full_size: a case of a benchmark that its small size leaves out")
+    config.addinivalue_line("markers", "full_size: a case that the small size of a benchmark leaves out")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -36,7 +35,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def one_core(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Leave the choice of cores as users have it, unlike other tests; small, run on one, as kernels are compiled."""
+    """Use all cores in the full size, as users do. Use one core in the small size, where kernels are compiled."""
     with pytest.MonkeyPatch.context() as patch:
         if pytestconfig.getoption("--benchmark-size") == "small":
             patch.setattr(library, "parallel_core_s", lambda: inf)
@@ -45,19 +44,19 @@ def one_core(pytestconfig: pytest.Config) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def one_search() -> None:
-    """Search each time that a benchmark asks, unlike other tests."""
+    """Repeat every search, unlike the fixture of the same name for other tests."""
 
 
 @pytest.fixture(scope="session")
 def by_size(pytestconfig: pytest.Config) -> BySize:
-    """Give the value for the size that was requested: ``by_size(small=1, full=9)``."""
+    """Return a function that selects a value by size: ``by_size(small=1, full=9)``."""
     size = pytestconfig.getoption("--benchmark-size")
     return lambda **values: values[size]
 
 
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    """Print a line whether or not pytest captures output."""
+    """Return a function that prints a line even if pytest captures the output."""
 
     def line(text: str) -> None:
         with capsys.disabled():

@@ -1,21 +1,18 @@
-"""Decoding of random weights on a GPU at hand, in rows that ``wse validate --data FILE`` reads.
+"""Measure a decoder with random weights on a GPU, and write rows for ``wse validate --data``.
 
     python tests/benchmarks/gpu_decode.py llama-3-8b gpu_rows.csv
 
-Needs torch and an NVIDIA GPU; says so and ends where there is none. Measures, of a dense model with as many layers as
-fit:
+Without torch or an NVIDIA GPU, the program prints what is missing and ends. It measures:
 
-- decode: one new token of each user, over batch sizes and contexts, as one CUDA graph (metric ``tpot_ms``);
-- prefill: a prompt of one user (``ttft_ms``);
-- verify: several new tokens of each user in one pass (``verify_ms``), and single products of its matrices
-  (``product_ms``), which no row of a server gives.
+- decode: one new token for each user, for several batch sizes and contexts (metric ``tpot_ms``)
+- prefill: the prompt of one user (``ttft_ms``)
+- verify: several new tokens for each user in one pass (``verify_ms``)
+- single matrix products (``product_ms``)
 
-A step has the products, the attention over a cache and the norms of each layer, in bfloat16, with nothing of a server
-around it: it is a stack of its own, ``graph``. Layers that do not fit are not measured: times of a layer are taken from
-two depths and extrapolated, which the note says.
+A pass is one CUDA graph in bfloat16 with the products, the attention over a cache and the norms of
+each layer. It contains nothing of a server, so the rows name the stack ``graph``. If not all layers
+fit, the time is extrapolated from two numbers of layers, and the note of the row says so.
 """
-
-from __future__ import annotations
 
 import argparse
 import csv
@@ -34,11 +31,11 @@ PROMPTS: Final = (256, 1024, 4096)
 VERIFIED: Final = (2, 4, 8)
 REPEATS: Final = 20
 NEW_TOKENS: Final = 2
-"""Tokens of an answer that rows name: a pass in the middle of it has the context of the prompt and one."""
+"""Answer length in the rows; a pass in the middle of the answer has one token more than the prompt."""
 
 
 class Decoder:
-    """Random layers of a dense decoder on a GPU, with caches for some users."""
+    """Random layers of a dense decoder on a GPU, with a cache for each user."""
 
     def __init__(self, torch: Any, spec: ModelSpec, layers: int, users: int, context: int, new: int) -> None:
         self.torch, self.spec = torch, spec
@@ -63,7 +60,7 @@ class Decoder:
         self.x = torch.randn(users, new, hidden, **options)
 
     def step(self) -> Any:
-        """One pass over the new tokens of all users."""
+        """Run one pass over the new tokens of all users."""
         torch, spec, x = self.torch, self.spec, self.x
         function = torch.nn.functional
         users, new, _ = x.shape
@@ -82,7 +79,7 @@ class Decoder:
 
 
 def graph_ms(torch: Any, step: Callable[[], Any]) -> float:
-    """Milliseconds of a step that is captured as one CUDA graph, the median of some replays."""
+    """Capture a step as a CUDA graph and return the median time of its replays in milliseconds."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for _ in range(3):
@@ -103,7 +100,7 @@ def graph_ms(torch: Any, step: Callable[[], Any]) -> float:
 
 
 def layers_that_fit(torch: Any, spec: ModelSpec, users: int, context: int) -> int:
-    """The layers whose weights and caches fill at most three quarters of the free memory."""
+    """Return the number of layers that fit in three quarters of the free memory."""
     hidden, size = spec.hidden_size, spec.head_size
     weights = hidden * size * 2 * (spec.head_count + spec.kv_head_count) + 3 * hidden * spec.ffn_size
     cache = users * context * spec.cache_features
@@ -112,7 +109,7 @@ def layers_that_fit(torch: Any, spec: ModelSpec, users: int, context: int) -> in
 
 
 def pass_ms(torch: Any, spec: ModelSpec, users: int, context: int, new: int) -> tuple[float, str] | None:
-    """Milliseconds of a pass of the whole model, and how it was measured; None where not even two layers fit."""
+    """Return the milliseconds of a pass of all layers and a note; None if fewer than two layers fit."""
     deep = layers_that_fit(torch, spec, users, context)
     if deep < 2:
         return None
@@ -133,7 +130,7 @@ def pass_ms(torch: Any, spec: ModelSpec, users: int, context: int, new: int) -> 
 
 
 def rows(torch: Any, name: str, spec: ModelSpec) -> Iterator[dict[str, str]]:
-    """Rows of all measurements."""
+    """Yield the rows of all measurements."""
     common = {
         "source_url": "tests/benchmarks/gpu_decode.py",
         "date": datetime.now(UTC).date().isoformat(),
@@ -169,7 +166,7 @@ def rows(torch: Any, name: str, spec: ModelSpec) -> Iterator[dict[str, str]]:
 
 
 def main(model: str, path: Path) -> str:
-    """Measure a model and write the rows; what was done, or why nothing was."""
+    """Measure a model and write the rows. Return a message: the number of rows, or what is missing."""
     try:
         import torch
     except ImportError:

@@ -1,16 +1,16 @@
-"""How the emulation's time grows with PEs, layers, context, users and wafers: docs/performance.md is written by this.
+"""Measure how the emulation time grows, and write docs/performance.md.
 
     python tests/benchmarks/growth.py --output docs/performance.md
 
-Sections that other programs write with ``--section FILE``, such as whole_wafer.py and booksim.py, stand behind the
-series; ``--sections FILE...`` sets them, and with ``--keep`` the series of the page that is there stay.
+Each series varies one number of a small model with random weights: PEs, layers, context, users or
+wafers. The engines of a series make one token each in every round, so that all of them see the same
+load of the machine. An exponent is the slope of a line that is fitted to the logarithms of the times
+of a round. The table shows the median of all rounds and the range of their middle half.
 
-Each series changes one number of a small model with random weights. Its engines make a token in turn, again and again,
-so that all meet the same load of the machine. An exponent is the slope of the line through the logarithms of a round's
-times, fitted by least squares; the table has the median of all rounds and the middle half.
+The page ends with the sections that other programs such as whole_wafer.py and booksim.py write with
+``--section FILE``. ``--sections FILE...`` sets these sections. With ``--keep``, the series of the
+existing page stay as they are.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
@@ -60,12 +60,12 @@ MEANINGS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """The times of a series.
+    """Times of a series.
 
     Attributes:
-        name: The number that changes.
+        name: Name of the number that varies.
         values: Its values.
-        s: Seconds of a token, float64 ``[rounds, values]``.
+        s: Seconds per token, float64 ``[rounds, values]``.
     """
 
     name: str
@@ -74,12 +74,12 @@ class Growth:
 
     @property
     def exponents(self) -> npt.NDArray[np.float64]:
-        """The slope of each round, float64 ``[rounds]``."""
+        """Exponent of each round, float64 ``[rounds]``."""
         return np.polyfit(np.log(self.values), np.log(self.s).T, 1)[0]
 
 
 def measure(name: str, values: Sequence[int], rounds: int, folder: Path) -> Growth:
-    """The times of a series; models are written to ``folder``."""
+    """Measure a series; its models are written to ``folder``."""
     engines = [_engine(BASE | {name: value}, folder / f"{name}-{value}") for value in values]
     seconds = np.zeros((rounds, len(values)))
     for row in range(-1, rounds):  # the first round is not counted
@@ -91,7 +91,7 @@ def measure(name: str, values: Sequence[int], rounds: int, folder: Path) -> Grow
 
 
 def _engine(numbers: dict[str, int], folder: Path) -> Any:
-    """An engine that has read its prompts."""
+    """Return an engine that has read its prompts."""
     from prefilled_engine import prefilled_engine
 
     from wse.studies.options.option import make_request
@@ -119,7 +119,7 @@ def _engine(numbers: dict[str, int], folder: Path) -> Any:
 
 
 def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
-    """The lines of the page."""
+    """Yield the lines of the page."""
     hidden, inner = MODEL["hidden_size"], MODEL["intermediate_size"]
     base = ", ".join(f"{MEANINGS[name][0]}: {value}" for name, value in BASE.items())
     yield from ("# How the emulation's time grows", "")
@@ -154,14 +154,14 @@ SECTIONS: Final = "\n<!-- sections of other programs -->\n"
 
 
 def joined(series: str, sections: Sequence[Path]) -> str:
-    """The page: its series, and sections of other programs."""
+    """Return the page: its series, followed by the sections of other programs."""
     if not sections:
         return series
     return series + SECTIONS + "".join(f"\n{path.read_text(encoding='utf-8')}" for path in sections)
 
 
 def machine(read_bytes_per_s: float) -> Iterator[str]:
-    """Lines on the machine that was measured: the processor, its cores, its memory and the libraries."""
+    """Yield lines that describe this machine: processor, cores, memory bandwidth and libraries."""
     import numba
 
     cpu = Path("/proc/cpuinfo")
@@ -173,12 +173,12 @@ def machine(read_bytes_per_s: float) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="How the emulation's time grows.")
-    parser.add_argument("--rounds", type=int, default=15, help="tokens of each engine that are timed")
-    parser.add_argument("--values", type=int, default=5, help="values of each series, the smallest first")
-    parser.add_argument("--output", type=Path, help="write the page there instead of printing it")
-    parser.add_argument("--sections", type=Path, nargs="*", default=[], help="sections that other programs wrote")
-    parser.add_argument("--keep", action="store_true", help="keep the series that the page has")
+    parser = argparse.ArgumentParser(description="Measure how the emulation time grows.")
+    parser.add_argument("--rounds", type=int, default=15, help="timed tokens of each engine")
+    parser.add_argument("--values", type=int, default=5, help="number of values of each series, smallest first")
+    parser.add_argument("--output", type=Path, help="write the page to this file instead of printing it")
+    parser.add_argument("--sections", type=Path, nargs="*", default=[], help="files with sections of other programs")
+    parser.add_argument("--keep", action="store_true", help="keep the series of the existing page")
     asked = parser.parse_args(arguments)
     if asked.keep and asked.output is None:
         parser.error("--keep: give the page as --output")
@@ -191,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measured(asked: argparse.Namespace) -> str:
-    """The page with its series alone, as measured now."""
+    """Measure all series and return the page without other sections."""
     from wse.backends.execute.host_memory.read_bandwidth import read_bytes_per_s
 
     series = []

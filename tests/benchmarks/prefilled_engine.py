@@ -1,6 +1,4 @@
-"""An engine that has read its prompts, for times of tokens after them."""
-
-from __future__ import annotations
+"""Engines that have read their prompts, for measuring the generated tokens."""
 
 from wse.backends.execute.engine import Engine
 from wse.models.spec import ModelSpec
@@ -10,7 +8,7 @@ from wse.studies.run.request import RunRequest
 
 
 def prefilled_engine(request: RunRequest) -> tuple[Engine, ModelSpec]:
-    """The engine of a request, its kernels compiled and its prompts read, and the model."""
+    """Return an engine that has compiled its kernels and read its prompts, and its model."""
     prepared = prepare(request, to_run=True)
     engine = Engine(compile_program(prepared), prepared.spec, weights_of(request, prepared.loaded))
     engine.precompile(lambda done, total, kernel: None)

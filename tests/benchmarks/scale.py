@@ -1,12 +1,11 @@
-"""What large runs and sweeps need in machines, memory and network: docs/scale.md is written by this.
+"""Measure what large runs and sweeps need in machines, memory and network, and write docs/scale.md.
 
     python tests/benchmarks/scale.py --output docs/scale.md
     python tests/benchmarks/scale.py --only layer
 
-Figures are measured on one machine, one by one, and what is computed of them says how.
+All figures are measured on one machine, one after another. The page says how other figures
+follow from them.
 """
-
-from __future__ import annotations
 
 import argparse
 import contextlib
@@ -61,7 +60,7 @@ SWEEP: Final = {
 
 
 def placed(rounds: int) -> Figures:
-    """The Program of the large model, as `wse run` compiles it: memory of its wafers, and what crosses between them."""
+    """Compile the large model as `wse run` does: memory of its wafers, and bytes that cross between them."""
     from wse.backends.execute.host_memory.required_memory import required_bytes
     from wse.backends.fabric.model import Fabric
     from wse.backends.fabric.run_totals import RunTotals
@@ -92,9 +91,10 @@ def placed(rounds: int) -> Figures:
 
 
 def layer(rounds: int) -> Figures:
-    """A layer of the large model at a quarter of its widths, on a quarter of the sides: a PE has as many weights.
+    """Time a layer of the large model at a quarter of its widths and of the sides of the mesh.
 
-    A layer without embedding and head is the difference of two numbers of layers.
+    A PE then has the same number of weights. The time of a layer without embedding and head is
+    the difference between runs with three layers and with one.
     """
     from wse.models.catalogue import CONFIGURATIONS
 
@@ -121,7 +121,7 @@ def _config_path(path: Path) -> Path:
 
 
 def _decoded(config: dict[str, Any], rounds: int) -> Figures:
-    """A model on a whole wafer with random weights: GB of weights, seconds to store them, and of a token."""
+    """Run a model with random weights: GB of weights, seconds to store them, and seconds per token."""
     from wse.backends.execute.engine import Engine
     from wse.studies.compile.choose import compile_program
     from wse.studies.options.option import make_request
@@ -155,7 +155,7 @@ def _decoded(config: dict[str, Any], rounds: int) -> Figures:
 
 
 def store(rounds: int) -> Figures:
-    """Ray: the time of a cluster's start, of a task that hands on tiles, and the memory of an actor without a wafer."""
+    """Measure Ray: starting a cluster, passing tiles between actors, and the memory of an actor without a wafer."""
     from wse.studies.run.ray.wafer_actor import WaferActor
     from wse.studies.workers import ray_cluster
 
@@ -193,7 +193,7 @@ def store(rounds: int) -> Figures:
 
 
 def streams(rounds: int) -> Figures:
-    """Tokens of some users of a small model on two wafers: one process, with all cores and with one, and two actors."""
+    """Measure several users on two wafers: one process with all cores or with one core, and two actors."""
     import numba
 
     from wse.studies.options.option import make_request
@@ -215,7 +215,7 @@ def streams(rounds: int) -> Figures:
 
 
 def settings(rounds: int) -> Figures:
-    """Estimates of a sweep in one process, by its own time: seconds of a setting, its row, and the process's memory."""
+    """Measure the estimates of a sweep in one process: time of a setting, size of its row, and peak memory."""
     from wse.studies.sweep.grid import Axis, Grid
     from wse.studies.sweep.row import estimate_setting
 
@@ -234,7 +234,7 @@ def settings(rounds: int) -> Figures:
 
 
 def _memory_mb(field: str) -> float:
-    """A field of this process's status on Linux."""
+    """Return a field of the status of this process on Linux, in MB."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
 
@@ -255,7 +255,7 @@ MEASURES: Final[dict[str, Callable[[int], Figures]]] = {
 
 
 def in_own_process(name: str, rounds: int) -> Figures:
-    """A measure in a process of its own, so that none has the memory or the cluster of another."""
+    """Run a measurement in its own process, so that it does not share memory or a cluster with others."""
     import subprocess
 
     command = [sys.executable, __file__, "--only", name, "--rounds", str(rounds)]
@@ -263,7 +263,7 @@ def in_own_process(name: str, rounds: int) -> Figures:
 
 
 def page(f: Figures, machine: Sequence[str]) -> str:
-    """The page, as its template beside this file has it."""
+    """Return the page, filled in from the template scale.md."""
     hop_s, layers_of_one = f["hop_32_kb_ms"] / 1e3, -(-f["layers"] // f["wafers"])
     derived = {
         "machine_gb": f["largest_wafer_gb"] + f["actor_mb"] / 1e3,
@@ -288,10 +288,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from tests.benchmarks.growth import machine
     from wse.backends.execute.host_memory.read_bandwidth import read_bytes_per_s
 
-    parser = argparse.ArgumentParser(description="What large runs and sweeps need.")
-    parser.add_argument("--only", choices=MEASURES, help="measure that alone, and print its figures as JSON")
-    parser.add_argument("--rounds", type=int, default=9, help="repeats of what is timed")
-    parser.add_argument("--output", type=Path, help="write the page there instead of printing it")
+    parser = argparse.ArgumentParser(description="Measure what large runs and sweeps need.")
+    parser.add_argument("--only", choices=MEASURES, help="run only this measurement and print its figures as JSON")
+    parser.add_argument("--rounds", type=int, default=9, help="number of repetitions")
+    parser.add_argument("--output", type=Path, help="write the page to this file instead of printing it")
     asked = parser.parse_args(arguments)
     if asked.only is not None:
         with contextlib.redirect_stdout(sys.stderr):

@@ -1,9 +1,7 @@
-"""The wavelet reference beside BookSim2; ``pytest tests/benchmarks/test_booksim.py --booksim PATH`` prints the pairs.
+"""Benchmark of the wavelet reference against BookSim2 (``--booksim PATH`` prints the ratios).
 
-Aims: 60 times as many hops a second on 8x8, 300 times on 32x32.
+Goals: 60 times as many hops per second on 8x8, 300 times on 32x32.
 """
-
-from __future__ import annotations
 
 from pathlib import Path
 

@@ -1,11 +1,9 @@
-"""A decoded token beside the time that reading the weights takes; ``pytest tests/benchmarks -s`` prints the fraction.
+"""Benchmark of a decoded token against the time to read its weights from memory.
 
-Goals for the shape of SmolLM2-135M, whose weights are random: 0.35 of the bound on 103x103 PEs (aim 0.5) and 0.12 on
-256x256 (aim 0.2), each coding by the bytes that it takes. The memory is read before every token, so that a token and
-its bound meet the same load of the machine.
+Goals for SmolLM2-135M with random weights: 0.35 of the bound on 103x103 PEs (later 0.5) and 0.12 on
+256x256 (later 0.2), where the bound counts the bytes of each coding. The memory bandwidth is measured
+before every token, so that the token and its bound see the same load of the machine.
 """
-
-from __future__ import annotations
 
 import json
 import time

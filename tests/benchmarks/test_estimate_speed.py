@@ -1,31 +1,69 @@
-"""Time and memory of ``wse estimate``; ``pytest tests/benchmarks/test_estimate_speed.py`` prints them.
+"""Benchmark of the time and the memory of ``wse estimate`` from a cold start of Python, on one core.
 
-Goals: from a cold start of Python, imports included, on one core: Llama-3.1-405B on however many wafers it needs, and a
-mixture of experts of 10^12 parameters, in 2 s and 1 GB each. How the time grows with layers, wafers and the area of the
-mesh is printed as seconds beyond those of a model of one layer, which are imports for the most part, and as ratios.
+Goals: 2 s and 1 GB each, including imports, for Llama-3.1-405B on the wafers that it needs, and for a
+mixture of experts with 10^12 parameters. The growth with layers, wafers and mesh is printed as seconds
+beyond those of a very small request, which are mostly imports, and as ratios.
 """
 
-from __future__ import annotations
-
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from cold_process import Cold, cold
 
 from tests.benchmarks.conftest import BySize, Say
 from wse.models.catalogue import CONFIGURATIONS
 
-PrintGrowth = Callable[[str, dict[str, list[str]]], None]
+COMMAND = """
+import os, sys
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from wse.cli import main
+code = main()
+print(*(line for line in open("/proc/self/status") if line.startswith("VmHWM")), file=sys.stderr)
+sys.exit(code)
+"""
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
+
+class Cold(NamedTuple):
+    """Minimum processor time and peak memory of several processes, and the output of the last one."""
+
+    cpu_s: float
+    peak_mb: float
+    out: bytes
+
+
+def cold(*arguments: str, repeats: int = 3) -> Cold:
+    """Run ``wse`` with these arguments in ``repeats`` processes, one after another; all must succeed."""
+    seconds, peaks, out = [], [], b""
+    for _ in range(repeats):
+        with subprocess.Popen(
+            [sys.executable, "-c", COMMAND, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | ONE_THREAD,
+        ) as process:
+            out, said = process.stdout.read(), process.stderr.read()
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0, said.decode()
+        seconds.append(used.ru_utime + used.ru_stime)
+        peaks.append(int(re.findall(r"VmHWM:\s+(\d+) kB", said.decode())[-1]) / 1024)  # wait4 counts the parent, too
+    return Cold(min(seconds), max(peaks), out)
+
+
+PrintGrowth = Callable[[str, dict[str, list[str]]], None]
 GOAL_S, GOAL_MB = 2.0, 1000
 SHORT = ["--dtype", "int8", "--capacity", "report", "--prompt-len", "256", "--new-tokens", "256", "--json"]
 
 
 def config(folder: Path, base: str, **changes: Any) -> str:
-    """A config.json like a bundled one."""
+    """Write a bundled config.json with changes, and return its path."""
     path = folder / f"{'-'.join(map(str, changes.values()))}.json"
     path.write_text(json.dumps(json.loads(CONFIGURATIONS[base].read_text()) | changes))
     return str(path)
@@ -42,13 +80,13 @@ def summary(name: str, measured: Cold) -> str:
 
 @pytest.fixture(scope="module")
 def repeats(by_size: BySize) -> int:
-    """Processes of which each measurement takes the quickest."""
+    """Number of processes per measurement; the fastest counts."""
     return int(by_size(small=1, full=3))
 
 
 @pytest.mark.parametrize("dtype", [pytest.param("bfloat16", marks=pytest.mark.full_size), "fp8"])
 def test_405b(dtype: str, repeats: int, by_size: BySize, say: Say) -> None:
-    """In the small size Llama-3-8B."""
+    """The small size uses Llama-3-8B."""
     model = by_size(small="llama-3-8b", full="llama-3.1-405b")
     say(summary(model, cold("estimate", model, "--dtype", dtype, "--json", repeats=repeats)))
 
@@ -61,7 +99,7 @@ def test_a_mixture_of_a_trillion_parameters(repeats: int, say: Say) -> None:
 
 @pytest.fixture(scope="module")
 def idle_s(repeats: int) -> float:
-    """The time of a request with hardly any work."""
+    """Seconds of a request with very little work, mostly imports."""
     return cold("estimate", "story", *SHORT, "--wafers", "1", "--mesh", "64x64", repeats=repeats).cpu_s
 
 

@@ -1,6 +1,4 @@
-"""The benchmark of decoding on a GPU: it says what is missing, and its rows are read where there is a GPU."""
-
-from __future__ import annotations
+"""Benchmark of decoding on a GPU: its rows can be read, or it says what is missing."""
 
 from pathlib import Path
 

@@ -1,6 +1,4 @@
-"""The page on how the emulation's time grows (``python tests/benchmarks/growth.py``), from few values and rounds."""
-
-from __future__ import annotations
+"""The page on how the emulation time grows (``growth.py``), from few values and rounds."""
 
 from pathlib import Path
 

@@ -1,6 +1,4 @@
-"""The page on what large runs and sweeps take (``python tests/benchmarks/scale.py``)."""
-
-from __future__ import annotations
+"""The page on what large runs and sweeps need (``scale.py``)."""
 
 from pathlib import Path
 

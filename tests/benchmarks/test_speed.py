@@ -1,9 +1,7 @@
-"""The speed of a single matrix product beside that of memory; ``pytest tests/benchmarks -s`` prints it.
+"""Benchmark of a single matrix product against the memory bandwidth.
 
-Goal: a decode GEMV reads its weights at 0.8 of the machine's read bandwidth, on 256x256 PEs and on 660x660.
+Goal: a decode GEMV reads its weights at 0.8 of the memory bandwidth, on 256x256 PEs and on 660x660.
 """
-
-from __future__ import annotations
 
 import timeit
 from collections.abc import Callable

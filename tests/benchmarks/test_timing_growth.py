@@ -1,6 +1,4 @@
-"""Rates of the two timing models over meshes: ``pytest -s tests/benchmarks/test_timing_growth.py`` prints them."""
-
-from __future__ import annotations
+"""Benchmark of both timing models on meshes of several sizes."""
 
 import numpy as np
 import pytest

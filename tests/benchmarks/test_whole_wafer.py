@@ -1,6 +1,4 @@
-"""The check of a whole wafer on a small mesh (``python tests/benchmarks/whole_wafer.py`` runs a whole one)."""
-
-from __future__ import annotations
+"""The check of ``whole_wafer.py``, on a small mesh."""
 
 import json
 from pathlib import Path

@@ -9,8 +9,6 @@ those of the numbers of PEs. The table shows the median of all rounds and the ra
 middle half. All times are processor times of one core.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -9,8 +9,6 @@ weights. The logits are compared in the same manner, and every token must be the
 The exit status is 1 if a comparison fails.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
