@@ -1,7 +1,5 @@
 """Several prompts in one run: each user's tokens and logits are those of a run of their own, bit for bit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Passes over several new tokens of one user: ids and logits are those of tokens that are decoded one by one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
