@@ -1,15 +1,20 @@
-"""CSV files of arrivals: what they say is what is served, and what cannot be is refused with its row."""
+"""Files of ``wse serve-sim``: arrivals that it reads, and the page that it writes."""
 
-from __future__ import annotations
-
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from wse.errors import BadInput
 from wse.serving.simulation.workload import FAST, NO_PREFIX, NORMAL
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
 from wse.studies.serve import arrivals_file
 from wse.studies.serve.arrivals_file import read_arrivals
+from wse.studies.serve.page.page import as_html
+from wse.studies.serve.request import ServeRequest
+from wse.studies.serve.study import serve
 
 HEAD = "arrival_s,prompt_tokens,new_tokens\n"
 
@@ -82,3 +87,25 @@ def test_the_first_row_beyond_the_context_is_named(tmp_path: Path) -> None:
     assert read_arrivals(path, 120, "--context 120").new_tokens.tolist() == [5, 50, 50]
     with pytest.raises(BadInput, match=r"row 4: 60 \+ 50 tokens are more than --context 100; give at most 100"):
         read_arrivals(path, 100, "--context 100")
+
+
+BASE = make_request(EstimateRequest, model="story", mesh="24x24", schedule="baseline", prompt_len=16, new_tokens=16)
+HOSTILE = "</script><script>alert(1)</script>"
+
+
+def test_hostile_names_are_text() -> None:
+    service = serve(make_request(ServeRequest, base=BASE, requests=50))
+    inputs: dict[str, Any] = {**service.result.inputs, "model": HOSTILE}
+    model = replace(service.result.model, name=HOSTILE)
+    page = as_html(replace(service, result=replace(service.result, model=model, inputs=inputs))).decode()
+    assert "<script>alert" not in page
+    assert page.count("</script>") == 2
+    assert "&lt;/script&gt;" in page
+    assert "default-src 'none'" in page
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+
+
+def test_an_overloaded_service_has_no_panels() -> None:
+    page = as_html(serve(make_request(ServeRequest, base=BASE, requests=50, load=3.0))).decode()
+    assert "Overloaded" in page
+    assert '"panels": []' in page
