@@ -1,7 +1,5 @@
 """The verdicts follow from their rows, and streamed weights from the model's shape."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -9,7 +7,6 @@ import pytest
 from plain_router import MIXTURES, mixture_spec
 from tiny_model import tiny_spec
 
-from tests.models.helpers import write_config, write_model
 from wse.models.tensors.model_tensors import parameters_per_token, stored_bytes
 from wse.reports.as_json import Report
 from wse.serving.weight_streaming import bytes_per_pass
@@ -18,18 +15,13 @@ from wse.studies.compare.grid.streaming import STREAMED, users_with_room, weight
 from wse.studies.compare.request import CompareRequest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.option import make_request
+from wse.studies.options.option import replace_options
 from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> CompareRequest:
-    folder = tmp_path_factory.mktemp("four")
-    write_model(folder)
-    write_config(folder, num_hidden_layers=4)
-    model = str(folder / "config.json")
-    base = make_request(EstimateRequest, model=model, mesh="6x5", prompt_len=5, new_tokens=9, schedule="baseline")
-    return CompareRequest(base=base, link_latency_us=(5.0, 20.0))
+def asked(base: EstimateRequest) -> CompareRequest:
+    return CompareRequest(base=replace_options(base, new_tokens=9), link_latency_us=(5.0, 20.0))
 
 
 def answered(question: str, request: CompareRequest) -> Report:
