@@ -1,7 +1,5 @@
 """Test the search: the result fits, the next smaller mesh does not, and suggestions are right."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Test quantised weights in a Program: bytes, groups of inputs, and errors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
