@@ -1,7 +1,5 @@
 """Dead PEs and links: files and rates, and every way in which they may be wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""A Program is freed as soon as nothing refers to it: a search compiles and times dozens of them."""
-
-from __future__ import annotations
+"""Imports and memory that compiling and timing need."""
 
 import gc
+import subprocess
+import sys
 
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, region_options, wafer
@@ -12,6 +12,18 @@ from wse.compiler.choice import Choice
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.program.program import Program
+
+TIMING = "wse.models.configs.config, wse.hardware.load, wse.compiler.pipeline, wse.backends.fabric.phase_cost"
+UNNEEDED = {"numba", "llvmlite", "h5py", "ml_dtypes", "tokenizers", "typer", "rich", "pandas", "matplotlib", "scipy"}
+
+
+def test_compiling_and_timing_import_no_more_than_they_need() -> None:
+    program = f"import sys, {TIMING}; print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    loaded = set(told.stdout.split())
+    assert "wse.backends.fabric.phase_cost" in loaded
+    assert not loaded & UNNEEDED
+
 
 MACHINE = wafer(5, 4, 1 << 20)
 
