@@ -7,8 +7,6 @@
 A process has one peak, so each measurement takes a process of its own: `measured` starts one.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tiny models on small machines, for runs of several users and for passes that verify drafts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
