@@ -257,7 +257,7 @@ def test_kernels_in_vectors_stay_within_their_arrays() -> None:
 def test_a_process_that_touches_what_is_beside_such_an_array_ends(index: int) -> None:
     code = f"""
 import ctypes, numpy
-from guarded_pages import between_pages
+from tests.kernels.test_layout import between_pages
 array = between_pages(numpy.zeros(8, numpy.uint8), at_end={index > 0})
 ctypes.string_at(array.ctypes.data + 7 * {index > 0}, 1)
 print(ctypes.string_at(array.ctypes.data + {index}, 1))
