@@ -1,27 +1,65 @@
 """The library: the arguments are the command line's, results are its JSON, importing is quick and prints nothing."""
 
-from __future__ import annotations
-
 import inspect
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from pathlib import Path
+from types import NoneType
+from typing import Any, NamedTuple, get_args, get_origin
 
 import pytest
-from option_arguments import arguments_of
 
 import wse
 from wse.cli import main
 from wse.cli.reference.docstring import argument_docs
 from wse.errors import BadInput, BadTrace, UnknownName
+from wse.hardware.quantity import TOKEN
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compile.request import CompileRequest
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.arguments import parameter_types
+from wse.studies.options.arguments import argument_name, parameter_types
+from wse.studies.options.option import RequestField, options_of, union_parts
 from wse.studies.pattern.request import PatternRequest
 from wse.studies.run.request import RunRequest
 from wse.studies.serve.request import ServeRequest
+
+
+class Argument(NamedTuple):
+    """An argument: its type, its default, and the form and meaning that the docstring gives."""
+
+    type: Any
+    default: Any
+    form: str
+    meaning: str
+
+
+def arguments_of(request: type) -> dict[str, Argument]:
+    """Return the arguments that the options of a request class are, by name."""
+    return {argument_name(field): _argument(field) for field in options_of(request).values()}
+
+
+def _argument(field: RequestField) -> Argument:
+    option = field.option
+    doc = re.sub(r"--([a-z-]+)", lambda match: match[1].replace("-", "_"), option.doc)
+    none = f" None is {option.none}." if option.none not in ("", "none") and field.default is None else ""
+    unit = f" A number is in {option.unit}; a text has a unit." if option.unit not in ("", TOKEN) else ""
+    form = option.metavar if option.metavar and not option.metavar.isupper() else ""
+    default = inspect.Parameter.empty if option.required else field.default
+    return Argument(_type(field), default, form, f"{doc}{none}{unit}")
+
+
+def _type(field: RequestField) -> Any:
+    """Return the type: any sequence for a tuple, and a text too where the command line reads one."""
+    parts = [Sequence[get_args(part)[0]] if get_origin(part) is tuple else part for part in union_parts(field.hint)]  # type: ignore[misc]
+    if field.is_text and str not in parts:
+        parts.append(str)
+    return reduce(or_, sorted(parts, key=lambda part: part is NoneType))
+
 
 FUNCTIONS = {
     "run": RunRequest,

@@ -1,7 +1,5 @@
 """Names in the code are noun or verb phrases: no bare participle, adjective, pronoun, preposition or adverb."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

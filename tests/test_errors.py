@@ -1,7 +1,5 @@
 """Messages about names that are not known: the nearest one, and the known ones in a line."""
 
-from __future__ import annotations
-
 import pytest
 
 from wse.errors import UnknownName

@@ -1,7 +1,5 @@
 """The notebooks run from top to bottom, and say what they say in the file."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Entry points of packages of users: what is found, what is refused and how it is reported."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint

@@ -1,7 +1,5 @@
 """The command line called as a function, in an empty folder."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """``wse claims`` as it is called: its keys, and claims that are decided."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

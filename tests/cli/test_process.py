@@ -1,7 +1,5 @@
 """What only a process shows: signals, pipes, how quickly help comes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

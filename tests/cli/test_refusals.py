@@ -1,18 +1,17 @@
-"""Every bad command: one line that names the thing, the value and the remedy; exit 2; no file written or changed.
-
-What a file contains is tested beside its reader; here each kind of bad file has one case.
-"""
-
-from __future__ import annotations
+"""Refused commands and hostile names: one line that names the value and the remedy, and no file written."""
 
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 from tests.cli.conftest import Wse
+from tests.models.helpers import write_model
 from wse.files import TOML_LIMIT_BYTES
 
 TABLE = Path(__file__).parents[1] / "data" / "refusals.txt"
@@ -74,25 +73,6 @@ def test_refusal_of_a_count_names_its_option_and_value(wse: Wse, option: str, va
     assert any(remedy in line for remedy in ("give", "choose", "--help")), line
 
 
-GEOMETRY = (
-    "mesh_rows",
-    "sram_bytes_per_pe",
-    "clock_hz",
-    "hop_cycles",
-    "wafer_link_bytes_per_s",
-    "wafer_link_latency_s",
-)
-
-
-@pytest.mark.parametrize("key", GEOMETRY)
-@pytest.mark.parametrize("value", ["-1", "nan", "inf"])
-def test_refusal_of_a_wafer_names_the_file_and_the_key(wse: Wse, tiny: Path, empty: Path, key: str, value: str) -> None:
-    (empty / "mine.toml").write_text(f'base = "wse3"\n{key} = {value}\n')
-    line = wse("estimate", tiny, "--wafer", "mine.toml").refusal()
-    assert "mine.toml" in line
-    assert key in line
-
-
 @pytest.mark.parametrize(("text", "parts"), [(row[0], row[1:]) for row in GRIDS], ids=[row[0][:20] for row in GRIDS])
 def test_refusal_of_a_grid_names_the_place_and_the_value(
     wse: Wse, empty: Path, text: str, parts: tuple[str, ...]
@@ -120,3 +100,75 @@ def test_refusal_comes_before_anything_is_compiled(wse: Wse, tiny: Path, monkeyp
 def test_refusal_of_a_name_that_is_no_text_or_too_long(wse: Wse, tiny: Path) -> None:
     assert "UTF-8" in wse("run", "--prompt", "a\udcffb").refusal()
     assert "too long" in wse("run", tiny, "--prompt-ids", "1", "--trace", f"{'n' * 300}.h5").refusal()
+
+
+CONTROLS = "\n\r\t\x1b[2J\x07\x08\x7f\x85\u2028\u2029\u202e\u200b\ufeff"
+HOSTILE = st.text(st.sampled_from(CONTROLS + "a-é/.:'\"[]{}%\\ \udcff\U0001f600"), max_size=40)
+QUICK = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@QUICK
+@given(text=HOSTILE)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "{}x"],
+        ["run", "TINY", "--wafer", "{}"],
+        ["run", "TINY", "--mapping", "{}"],
+        ["run", "TINY", "--mesh", "{}"],
+        ["run", "TINY", "--dtype", "{}"],
+        ["run", "TINY", "--wafers", "{}"],
+        ["run", "TINY", "--prompt-ids", "{}"],
+        ["run", "TINY", "--seed", "{}"],
+        ["run", "TINY", "--prompt-ids", "1", "--trace", "no/{}/x"],
+        ["run", "TINY", "--x{}"],
+        ["{}x"],
+        ["inspect", "{}"],
+        ["export", "{}", "--to", "csv"],
+        ["export", "no.h5", "--to", "{}"],
+        ["export", "no.h5", "--to", "csv", "--what", "{}"],
+        ["view", "{}"],
+        ["view", "{}.h5"],
+    ],
+    ids=lambda a: " ".join(a),
+)
+def test_error_is_one_line(wse: Wse, tiny: Path, arguments: list[str], text: str) -> None:
+    assume(not is_number_list(text))  # which some options take
+    wse(*(str(tiny) if a == "TINY" else a.replace("{}", text) for a in arguments)).refusal()
+
+
+def is_number_list(text: str) -> bool:
+    """Whether ``--seed``, ``--wafers`` or ``--prompt-ids`` would take it."""
+    try:
+        return all(int(part) >= 0 for part in text.split(","))
+    except ValueError:
+        return text == "auto"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="such names are not allowed")
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("a\nb", marks=pytest.mark.smoke),
+        "\x1b[31mred\x1b[0m",
+        "\udcff\udcfe",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("[bold]x", "x" * 200, "-r", "é\u202e")),
+    ],
+)
+def test_model_of_any_name_runs_and_is_inspected(wse: Wse, tmp_path: Path, name: str) -> None:
+    file = name[:20].replace("/", "")
+    folder = tmp_path / "in" / name
+    folder.mkdir(parents=True)
+    write_model(folder)
+    line = wse("run", folder, "--prompt-ids", "99").refusal()
+    assert "outside the vocabulary" in line
+    ran = wse(
+        "run", folder, "--prompt-ids", "1", "--new-tokens", "2", "--schedule", "baseline", "--trace", f"{file}.h5"
+    )
+    assert ran.code == 0, ran.err
+    seen = wse("inspect", f"./{file}.h5")
+    assert seen.code == 0, seen.err
+    for out in (ran.out, seen.out):
+        assert all(line.isprintable() for line in out.split("\n")), out
+    if name.startswith("["):
+        assert name in ran.out

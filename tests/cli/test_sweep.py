@@ -1,7 +1,5 @@
 """``wse sweep`` on the command line: a table, and what a killed sweep leaves."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Tables of commands at any width of a terminal: columns are left out, and no number is cut off or broken in two."""
 
-from __future__ import annotations
-
 import io
 import re
 from functools import cache

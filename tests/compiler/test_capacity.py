@@ -1,6 +1,4 @@
-"""Test Programs that need too much SRAM: refused, or timed, reported and never executed."""
-
-from __future__ import annotations
+"""Programs that do not fit, and Programs of layers without embedding and head."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,16 +9,22 @@ from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
 from wse.backends.execute.engine import Engine
+from wse.backends.fabric.model import Fabric
 from wse.compiler.choice import Choice
-from wse.compiler.options import REPORT, Options
+from wse.compiler.options import LAYERS, REPORT, Options
 from wse.compiler.passes.allocate import SramOverflow
 from wse.compiler.pipeline import PIPELINE, compile_choice
 from wse.compiler.search.search import compile_model, fits
 from wse.compiler.state import State
 from wse.errors import WseBug
+from wse.program.isa.instructions import CODES
 from wse.program.memory_use import stage_bytes
 from wse.program.program import Program
+from wse.program.steps import StepKind
+from wse.program.transfers.patterns import CacheShift
+from wse.program.transfers.transfer_types import is_of_type
 from wse.studies.results.sram import sram_result
+from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 
 SPEC = tiny_spec()
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
@@ -106,3 +110,42 @@ def test_each_byte_counts_for_the_largest_buffer_on_it() -> None:
     assert {name: size for name, size in found.items() if size} == counted | {"free": ENOUGH - top}
     overlapping = sum(buffer.bytes for buffer in program.buffers)
     assert overlapping > len(use), "buffers that are never live together share bytes"
+
+
+WHOLE = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
+ALONE = replace(WHOLE, scope=LAYERS)
+MESH = wafer(6, 6, 1 << 20)
+
+
+def compiled_layers_alone(options: Options) -> Program:
+    return compile_choice(SPEC, MESH, SOFTWARE, options, CHOICE)
+
+
+def test_only_ops_of_layers_are_left_and_their_cycles_are_those_of_the_whole_model() -> None:
+    alone, whole = compiled_layers_alone(ALONE), compiled_layers_alone(WHOLE)
+    assert set(alone.op_layers) == set(range(SPEC.layer_count))
+    of_layers = [name for name, layer in zip(whole.op_names, whole.op_layers, strict=True) if layer >= 0]
+    assert list(alone.op_names) == of_layers
+    assert [phase.name for phase in alone.phases] == [phase.name for phase in whole.phases]
+    cost, of_whole = (Fabric(p, MESH, SOFTWARE).decode_cost(20) for p in (alone, whole))
+    steps = whole.decode.steps
+    of_cache = is_of_type(steps, CacheShift) | (steps.kind == StepKind.COMPUTE) & (steps.code == CODES["kv_append"])
+    timed = (np.array(whole.op_layers)[steps.op] >= 0) & ~of_cache
+    # Routes are rewritten less often where fewer patterns share the colours.
+    route_rewrites = alone.decode.steps.route_rewrites.sum() - steps.route_rewrites[timed].sum()
+    saved = cost.by_cause.sum() - of_whole.by_cause[timed].sum()
+    assert saved == route_rewrites * SOFTWARE.route_rewrite_cycles
+
+
+def test_equal_groups_divide_the_line() -> None:
+    # 6 PEs: two groups of three, or three of two; the divisors 2 and 3 are as near to the root: the smaller.
+    pattern = next(
+        p for p in compiled_layers_alone(replace(ALONE, groups=EQUAL_GROUPS)).patterns if p.name == "all_reduce"
+    )
+    assert pattern.line_messages(0)[:, :2].tolist() == [[0, 1], [2, 1], [3, 4], [5, 4], [1, 4], [4, 5], [4, 0]]
+
+
+def test_layers_alone_are_not_executed() -> None:
+    made = tensors(SPEC)
+    with pytest.raises(WseBug, match="has only layers"):
+        Engine(compiled_layers_alone(ALONE), SPEC, made.__getitem__)

@@ -1,7 +1,5 @@
 """Test prefill with weights of its own: tiles, rounds as in the source, and the search."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test the passes together: each violation of a rule is detected at the pass that caused it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The diffs of docs/adding apply to today's tree, stay small, and bring what their pages say, when it is used there."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

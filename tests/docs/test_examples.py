@@ -1,7 +1,5 @@
 """Examples of docs/examples that run as scripts compute what they say; `.ci/run` installs the package there."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import sys

@@ -1,7 +1,5 @@
 """docs/explanation/operating-point.md: the example by hand, and the table beside the simulation."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Of commands that stand after each other with ``&&`` between, it is the last one'
 of the page beside it, the block behind ``<!-- FILE -->``.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

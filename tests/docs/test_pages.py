@@ -1,7 +1,5 @@
 """The pages of docs: commands that they show exist with these options, and links lead to files that are there."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

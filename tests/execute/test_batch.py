@@ -1,18 +1,14 @@
 """Several prompts in one run: each user's tokens and logits are those of a run of their own, bit for bit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from session import SOFTWARE, region_options, wafer
+from session import SOFTWARE
 from tiers import slow_but
-from tiny_model import tiny_spec
 from user_cases import CASES, user_engine
 
 from wse.backends.execute.engine import Engine
@@ -20,9 +16,6 @@ from wse.backends.execute.host_tokens.sampling import Sampler, Sampling
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phases.phase import phase_run
-from wse.compiler.search.remedies import remedies
-from wse.compiler.search.search import compile_model
-from wse.errors import DoesNotFit
 from wse.hardware.spec import WaferSpec
 from wse.program.program import Program
 from wse.program.steps import StepKind
@@ -136,14 +129,3 @@ def test_prompts_with_equal_chunks_share_their_steps() -> None:
     assert steps[0] == steps[3] == steps[4]  # whole chunks with more to come
     assert steps[1] == steps[5]  # three tokens at the end
     assert len(set(steps)) == 4
-
-
-def test_more_users_than_fit_are_refused() -> None:
-    machine, spec = wafer(3, 3, 60_000), tiny_spec()
-    options = region_options(context=200, prompt_tokens=(4, 4))
-    assert compile_model(spec, machine, SOFTWARE, options).fits
-    with pytest.raises(DoesNotFit, match="KV cache"):
-        compile_model(spec, machine, SOFTWARE, replace(options, prompt_tokens=(4,) * 16))
-    few = wafer(3, 3, 45_000)
-    assert "a single prompt" in remedies(spec, few, few, SOFTWARE, options)
-    assert "at most 3 prompts" in remedies(spec, few, machine, SOFTWARE, replace(options, prompt_tokens=(4,) * 16))

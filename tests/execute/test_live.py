@@ -1,7 +1,5 @@
 """Every family against transformers itself, with weights that no golden has; only where torch and transformers are."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

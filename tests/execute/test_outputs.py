@@ -1,6 +1,4 @@
-"""What ops leave in SRAM, read there, against a plain decoder's, op by op and token by token."""
-
-from __future__ import annotations
+"""Outputs of ops in SRAM against a plain decoder, and random models, meshes, users and rewrites."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -12,6 +10,7 @@ import pytest
 from dequantised import dequantised_tensors
 from plain_decoder import plain_logits
 from plain_router import MIXTURES, mixture_spec
+from random_schedules import random_case, run_case
 from session import SOFTWARE, region_options, wafer
 from tiny_model import latent_spec, tensors, tiny_spec
 
@@ -139,3 +138,19 @@ def test_queries_whose_norms_go_into_their_scores_are_not_read() -> None:
 def compiled(case: Case, spec: ModelSpec) -> Program:
     options = region_options(**{"context": PROMPT + NEW, "prompt_tokens": (PROMPT,)} | case.options)
     return compile_choice(spec, wafer(*case.mesh, 1 << 20), SOFTWARE, options, case.choice)
+
+
+ERROR = 2e-5
+"""The largest error of a logit, relative to the largest logit."""
+QUICK, SECOND_LOOKS = 8, 40
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=[] if seed < QUICK else [pytest.mark.slow]) for seed in range(SECOND_LOOKS)]
+)
+def test_any_rewrites_give_the_logits_and_the_words_of_the_oracles(seed: int) -> None:
+    """Prompts in chunks, tokens of all users at once and a pass for each, on any columns of attention."""
+    case = random_case(seed)
+    run = run_case(case)
+    assert run.worst <= ERROR, case.description
+    assert run.tokens_agree, case.description

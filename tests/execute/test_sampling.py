@@ -1,6 +1,4 @@
-"""Sampling: kept ids and probabilities against transformers, draws against those, meshes against each other."""
-
-from __future__ import annotations
+"""Sampling: probabilities and draws against transformers, meshes against each other, and overflow."""
 
 import json
 from dataclasses import replace
@@ -11,9 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from session import SOFTWARE, region_options, wafer
 from tiers import slow_but
+from tiny_model import tensors, tiny_spec
 
+from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_tokens.sampling import Sampler, Sampling, adjusted_scores
+from wse.compiler.search.search import compile_model
+from wse.errors import BadModel
 from wse.program.program import Program
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.option import make_request, replace_options
@@ -84,17 +87,6 @@ def test_draws_have_their_probabilities() -> None:
     assert ((counts - wanted) ** 2 / wanted).sum() < 26.1
 
 
-def test_a_seed_repeats_itself_and_another_differs() -> None:
-    logits = np.random.default_rng(0).standard_normal(50).astype(np.float32)
-
-    def drawn(seed: int) -> list[int]:
-        sampler = Sampler(Sampling(temperature=1.0, seed=seed))
-        return [sampler.draw(logits) for _ in range(30)]
-
-    assert drawn(3) == drawn(3)
-    assert drawn(3) != drawn(4)
-
-
 def test_greedy_with_a_penalty_moves_on() -> None:
     """Seen are the prompt and what was drawn: without a draw in between the likeliest loses its place."""
     logits = np.array([1.0, 0.95, 0.9, -1.0], np.float32)
@@ -160,3 +152,36 @@ def test_a_seed_gives_one_text_on_any_mesh(
         assert texts[1:] == texts[:-1], (seed, texts)
         by_seed.append(tuple(texts[0]))
     assert len(set(by_seed)) == len(by_seed)
+
+
+SPEC = tiny_spec()
+
+
+def engine(scale: float, dtype: str = "float16", sampling: str = "wafer") -> Engine:
+    """The tiny model with its final gains times ``scale``."""
+    options = region_options(dtype=dtype, context=12, prompt_tokens=(2,), sampling=sampling)
+    made = tensors(SPEC)
+    made["final_norm"] = (made["final_norm"] * scale).astype(np.float32)
+    program = compile_model(SPEC, wafer(3, 3, 1 << 20), SOFTWARE, options)
+    return Engine(program, SPEC, made.__getitem__, [Sampler(Sampling(temperature=1.0)).draw])
+
+
+def test_a_weight_beyond_float16_is_named_with_the_remedy() -> None:
+    with pytest.raises(
+        BadModel, match=r"^final_norm: contains .*e\+06, more than float16's 65,504; use --dtype bfloat16"
+    ):
+        engine(1e6)
+
+
+@pytest.mark.parametrize("sampling", ["wafer", "host"])
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_overflow_logits_that_are_not_numbers_are_no_token(sampling: str) -> None:
+    run = engine(4e4, sampling=sampling)
+    for arena in run.arenas.values():
+        arena.view("float16")[...] = np.float16(np.inf).view(np.uint16)
+    list(run.prefill([3, 4]))
+    with pytest.raises(
+        BadModel,
+        match=r"^tiny: the logits are not numbers: .* overflowed float16; check the weights, or use --dtype bfloat16",
+    ):
+        _ = run.tokens

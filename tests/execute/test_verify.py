@@ -1,7 +1,5 @@
 """Passes over several new tokens of one user: ids and logits are those of tokens that are decoded one by one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +30,7 @@ KEPT = (5, 2, 1, 4, 3)
 """Tokens that are kept of each pass; a token is decoded after each."""
 GENERATED = sum(KEPT) + len(KEPT)
 CONTEXT = len(PROMPTS[0]) + GENERATED + TOKENS
-OF_USERS = ("1x1", "two wafers", "drawn", "float16", "fp8", "int4", "mxfp4", "biased experts")
+OF_USERS = ("1x1", "two wafers", "drawn", "float16", "fp8", "int4", "mxfp4", "biased experts", "experts in int4")
 NAMES = [name for name in CASES if name not in OF_USERS]
 FAMILIES = Path(__file__).parents[1] / "data" / "families"
 QUICK = ("4x5", "square", "untied", "latent", "own experts", "traits", "latent attention in the middle")

@@ -1,7 +1,5 @@
 """Weights in SRAM: every PE stores what its tile's indices say, in every type, and what is not a number is refused."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

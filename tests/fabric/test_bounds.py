@@ -1,7 +1,5 @@
 """Bounds of steps: counted another way, from tiles in SRAM and from patterns, and never above what a step costs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from plain_router import MIXTURES, mixture_spec

@@ -1,13 +1,10 @@
 """Closed forms for the steps of a phase: what a crossing, the host, a stage transfer, a rewrite or a dispatch adds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from session import SOFTWARE, wafer
-from tiers import slow_but
 from tiny_model import tiny_spec
 
 from wse.backends.fabric.bounds import PhaseBounds
@@ -20,13 +17,11 @@ from wse.compiler.choice import Choice
 from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.models.spec import Layer
-from wse.number_formats import ELEMENT_BYTES
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import StepKind
 from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut, TokensIn
-from wse.program.transfers.patterns import AlongLine, CacheShift
+from wse.program.transfers.patterns import CacheShift
 from wse.program.transfers.stage_streams import Crossing, StageTransfer
 from wse.program.transfers.transfer_types import is_of_type, transfer_steps
 
@@ -159,28 +154,6 @@ def test_padding_is_charged_as_if_it_were_work() -> None:
     whole = Fabric(program, MACHINE, SOFTWARE).decode_cost(9)
     assert padded.cycles == whole.cycles
     assert np.array_equal(padded.traffic.words, whole.traffic.words)
-
-
-@pytest.mark.parametrize("accumulate", slow_but(["float32", "float16"], "float32"))
-def test_halves_travel_two_to_a_word_and_odd_counts_round_up(accumulate: str) -> None:
-    options = replace(OPTIONS, wafers=1, dtype="float16", accumulate=accumulate)
-    program, fabric = compiled(options=options)
-    phase, cost = program.decode, fabric.decode_cost(9)
-    step = int(np.flatnonzero(is_of_type(phase.steps, AlongLine))[0])  # the look-up's all-reduce: 7 accumulators a PE
-    words = -(-7 * ELEMENT_BYTES[accumulate] // 4)
-    pattern = program.patterns[phase.steps.pattern[step]]
-    assert cost.traffic.words[step] == words * len(pattern.messages) * 6
-
-
-def test_a_window_changes_neither_the_cache_nor_a_cycle() -> None:
-    spec, costs, caches = tiny_spec(layers=4), [], []
-    for layer in (Layer(), Layer(window=3), Layer(chunk=5)):
-        program = compile_choice(replace(spec, layers=(layer,) * 4), MACHINE, SOFTWARE, OPTIONS, CHOICE)
-        costs.append(Fabric(program, MACHINE, SOFTWARE).decode_cost(20).by_cause)
-        caches.append([(buffer.name, buffer.bytes) for buffer in program.buffers if buffer.use == "kv"])
-    assert caches[0] == caches[1] == caches[2]
-    np.testing.assert_array_equal(costs[0], costs[1])
-    np.testing.assert_array_equal(costs[0], costs[2])
 
 
 def test_cycles_alone_count_no_traffic(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,6 @@ carries each message as well, counts the words on every link as they cross it, a
 leave there: no word moves uncounted, and none is counted that did not move.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

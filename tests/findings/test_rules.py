@@ -1,7 +1,5 @@
 """The rules that claims are decided by, apart from the estimates: verdicts, retries, and the search for layers."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

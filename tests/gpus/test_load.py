@@ -1,7 +1,5 @@
 """GPUs and stacks: every number of the bundled ones has a source, and bad files are refused in one line."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Properties of times on GPUs over users: monotonic, continuous, and no throughput lost to more users."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Rooflines of passes against arithmetic by hand, and the times that stacks make of them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

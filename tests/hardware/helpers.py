@@ -1,7 +1,5 @@
 """Wafer and software files for tests."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Dead PEs and links: files and rates, and every way in which they may be wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -65,12 +63,6 @@ def test_a_rate_draws_each_pe_of_each_wafer_by_itself() -> None:
 def test_a_rate_outside_of_0_to_1_is_refused(rate: str) -> None:
     message = refusal(BadDefects, read_defects, rate, 0, WAFER)
     assert message == f"--defects {rate}: give a rate of at least 0 and below 1, such as 1e-4, or a CSV file"
-
-
-def test_a_seed_below_0_or_too_large_is_refused() -> None:
-    for seed in (-1, 2**63):
-        message = refusal(BadDefects, read_defects, "0.1", seed, WAFER)
-        assert message == f"--defects-seed {seed}: give a whole number from 0 to {2**63 - 1}"
 
 
 BAD: list[tuple[str, str]] = [

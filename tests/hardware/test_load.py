@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -116,13 +114,6 @@ def test_an_unknown_key_tells_the_nearest(tmp_path: Path) -> None:
     assert refusal(UnknownName, load_wafer, path) == (
         f"{path}: unknown key 'hop_cycle': did you mean 'hop_cycles'? known: {KNOWN}"
     )
-
-
-def test_an_unknown_wafer_or_base_tells_the_nearest(tmp_path: Path) -> None:
-    assert "unknown wafer 'wse4': did you mean 'wse3'? known" in refusal(UnknownName, load_wafer, "wse4")
-    assert "unknown software profile 'tunned'" in refusal(UnknownName, load_software, "tunned", "wse2")
-    path = write_toml(tmp_path, 'base = "wse-2"\n')
-    assert "unknown base wafer 'wse-2': did you mean 'wse2'? known" in refusal(UnknownName, load_wafer, path)
 
 
 def test_missing_oversized_and_irregular_files(tmp_path: Path) -> None:

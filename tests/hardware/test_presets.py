@@ -1,22 +1,31 @@
-"""The numbers themselves: every field has one, with its unit, its grade and a public source."""
+"""Presets of wafers and software: sources, values, own numbers, and no wafer named elsewhere."""
 
-from __future__ import annotations
-
+import ast
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.hardware.helpers import check_bundled
+from wse.errors import BadWafer, UnknownName
 from wse.hardware import spec as spec_module
 from wse.hardware.generations import GENERATIONS
-from wse.hardware.load import known_software, known_wafers, load_software, load_wafer, provenance
+from wse.hardware.load import (
+    bundled_wafers,
+    check_value,
+    known_software,
+    known_wafers,
+    load_software,
+    load_wafer,
+    provenance,
+)
 from wse.hardware.number import numeric_fields
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.studies.estimate.grades import Grades
 
 PRESET_FILES = Path(spec_module.__file__).parent
-
 PRESETS: list[tuple[str, type[Any]]] = [
     *((name, WaferSpec) for name in known_wafers()),
     *((name, SoftwareProfile) for name in known_software()),
@@ -94,3 +103,45 @@ def test_software_leaves_room_on_the_pe(wafer: str, software: str) -> None:
     costs = load_software(software, machine.generation)
     fixed = machine.runtime_bytes_per_pe + machine.task_table_bytes_per_pe
     assert fixed + costs.code_bytes_per_pe + costs.stack_bytes_per_pe < machine.sram_bytes_per_pe
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def strings(tree: ast.Module) -> Iterator[str]:
+    """Yield the texts of a module, except docstrings."""
+    described = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in described:
+            yield node.value
+
+
+def test_code_outside_hardware_names_no_wafer() -> None:
+    sources = [file for folder in ("wse", "kernels", "mappings", "traces") for file in (ROOT / folder).rglob("*.py")]
+    assert len(sources) > 400
+    outside = [file for file in sources if (ROOT / "wse" / "hardware") not in file.parents]
+    texts = {file: {*strings(ast.parse(file.read_text(encoding="utf-8")))} for file in outside}
+    assert not {str(file) for file, found in texts.items() if not found.isdisjoint(bundled_wafers())}
+
+
+def test_they_count_as_the_users_own() -> None:
+    for name, key in (("wse2", "hop_cycles"), ("academic", "relay_cycles")):
+        before, after = provenance(name), provenance(name, ((key, 3),))
+        assert (after[key].value, after[key].grade) == (3, "U")
+        assert {k: v for k, v in before.items() if k.partition(".")[0] != key}.items() <= after.items()
+        assert not [k for k in after if k.startswith(f"{key}.")]
+    assert Grades("wse2", "tuned", "wse2").bound_grade("hops") != "U"
+    assert Grades("wse2", "tuned", "wse2", wafer_values=(("hop_cycles", 3),)).bound_grade("hops") == "U"
+
+
+def test_what_cannot_be_is_one_line() -> None:
+    with pytest.raises(UnknownName, match=r"wafer wse2: unknown key 'hop_cycle': did you mean 'hop_cycles'"):
+        load_wafer("wse2", (("hop_cycle", 1),))
+    with pytest.raises(BadWafer, match=r"software profile tuned: relay_cycles = -1: give a number from 0"):
+        load_software("tuned", "wse2", (("relay_cycles", -1),))
+    with pytest.raises(BadWafer, match=r"runtime and task table take .* of sram_bytes_per_pe = 8"):
+        load_wafer("wse2", (("sram_bytes_per_pe", 8),))
+    for spec, key in ((WaferSpec, "hop_cycles"), (SoftwareProfile, "relay_cycles")):
+        check_value(spec, "here", key, 4)
+        with pytest.raises(BadWafer, match=rf"here: {key} = 1.5: give a whole number from"):
+            check_value(spec, "here", key, 1.5)

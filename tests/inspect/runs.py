@@ -1,7 +1,5 @@
 """Traces that the tests of inspect, export and page read, and short ways to ask about them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

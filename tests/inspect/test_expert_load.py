@@ -1,7 +1,5 @@
 """The load of experts: what a run reports is what its trace contains, pass by pass and in all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

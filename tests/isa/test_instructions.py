@@ -1,7 +1,5 @@
 """Cycles of the compute kernels on one PE: all have them, they follow the SIMD table, they grow with the work."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Sizes, special contents and allowed errors for the tests of the kernels of experts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ The conversion between bytes of PEs and lanes of blocks is written independently
 arena.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

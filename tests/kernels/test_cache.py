@@ -1,7 +1,5 @@
 """Compiled code is never older than its sources, is shared, and may be missing without harm."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

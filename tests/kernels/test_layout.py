@@ -1,17 +1,83 @@
-"""The emulator's arena lays out PEs as kernels expect. The check is independent of its code."""
+"""Where kernels read and write: lanes of an arena, extents of records, results in place, ends of arrays."""
 
-from __future__ import annotations
+import ctypes
+import mmap
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stored_values import store_values
 
-from tests.kernels.helpers import NUMPY_TYPE, ByteRange, lanes_of, lay_out, numbers, to_lanes
+from tests.kernels import helpers, test_compute, test_transfers
+from tests.kernels.helpers import (
+    COMMON_TYPES,
+    JIT,
+    NUMPY_TYPE,
+    STORAGE,
+    ByteRange,
+    Case,
+    from_lanes,
+    lanes_of,
+    lay_out,
+    make_case,
+    numbers,
+    run_kernel,
+    run_oracle,
+    to_lanes,
+    view,
+)
+from tests.kernels.shapes import PRIMES, SIZES, shape_of
 from wse.backends.execute.host_memory.arena import Arena
+from wse.backends.execute.weight_storage.tiles import Patch, PatchShard
+from wse.program.isa.instructions import KERNELS, kernel_named
+from wse_kernels.library import compiled_kernel
+from wse_kernels.oracle.memory import ELEMENT_BYTES, Pe
+
+NO_ACCESS = 0
+
+
+def between_pages(array: npt.NDArray[Any], *, at_end: bool) -> npt.NDArray[Any]:
+    """A copy of an array that ends where a page ends, or begins where one begins; the pages beside it are closed."""
+    page, size = mmap.PAGESIZE, array.nbytes
+    inside = -(-size // page) * page
+    region = mmap.mmap(-1, inside + 2 * page)
+    base = ctypes.addressof(ctypes.c_char.from_buffer(region))
+    for closed in (base, base + page + inside):
+        if ctypes.CDLL(None).mprotect(ctypes.c_void_p(closed), ctypes.c_size_t(page), NO_ACCESS):
+            message = "mprotect closed no page"
+            raise OSError(message)
+    start = page + (inside - size if at_end else 0)
+    placed = np.frombuffer(region, array.dtype, array.size, start).reshape(array.shape)
+    placed[...] = array
+    return placed
+
+
+def store_values(
+    arena: Arena, element_type: str, address: int, values: Any, first_row: int = 0, first_col: int = 0
+) -> None:
+    """Store ``values [rows, cols, n]`` in PEs from ``first_row`` and ``first_col`` on."""
+    rows, cols, count = values.shape
+    places = np.arange(count, dtype=np.int32)
+    share = PatchShard(
+        patch=Patch(first_row, first_row + rows, first_col, first_col + cols),
+        rows=np.arange(rows * cols, dtype=np.int32).reshape(rows, 1, cols),
+        columns=places[None, :, None].copy(),
+        row_places=np.zeros(1, np.int32),
+        column_places=places,
+        row_shifts=np.zeros(1, np.int32),
+        column_shifts=np.zeros(count, np.int32),
+    )
+    arena.store(element_type, address, values.reshape(-1, count), share)
+
 
 COLS = st.sampled_from([1, 2, 7, 127, 128, 129, 250, 257])
-SIZES = st.lists(st.tuples(st.integers(1, 5), st.sampled_from(sorted(NUMPY_TYPE))), min_size=1, max_size=4)
+BUFFERS = st.lists(st.tuples(st.integers(1, 5), st.sampled_from(sorted(NUMPY_TYPE))), min_size=1, max_size=4)
 
 
 def random_memory(rows: int, cols: int, stretches: list[ByteRange], size: int, seed: int) -> np.ndarray:
@@ -29,7 +95,7 @@ def spare_lanes(arena: Arena) -> int:
 
 
 @settings(max_examples=15, deadline=None)
-@given(rows=st.integers(1, 3), cols=COLS, sizes=SIZES, seed=st.integers(0, 2**32 - 1))
+@given(rows=st.integers(1, 3), cols=COLS, sizes=BUFFERS, seed=st.integers(0, 2**32 - 1))
 def test_arena_writes_and_reads_what_stands_in_the_pes(
     rows: int, cols: int, sizes: list[tuple[int, str]], seed: int
 ) -> None:
@@ -50,7 +116,7 @@ def test_arena_writes_and_reads_what_stands_in_the_pes(
 
 
 @settings(max_examples=15, deadline=None)
-@given(rows=st.integers(1, 3), cols=COLS, sizes=SIZES, seed=st.integers(0, 2**32 - 1))
+@given(rows=st.integers(1, 3), cols=COLS, sizes=BUFFERS, seed=st.integers(0, 2**32 - 1))
 def test_byte_offset_finds_every_byte_of_a_pe(rows: int, cols: int, sizes: list[tuple[int, str]], seed: int) -> None:
     stretches, size = lay_out(sizes)
     memory = np.random.default_rng(seed).integers(0, 256, (rows, cols, size), np.uint8)
@@ -61,3 +127,139 @@ def test_byte_offset_finds_every_byte_of_a_pe(rows: int, cols: int, sizes: list[
         width = NUMPY_TYPE[s.element].itemsize
         offsets = [arena.byte_offset(row, col, 1024 + byte, width) for byte in range(s.start, s.end)]
         np.testing.assert_array_equal(arena.memory[offsets], memory[row, col, s.start : s.end])
+
+
+@pytest.fixture
+def touched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Record the first byte and the end of all ranges that PEs read and write from now on."""
+    stretches: list[tuple[int, int]] = []
+    read, write, of_bytes = Pe.read, Pe.write, Pe.bytes
+
+    def note(address: int, count: int, element_bytes: int) -> None:
+        if count:
+            stretches.append((int(address * element_bytes), int((address + count) * element_bytes)))
+
+    def noted_read(pe: Pe, view: str, address: int, *shape: int) -> Any:
+        note(address, int(np.prod(shape)), ELEMENT_BYTES[pe.types[view]])
+        return read(pe, view, address, *shape)
+
+    def noted_write(pe: Pe, view: str, address: int, values: Any) -> None:
+        note(address, values.size, ELEMENT_BYTES[pe.types[view]])
+        write(pe, view, address, values)
+
+    def noted_bytes(pe: Pe, address: int, count: int) -> Any:
+        note(address, count, 1)
+        return of_bytes(pe, address, count)
+
+    for name, noted in (("read", noted_read), ("write", noted_write), ("bytes", noted_bytes)):
+        monkeypatch.setattr(Pe, name, noted)
+    return stretches
+
+
+@pytest.mark.parametrize("kernel", SIZES)
+def test_an_oracle_touches_nothing_beyond_the_extents_of_the_record(
+    kernel: str, touched: list[tuple[int, int]]
+) -> None:
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        size = {name: int(rng.choice(PRIMES)) for name in SIZES[kernel]}
+        case = make_case(kernel, shape_of(kernel, size, 2, 3, rng), 2, 3, (0, 2), ("float16", "float32"), rng)
+        touched.clear()
+        run_oracle(case)
+        buffers = [(buffer.start, buffer.end) for buffer in case.buffers.values()]
+        beyond = [t for t in touched if not any(start <= t[0] and t[1] <= end for start, end in buffers)]
+        assert beyond == []
+
+
+REPLACING = [
+    (kernel.name, operand.over, operand.name) for kernel in KERNELS for operand in kernel.operands if operand.over
+]
+
+
+def made_in_place(case: Case, source: str, target: str) -> np.ndarray:
+    """Return the kernel's output if it is stored at the address of an operand.
+
+    The lanes of both do not occupy the same bytes.
+    """
+    cols, start = case.memory.shape[1], case.buffers[source].start
+    made = case.buffers[target]
+    moved = ByteRange(start, start + made.end - made.start, made.element)
+    blocked, a = to_lanes(case.memory, list(case.buffers.values())), case.a.copy()
+    a[2], a[kernel_named(case.kernel).index[target]] = lanes_of(cols)[0], moved.address
+    types = (case.types[0], case.types[0], case.types[1], "float32", "uint8")
+    views = (*(view(blocked, element, cols) for element in types), case.ctl)
+    compiled = compiled_kernel(case.kernel)
+    compiled.serial(*(views[i] for i in compiled.takes), a)
+    others = [stretch for name, stretch in case.buffers.items() if name not in (source, target)]
+    return moved.values(from_lanes(blocked, [*others, moved], cols))
+
+
+@pytest.mark.parametrize(("kernel", "source", "target"), REPLACING)
+def test_what_is_made_in_the_place_of_an_operand_is_what_is_made_apart(kernel: str, source: str, target: str) -> None:
+    assert np.dtype(STORAGE[COMMON_TYPES[0]]).itemsize < np.dtype(STORAGE[COMMON_TYPES[1]]).itemsize
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        size = {name: int(rng.integers(2, 6)) for name in SIZES[kernel]}
+        case = make_case(kernel, shape_of(kernel, size, 2, 5, rng), 2, 5, (0, 2), COMMON_TYPES, rng)
+        apart = case.values(target, run_kernel(case, compiled_kernel(kernel).serial))
+        np.testing.assert_array_equal(made_in_place(case, source, target), apart)
+
+
+CODED = ["matmul_int8", "matmul_fp8", "matmul_int4", "matmul_mxfp4", "matmul_fp8_blocks"]
+PRODUCTS = ["matmul", "matmul_act", "gemv", *CODED]
+EXPERTS = ["expert_in", "expert_out_quantised", "expert_in_mxfp4", "expert_out_fp8_blocks"]
+OTHERS = ["attention_scores", "attention_values", "argmax_fold"]
+COLUMNS = [(16, 0), (19, 0), (31, 1), (5, 2)]
+"""Columns, and a seed: spare lanes are as many as it is modulo 3."""
+
+
+def run_at_page_ends() -> None:
+    """Run kernels and oracles on memory that ends, or begins, next to an inaccessible page."""
+    plain = helpers.to_lanes
+    helpers.GUARD_BYTES = 0
+    for at_end in (True, False):
+
+        def placed(*arguments: object, at_end: bool = at_end) -> helpers.Array:
+            return between_pages(plain(*arguments), at_end=at_end)
+
+        helpers.to_lanes = test_transfers.to_lanes = placed
+        for cols, seed in COLUMNS:
+            for kernel in (*PRODUCTS, *EXPERTS, *OTHERS):
+                for shift, tokens in ((0, 1), (0, 3), (3, 1), (3, 3), (6, 3)):  # other orders of buffers
+                    size = {name: {"M": tokens, "K": 5, "N": 7}.get(name, 2) for name in SIZES[kernel]}
+                    types = ("float32", "float32")
+                    test_compute.check(kernel, types, "serial", size, 1, cols, (0, 1), seed + shift)
+            for by_column in (0, 1):
+                options = {"apart": 1, "by_column": by_column}
+                test_transfers.check_lines("along_columns", "serial", "float16", 5, cols, 18, options, seed)
+            test_transfers.check_lines("along_rows", "serial", "float16", 5, cols, 18, options, seed)
+            for axis in ("rows", "columns"):
+                test_transfers.check_exchange("serial", "float16", axis, 3, cols, 5, seed)
+            in_place = test_transfers.test_messages_along_columns_in_place.hypothesis.inner_test
+            in_place("serial", "float16", 5, cols, 18, seed)
+        test_transfers.test_sums_in_place_are_their_messages("serial", "float16", 19, 21)
+        test_transfers.test_sums_along_rows_that_are_turned("serial", "float16", test_transfers.ADD)
+
+
+def ended(code: str) -> int:
+    """Return the exit status of a process that runs ``code``."""
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONFAULTHANDLER": "1"}
+    return subprocess.run([sys.executable, "-c", code], env=os.environ | paths, check=False).returncode
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not JIT, reason="interpreted kernels index arrays")
+def test_kernels_in_vectors_stay_within_their_arrays() -> None:
+    assert ended("from tests.kernels.test_layout import run_at_page_ends; run_at_page_ends()") == 0
+
+
+@pytest.mark.parametrize("index", [-1, 8])
+def test_a_process_that_touches_what_is_beside_such_an_array_ends(index: int) -> None:
+    code = f"""
+import ctypes, numpy
+from tests.kernels.test_layout import between_pages
+array = between_pages(numpy.zeros(8, numpy.uint8), at_end={index > 0})
+ctypes.string_at(array.ctypes.data + 7 * {index > 0}, 1)
+print(ctypes.string_at(array.ctypes.data + {index}, 1))
+"""
+    assert ended(code) == -signal.SIGSEGV

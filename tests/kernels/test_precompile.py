@@ -1,7 +1,5 @@
 """Kernels are compiled before they are called, by several processes, whatever happens to these."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rules for the sources of kernels: imports of numba, independent files, and matching oracles."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from pathlib import Path

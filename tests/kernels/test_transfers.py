@@ -1,7 +1,5 @@
 """Every transfer kernel equals its oracle, in the words that arrive and in those on links."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The wavelet kernel equals its oracle on machines with mixed patterns, colours and directions."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Property tests have no deadline, because a loaded machine is not a bug."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 settings.register_profile("no deadline", deadline=None)

@@ -1,7 +1,5 @@
 """Execution of a line schedule on Python values: numbers, arrays, or labels of words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from wse_mappings.schedule import Arrival, LineSchedule

@@ -1,7 +1,5 @@
 """Outcomes of patterns on a line, and the faults of patterns that compute nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small model files for tests, written by hand."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Kinds of transfers: what each says of its steps, in Programs that have all of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from typing import Any

@@ -1,7 +1,6 @@
-"""The trace of an estimate against that of a run of the same request: the same but ids, text and seconds."""
+"""Traces of estimates and runs: totals, passes, attention columns, words and bytes."""
 
-from __future__ import annotations
-
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,13 +10,15 @@ import pytest
 from plain_router import MIXTURES, mixture_spec
 from tiers import slow_but
 
+from tests.inspect.test_expert_load import prepared_for
 from tests.models.helpers import write_config, write_model
 from tests.studies.estimate.test_estimate import mixture_options
+from wse.compiler.pipeline import compile_choice
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.serving.economics import load_economics
 from wse.serving.network import load_network
-from wse.studies.compile.choose import compile_program
+from wse.studies.compile.choose import compile_fastest, compile_program
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate, result_of, time_run
@@ -25,8 +26,13 @@ from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
+from wse.tracing.query.inspect_request import InspectRequest
+from wse.tracing.query.request import inspect_trace
 from wse.tracing.record.estimate import write_estimate
+from wse_mappings.cuts.expert_groups import DEDICATED
 from wse_traces import Trace, open_trace, problems, schema
+from wse_traces.reader.planes import layer_link_words
+from wse_traces.schema import PHASES
 
 PROMPT, NEW = 5, 26
 SAME = ("op", "edge", "stage", "buffer", "route", "name", "links/words", "pe/busy_cycles", "sram/bytes_per_pe")
@@ -145,3 +151,58 @@ def test_what_does_not_fit_says_by_how_much(tmp_path: Path) -> None:
     with open_trace(path) as trace:
         free = trace.column("sram/bytes_per_pe")[:, schema.USES.index("free")]
         assert free.min() == free.max() == report["sram"]["bytes_per_pe"]["free"] < 0
+
+
+def test_words_and_bytes_in_the_trace_are_those_that_moved(tmp_path: Path) -> None:
+    """The reader of links adds up layers; the report counts bytes pass by pass."""
+    plain = prepared_for(DEDICATED)
+    options = replace(plain.options, mapping="expert", wafers=3)
+    prepared = replace(plain, options=options, wafer=mesh_on(plain.whole, 6, 6))
+    path = tmp_path / "run.h5"
+    report = execute(prepared, compile_program(prepared), trace=path).to_dict()
+    assert problems(path) == []
+    with open_trace(path) as trace:
+        for wafer in range(3):
+            words = trace.column("links/words", wafer, wafer + 1)[0]
+            assert words.any()
+            assert np.array_equal(layer_link_words(trace, wafer=wafer), words)
+        phases = trace.column("schedules/phase")[trace.column("passes/schedule")]
+        crossings = trace.table("crossing")
+        decoded = phases[crossings["pass"]] == phases.max()
+        between = decoded & (crossings["src_wafer"] >= 0) & (crossings["dst_wafer"] >= 0)
+        tokens = (phases == phases.max()).sum()
+        told = report["crossing"]["bytes_per_token"] * tokens
+        assert crossings["bytes"][between].sum() == pytest.approx(told)
+    assert inspect_trace(InspectRequest(trace=path)).to_dict()["system"]["mapping"] == "expert"
+
+
+@pytest.mark.parametrize(("columns", "expected"), [(3, [2, 4]), (0, [0, 6])])
+def test_trace_tells_the_columns_of_attention(columns: int, expected: list[int], tmp_path: Path) -> None:
+    model, path = str(write_model(tmp_path)), tmp_path / "run.h5"
+    prepared = prepare(make_request(RunRequest, model=model, prompt_ids=(1, 2, 3), wafers=2, mesh="3x7", new_tokens=2))
+    found = compile_fastest(prepared)
+    choice = replace(found.choice, attention_cols=columns)
+    program = compile_choice(prepared.spec, prepared.wafer, prepared.software, found.options, choice)
+    execute(prepared, program, trace=path)
+    assert problems(path) == []
+    stages = inspect_trace(InspectRequest(trace=path)).to_dict()["system"]["stages"]
+    assert [list(stage["attention"]) for stage in stages] == [expected] * 2
+
+
+VERIFY = PHASES.index("verify")
+TOKENS = 3
+
+
+@pytest.mark.slow
+def test_estimates_pass_is_the_last_one_of_its_trace(tmp_path: Path) -> None:
+    request = make_request(
+        EstimateRequest, model="story", mesh="24x24", prompt_len=16, new_tokens=8, trace=tmp_path / "e.h5"
+    )
+    result = estimate(replace_options(request, verify_tokens=TOKENS))
+    assert problems(tmp_path / "e.h5") == []
+    with open_trace(tmp_path / "e.h5") as trace:
+        schedules = trace.column("passes/schedule")
+        phases = trace.column("schedules/phase")[schedules].tolist()
+        assert (phases.count(VERIFY), phases[-1]) == (1, VERIFY)
+        assert trace.column("schedules/cycles")[schedules[-1]] == int(result.verify.cycles)
+        assert len(phases) - 1 not in trace.column("tokens/pass")

@@ -1,6 +1,4 @@
-"""The layers' words in the trace of a run: placed, shared, and adding up to the words on all links."""
-
-from __future__ import annotations
+"""Words on links by layer in a trace."""
 
 from pathlib import Path
 from typing import Any
@@ -89,3 +87,6 @@ def test_one_that_is_killed_between_patterns_and_layers_can_be_read(path: Path, 
     facts = inspect_trace(InspectRequest(trace=tmp_path / "killed.h5.partial", links=True)).to_dict()
     assert facts["layer_links"] == []
     assert facts["links"]
+
+
+PROMPT = (1, 2, 3)

@@ -1,7 +1,5 @@
 """A run's passes are written together: the trace is the one that writing each alone gives, up to when it stops."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -24,8 +22,6 @@ from wse.tracing.query.request import inspect_trace
 from wse.tracing.record import run as recording
 from wse_traces import open_trace, problems
 from wse_traces.schema import TABLES
-from wse_traces.writer import flush_timer
-from wse_traces.writer.write import TraceWriter
 
 REQUESTS: dict[str, dict[str, Any]] = {
     "three users": {"prompt": ("Once", "Once upon a time, there", "Tim")},
@@ -86,36 +82,6 @@ def test_placement_can_be_read_before_anything_has_run_and_an_error_is_told(tmp_
     text = io.StringIO()
     print_view(inspect_trace(InspectRequest(trace=tmp_path / "run.h5.partial")), text, top=None)
     assert "its run ended with BadInput: layer 2: the host is on fire" in " ".join(text.getvalue().split())
-
-
-@pytest.mark.slow
-def test_at_every_flush_passes_are_there_with_all_they_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a kill at any moment would leave, against the whole run."""
-    monkeypatch.setattr(recording, "MAX_PASSES", 8)
-    monkeypatch.setattr(flush_timer, "_BUFFER_BYTES", 1)
-    left: list[Path] = []
-    flushed = TraceWriter.flush
-
-    def flush(writer: TraceWriter) -> None:
-        flushed(writer)
-        left.append(tmp_path / f"{len(left)}.h5.partial")
-        left[-1].write_bytes(writer.path.read_bytes())
-
-    monkeypatch.setattr(TraceWriter, "flush", flush)
-    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=24, wafers=2, schedule="baseline"))
-    execute(prepared, compile_program(prepared), trace=tmp_path / "run.h5")
-    with open_trace(tmp_path / "run.h5") as whole:
-        assert whole.rows("shift") > 0
-        steps, crossed = whole.steps(), whole.column("crossings/pass")
-        passes = set()
-        for path in left:
-            with open_trace(path) as trace:
-                found, last = trace.steps(), trace.rows("pass")
-                for name in ("pass", "cycles", "words", "hops"):
-                    np.testing.assert_array_equal(found[name], steps[name][steps["pass"] < last], err_msg=name)
-                assert trace.rows("crossing") == (crossed < last).sum()
-                passes.add(last)
-    assert len(passes) > 3
 
 
 def test_passes_whose_writing_is_interrupted_are_left_out_whole(

@@ -1,7 +1,5 @@
 """What the commands print with ``--json`` has the keys that the result classes describe."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The pages of docs/reference are what options, result classes and signatures generate."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

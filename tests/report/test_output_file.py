@@ -1,7 +1,5 @@
 """Files and folders that a command writes: whole under their names, or what was there before."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

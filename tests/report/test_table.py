@@ -1,11 +1,11 @@
-"""Tables on a terminal: forms of values, missing ones, lines below the rows, and columns of a width."""
-
-from __future__ import annotations
+"""Tables as text, HTML and Markdown."""
 
 import io
 
 import pytest
 
+from wse.reports.markdown import tables_as_markdown
+from wse.reports.page.html_table import tables_as_html
 from wse.reports.table import Column, Table, more_rows, number, pair_table
 from wse.reports.terminal import console_on, percent
 from wse.reports.terminal_table import print_tables
@@ -45,3 +45,60 @@ def test_column_of_a_width_cuts_texts_off(monkeypatch: pytest.MonkeyPatch) -> No
 def test_long_texts_of_pairs_fold_and_short_names_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = printed(monkeypatch, pair_table([("trace", "x" * 50)]))
     assert lines == [f"  trace  {'x' * 31}", f"         {'x' * 19}"]
+
+
+def test_cells_are_escaped_marked_and_of_their_kind() -> None:
+    columns = (
+        Column(key="name", title="a < b", doc="which", wraps=True),
+        Column(key="speed", title="speed", numeric=True, best="largest"),
+    )
+    rows = [{"name": "<script>", "speed": 3}, {"name": "&", "speed": 5}]
+    html = tables_as_html([Table(columns=columns, rows=rows, title="Two", note="of <many>")])
+    assert "<caption>Two <small>of &lt;many&gt;</small></caption>" in html
+    assert '<th scope="col" class="prose" title="which">a &lt; b</th><th scope="col" class="number">speed</th>' in html
+    assert '<tr><td class="prose">&lt;script&gt;</td><td class="number">3</td></tr>' in html
+    assert '<td class="number"><b>5</b></td>' in html
+
+
+def test_lines_below_the_rows_are_as_wide_as_the_table() -> None:
+    columns = (Column(key="name"), Column(key="speed"))
+    html = tables_as_html(
+        [Table(columns=columns, rows=[{"name": "x", "speed": 1}], footer=[("...", "and 3 > 2 more")])]
+    )
+    assert '<tfoot><tr><td class="prose" colspan="2">... and 3 &gt; 2 more</td></tr></tfoot>' in html
+
+
+def test_table_without_titles_has_no_head() -> None:
+    assert "<thead>" not in tables_as_html([Table(columns=(Column(key="name"),), rows=[{"name": "x"}])])
+
+
+def test_table_reads_as_a_table() -> None:
+    columns = (Column(key="name", title="with"), number("speed", "tokens/s", best="largest"), number("none", "none"))
+    rows = [{"name": "a", "speed": 1234}, {"name": "b", "speed": 7}]
+    table = Table(columns=columns, rows=rows, title="Speeds", note="of two", footer=[("*", "best")])
+    assert tables_as_markdown([table, Table(columns=columns, rows=[])]).splitlines() == [
+        "**Speeds** of two",
+        "",
+        "| with | tokens/s | none |",
+        "| --- | ---: | ---: |",
+        "| a | **1,234** |  |",
+        "| b | 7 |  |",
+        "",
+        "- \\*: best",
+    ]
+
+
+def test_no_text_is_markup() -> None:
+    hostile = "a|b\n<img src=x> [x](y) `c` *d* _e_ # f & g \\ h"
+    table = Table(columns=(Column(key="name", title="x|y"),), rows=[{"name": hostile}])
+    *_, row = tables_as_markdown([table]).splitlines()
+    text = row.removeprefix("| ").removesuffix(" |")
+    assert "\n" not in text
+    for at, character in enumerate(text):
+        if character in "|<>[]`*_#&":
+            assert text[at - 1] == "\\"
+    assert text.replace("\\", "") == hostile.replace("\n", "n").replace("\\", "")
+
+
+def test_names_and_texts_are_a_list() -> None:
+    assert tables_as_markdown([pair_table([("a", "one"), ("", "two")], "T")]) == "**T**\n\n- a: one\n- two\n"

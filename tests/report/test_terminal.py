@@ -1,7 +1,5 @@
 """How numbers, bars and foreign texts look."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,6 +1,4 @@
-"""Test attention on fewer columns: used only if the Program fits and costs less."""
-
-from __future__ import annotations
+"""Choices of the search for attention columns and unpacking."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,7 +8,7 @@ from timed_search import AFTER, CONTEXT, OPTIONS, machine_of, timing_of
 from tiny_model import latent_spec, tiny_spec
 
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import BASELINE, DECODE
+from wse.compiler.options import BASELINE, DECODE, WIDE_UNPACKING
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.fitting.attention_widths import column_counts
 from wse.compiler.search.reduced.reduced_model import ReducedModel
@@ -18,15 +16,16 @@ from wse.compiler.search.rewrite_search import verify_choice
 from wse.compiler.search.search import Compilation, search
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import layers_on
+from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
+from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program
 from wse_mappings.regions.layout import Layout
 
 MACHINE, SOFTWARE = machine_of(mesh=(12, 120))
 PASS = 16
 """Tokens of a pass."""
-
 WIDE = tiny_spec(hidden=480, heads=8, kv_heads=4, head_size=16, ffn=960, vocab=500)
 
 
@@ -104,3 +103,55 @@ def test_numbers_of_columns_are_the_fewest_that_hold_as_much() -> None:
     latent = latent_spec()  # 11 features of queries' source, 10 latent ones, 3 rotary pairs
     assert column_counts(latent, 40, with_hidden=False) == (11,)
     assert column_counts(latent, 20, with_hidden=False) == (11, 10, 6)
+
+
+SPEC = replace(tiny_spec(hidden=1024, heads=8, kv_heads=4, head_size=32, ffn=960, vocab=500), dtype="bfloat16")
+CODED = replace(OPTIONS, dtype="int4", activations="bfloat16", capacity="refuse")
+
+
+def compilation_unpacking(machine: WaferSpec | None = None, **options: Any) -> Compilation:
+    plain, software = machine_of(mesh=(12, 20))
+    machine = machine or plain
+    return search(SPEC, machine, software, replace(CODED, **options), timing=timing_of(machine, software))
+
+
+def max_codes(program: Program) -> int:
+    """Return the maximum number of codes that a product of a decoded token unpacks at a time."""
+    steps = program.decode.steps
+    products = [
+        KERNELS[steps.code[s]].by_name(steps.operands(s, program.cache_slots(AFTER)))
+        for s in range(len(steps))
+        if steps.computes(s) and "codes" in KERNELS[steps.code[s]].index
+    ]
+    return max(each["rows"] * each["N"] for each in products)
+
+
+def test_what_more_codes_save_is_what_a_token_takes_less() -> None:
+    compiled, (machine, software) = compilation_unpacking(), machine_of(mesh=(12, 20))
+    (trial,) = (one for one in compiled.rewrites if one.name == WIDE_UNPACKING)
+    assert dict(compiled.choice.rewrites)[WIDE_UNPACKING] == trial.setting > 128
+    plain = replace(
+        compiled.choice, rewrites=tuple(one for one in compiled.choice.rewrites if one[0] != WIDE_UNPACKING)
+    )
+    without = compile_choice(SPEC, machine, software, compiled.options, plain)
+    assert max_codes(without) <= 128 < max_codes(compiled.program) <= trial.setting
+    cycles = [Fabric(one, machine, software).decode_cost(AFTER).cycles for one in (without, compiled.program)]
+    assert cycles[0] - cycles[1] == pytest.approx(trial.saved_cycles, rel=0.05)
+
+
+def test_no_more_codes_are_unpacked_than_there_is_room_for() -> None:
+    machine, _ = machine_of(mesh=(12, 20))
+    roomy = compilation_unpacking()
+    wide, top = max_codes(roomy.program), max(stage.sram_top_byte for stage in roomy.program.stages)
+    tight = compilation_unpacking(replace(machine, sram_bytes_per_pe=top - wide))
+    assert max_codes(tight.program) < wide
+    assert max(stage.sram_top_byte for stage in tight.program.stages) <= top - wide
+    chunks = [one.choice.prefill_chunk for one in (roomy, tight)]
+    assert chunks[1] <= chunks[0], "room goes to chunks of prompts first"
+
+
+def test_nothing_is_widened_where_nothing_is_rewritten_or_nothing_is_unpacked() -> None:
+    assert WIDE_UNPACKING not in dict(compilation_unpacking(schedule=BASELINE).choice.rewrites)
+    assert WIDE_UNPACKING not in dict(compilation_unpacking(schedule="joined-tasks").choice.rewrites)
+    with pytest.raises(BadInput, match="wide-unpacking is not valid: weights are bfloat16 and need no unpacking"):
+        compilation_unpacking(dtype="bfloat16", activations=None, schedule=WIDE_UNPACKING)

@@ -1,9 +1,6 @@
 """Test the search: the result fits, the next smaller mesh does not, and suggestions are right."""
 
-from __future__ import annotations
-
 import math
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -22,9 +19,9 @@ from wse.compiler.search.search import compile_model, fits, search
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import try_layout
-from wse.errors import BadMesh, DoesNotFit, TooFewColours, UnknownName
+from wse.errors import BadMesh, DoesNotFit
 from wse.hardware.load import load_wafer
-from wse.hardware.mesh import mesh_on, parse_mesh
+from wse.hardware.mesh import mesh_on
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse_mappings.cuts.expert_groups import AUTO, DISTRIBUTED, GROUPED
@@ -58,40 +55,6 @@ def test_what_did_not_fit_on_fewer_wafers_does_not_change_what_fits(spec: ModelS
     assert shared == alone
     assert {True, False} == {*alone}
     assert len(misfits)
-
-
-def test_what_does_not_fit_says_how_many_bytes_and_where() -> None:
-    with pytest.raises(DoesNotFit) as caught:
-        compile_model(SPEC, wafer(2, 2), SOFTWARE, OPTIONS)
-    text = str(caught.value)
-    assert text.startswith(
-        "tiny does not fit on 2x2 PEs: its weights are too large; every PE of stage 0 (layers 0 to 2"
-    )
-    assert "; first: row 0, col 0) needs " in text
-    needed, too_many = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+) (?:of|too many)", str(caught.value)))
-    assert needed - 49152 == too_many
-
-
-def test_every_remedy_makes_it_fit_and_is_the_smallest_of_its_kind() -> None:
-    whole, small = load_wafer("wse2"), wafer(4, 4)
-    options = replace(OPTIONS, context=256)
-    assert not fits(SPEC, small, SOFTWARE, options)
-    found = remedies(SPEC, whole, small, SOFTWARE, options)
-    assert any(r.startswith("--mesh") for r in found)
-    for remedy in found:
-        option, value = remedy.split()
-        if option == "--mesh":
-            rows, cols = parse_mesh(value)
-            assert fits(SPEC, mesh_on(whole, rows, cols), SOFTWARE, options)
-            assert not fits(SPEC, mesh_on(whole, rows - 1, cols - 1), SOFTWARE, options)
-        elif option == "--wafers":
-            assert fits(SPEC, small, SOFTWARE, replace(options, wafers=int(value)))
-            assert not fits(SPEC, small, SOFTWARE, replace(options, wafers=int(value) - 1))
-        elif option == "--dtype":
-            assert fits(SPEC, small, SOFTWARE, replace(options, dtype=value))
-        elif option == "--context":
-            assert fits(SPEC, small, SOFTWARE, replace(options, context=int(value)))
-            assert not fits(SPEC, small, SOFTWARE, replace(options, context=int(value) + 1))
 
 
 @pytest.mark.parametrize("rows", [6, 5])
@@ -238,24 +201,6 @@ def test_experts_are_placed_in_groups_where_a_model_has_no_room_without() -> Non
     for sram_bytes, all_on_a_column in ((room, True), (room - 64, False)):
         program = compile_model(spec, wafer(4, 8, sram_bytes), SOFTWARE, options)
         assert {mixture.by_column.shape[1] == 8 for mixture in program.mixtures if mixture} == {all_on_a_column}
-
-
-def test_unknown_mapping_too_large_region_and_too_many_wafers_are_refused() -> None:
-    with pytest.raises(UnknownName, match=r"did you mean 'pipeline'\?"):
-        compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, mapping="pipelin"))
-    with pytest.raises(BadMesh, match=r"--region 10x9: larger than the mesh of 9x9 PEs; choose at most 9x9"):
-        compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, region=(10, 9)))
-    with pytest.raises(BadMesh, match=r"--wafers 4: a wafer holds at least one layer, and tiny has 3"):
-        compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, wafers=4))
-
-
-@pytest.mark.parametrize("schedule", [BASELINE, OPTIMIZED])
-def test_no_size_is_looked_for_where_colours_are_too_few(schedule: str) -> None:
-    few, options = replace(wafer(30, 30), colours=7), replace(OPTIONS, schedule=schedule)
-    with pytest.raises(
-        TooFewColours, match=r"need \d+ colours, but the wafer has only \d for them: use a wafer with more"
-    ):
-        fits(SPEC, few, SOFTWARE, options)
 
 
 WIDE = replace(MIXTURES["shared"], ffn_size=120)

@@ -1,7 +1,5 @@
 """Test fitted trees: the cheapest number of groups, the savings, and where trees stay unchanged."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,6 @@
-"""Power, price and energies: the bundled numbers, a user's in their place, and what follows from them."""
+"""Prices, energy and network numbers: presets, files of users, and costs that follow from them."""
 
-from __future__ import annotations
-
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.hardware.helpers import check_bundled, refusal, write_toml
-from wse.errors import BadWafer, UnknownName
+from wse.errors import BadInput, BadWafer, UnknownName
 from wse.hardware.load import known_wafers, load_wafer
+from wse.hardware.number import numeric_fields
 from wse.serving.cost import (
     Activity,
     activity_energies,
@@ -23,11 +23,12 @@ from wse.serving.cost import (
 )
 from wse.serving.economics import ACTIVITY_KEYS, load_economics, load_gpu_economics
 from wse.serving.gpus.load import known_gpus, load_gpu
+from wse.serving.network import Network, load_network
+from wse.serving.prices import gpu_price, prices_of_gpu, prices_without_gpus, read_prices, wafer_price
+from wse.studies.estimate.timing.user_latency import user_latency_result
 
 WSE3 = load_wafer("wse3")
-
 MACHINES = [*known_wafers(), *known_gpus()]
-
 wafers = st.integers(1, 1000)
 rates = st.floats(1e-3, 1e9)
 
@@ -177,3 +178,65 @@ def test_busy_pe_stays_below_what_is_known_of_a_core() -> None:
     wse2 = activity_energies(load_economics(load_wafer("wse2"))) | {"wall_ratio": 1.0}
     cycle = Activity(macs_fp16=4, sram_read_bytes=16, sram_written_bytes=8, wavelet_hops=1, vector_operations=0.1)
     assert 20e-12 < sum(activity_joules(cycle, wse2).values()) < 30e-3 / 1.1e9
+
+
+def test_text_and_a_mapping_give_the_same_prices() -> None:
+    expected = {"wafer": 60.0, "h200": 2.5}
+    assert read_prices("wafer=60, H200 = 2.5") == read_prices({"wafer": 60, "h200": 2.5}) == expected
+    assert read_prices(None) == {}
+    assert read_prices("wafer=1.5k") == {"wafer": 1_500.0}
+
+
+@pytest.mark.parametrize(
+    ("price", "message"),
+    [
+        ("wafer", "--price 'wafer': give NAME=USD per hour, such as wafer=60,h200=2.5"),
+        ({}, "--price: has no price; give NAME=USD per hour, such as wafer=60,h200=2.5"),
+        ("wafer=0", "--price wafer=0: give USD per hour, more than 0 and at most 1,000,000"),
+        ("wafer=inf", "--price 'wafer=inf': give NAME=USD per hour, such as wafer=60,h200=2.5"),
+        ({"wafer": math.nan}, "--price wafer=nan: give USD per hour, more than 0 and at most 1,000,000"),
+        ("h200=2,H200=3", "--price: h200 is given twice; keep one"),
+    ],
+)
+def test_prices_that_cannot_be_are_refused(price: str | dict[str, float], message: str) -> None:
+    assert refusal(BadInput, read_prices, price) == message
+
+
+def test_wafer_has_its_own_price_or_that_of_wafer() -> None:
+    assert wafer_price("wafer=60", "wse2") == wafer_price({"wse2": 60}, "wse2") == 60
+    assert wafer_price(None, "wse2") is None
+    assert gpu_price("mine=1.5", "mine") == 1.5
+
+
+def test_wafers_get_all_prices_but_those_of_the_requests_gpus() -> None:
+    price = "wafer=60,h200=2.5,h100=2"
+    assert prices_of_gpu(price, "h200") == {"h200": 2.5}
+    assert prices_of_gpu(price, "b200") is None
+    assert prices_without_gpus(price, ["h200"]) == {"wafer": 60.0, "h100": 2.0}
+    assert prices_without_gpus("h200=2.5", ["h200"]) is None
+
+
+def test_every_bundled_number_has_unit_grade_source_and_range() -> None:
+    network = load_network()
+    assert network.sources.keys() == numeric_fields(Network).keys()
+    check_bundled(network.sources)
+    assert all(number.range is not None for number in network.sources.values())
+    assert all(number.low <= number.value <= number.high for number in network.sources.values())
+
+
+def test_first_token_of_a_user_is_the_sum_of_its_parts(tmp_path: Path) -> None:
+    numbers = (
+        "network_round_trip_s = { value = 0.1, range = [0.05, 0.2] }\nconnection_round_trips = 2\nservice_s = 0.01"
+    )
+    network = load_network(write_toml(tmp_path, numbers))
+    user = user_latency_result(network, ttft_s=0.5, request_s=2.0)
+    by = user.ttft_by
+    assert by.connection_s == pytest.approx(0.2)
+    assert user.ttft_s == pytest.approx(0.2 + 0.1 + 0.01 + 0.5)
+    assert user.ttft_s == pytest.approx(by.connection_s + by.network_s + by.service_s + by.machine_s)
+    assert user.ttft_open_s == pytest.approx(0.61)
+    assert user.ttft_range_s == (pytest.approx(3 * 0.05 + 0.01 + 0.5), pytest.approx(3 * 0.2 + 0.01 + 0.5))
+    assert user.request_s == pytest.approx(2.31)
+    assert user.outside_share == pytest.approx(0.31 / 2.31)
+    assert user.grade == "U"
+    assert network.weakest == ("U", "network_round_trip_s")

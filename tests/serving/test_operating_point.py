@@ -1,17 +1,46 @@
-"""Operating points and plans: replicas, cost, and the number of users that comes nearest to a goal."""
+"""Operating points of replicas, and weights streamed from outside."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from line_deployment import LineDeployment
 
+from tests.comparison.compare.synthetic import economics
+from wse.serving.economics import Economics
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
-from wse.serving.operating_point import max_passing_count, operating_point
+from wse.serving.operating_point import RequestShape, max_passing_count, operating_point
 from wse.serving.plan import plan, saturating_users, users_at_speed
+from wse.serving.steady_state import SteadyState
+from wse.serving.weight_streaming import StreamingBound, Weights, distinct_experts
+
+SHAPE: Final = RequestShape(prompt_tokens=10, new_tokens=101)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineDeployment:
+    """Of N users each waits N / 10 s for its first token and then gets ``speed`` / (1 + N / 10) tokens/s."""
+
+    speed: float
+    usd_per_hour: tuple[float, float, float] = (2.0, 1.0, 3.0)
+    chips: int = 8
+    max_concurrency: int = 100
+    slots: int = 1
+    shape: RequestShape = SHAPE
+
+    @property
+    def economics(self) -> Economics:
+        return economics("gpu", self.usd_per_hour[0], self.usd_per_hour[1:])
+
+    def steady_state(self, concurrency: float) -> SteadyState:
+        ttft_s = concurrency / 10
+        answer_s = (self.shape.new_tokens - 1) * (1 + concurrency / 10) / self.speed
+        rate = concurrency / (ttft_s + answer_s)
+        return SteadyState(ttft_s=ttft_s, answer_s=answer_s, requests_per_s=rate, saturated=False)
+
 
 LINE = LineDeployment(speed=100.0)
 
@@ -76,3 +105,38 @@ def test_what_cannot_be_kept_is_told_by_how_much() -> None:
     crowded = plan(LINE, Goal(users=250, replicas=2))
     assert (crowded.meets, crowded.excess, crowded.point.concurrency) == (False, 1.25, 200)
     assert plan(LineDeployment(speed=1.0, max_concurrency=0), Goal()) is None
+
+
+@pytest.mark.parametrize("batch", [1, 2, 16, 60])
+def test_distinct_experts_are_those_of_drawn_tokens(batch: int) -> None:
+    random = np.random.default_rng(batch)
+    drawn = [len({int(e) for _ in range(batch) for e in random.choice(32, size=4, replace=False)}) for _ in range(200)]
+    error = 4 * float(np.std(drawn)) / 200**0.5 + 1e-9
+    assert distinct_experts(32, 4, batch) == pytest.approx(float(np.mean(drawn)), abs=error)
+
+
+def test_seventy_billion_parameters_in_16_bit_at_150_gigabytes_a_second() -> None:
+    """About one token a second: 150e9 / 141e9."""
+    streaming = StreamingBound(weights=Weights(always_bytes=141e9), bytes_per_s=150e9)
+    assert streaming.tokens_per_s(1) == pytest.approx(1.064, abs=1e-3)
+    assert streaming.tokens_per_s(64) == 64 * streaming.tokens_per_s(1)
+
+
+@given(
+    wanted=st.floats(0.01, 1e6),
+    rate=st.floats(1e9, 1e13),
+    experts=st.integers(1, 300),
+    share=st.floats(0.01, 1),
+    pass_s=st.sampled_from([0.0, 1e-3]),
+)
+def test_batch_for_a_rate_is_the_smallest(
+    wanted: float, rate: float, experts: int, share: float, pass_s: float
+) -> None:
+    active = max(1, int(experts * share))
+    weights = Weights(always_bytes=1e9, expert_bytes=5e10, experts=experts, active=active)
+    streaming = StreamingBound(weights=weights, bytes_per_s=rate, pass_s=pass_s)
+    batch = streaming.users_for(wanted)
+    assert batch is not None
+    assert streaming.tokens_per_s(batch) >= wanted
+    if batch > 1:
+        assert streaming.tokens_per_s(batch - 1) < wanted

@@ -1,7 +1,5 @@
 """Closed forms of tokens and chunks in transit through stages against the discrete-event run of the same routes."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import pairwise
 

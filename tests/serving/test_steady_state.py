@@ -1,7 +1,5 @@
 """The closed form of a constant number of requests: against rounds counted one by one, and its limits."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One question has one answer: estimates, comparisons and simulations of the same requests agree."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any, Final
 

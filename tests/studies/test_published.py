@@ -1,7 +1,5 @@
 """Published speeds next to estimates: which rows are shown, and the ratio to each."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

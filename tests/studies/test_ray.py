@@ -1,7 +1,5 @@
 """Work on a real Ray cluster of two workers: the answers of this machine alone, also when a worker is killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

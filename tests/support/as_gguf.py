@@ -3,15 +3,27 @@
 Written after convert_hf_to_gguf.py of github.com/ggml-org/llama.cpp, one function an architecture.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from gguf_mixtures import deepseek, glm4_moe, gpt_oss, llama4, qwen3_moe
-from gguf_parts import Array, Config, Made, Tensors, common, head_sizes, neighbours, renamed, stacked
+from gguf_mixtures import (
+    Array,
+    Config,
+    Made,
+    Tensors,
+    common,
+    deepseek,
+    glm4_moe,
+    gpt_oss,
+    head_sizes,
+    llama4,
+    neighbours,
+    qwen3_moe,
+    renamed,
+    stacked,
+)
 
 
 def as_gguf(config: Config, tensors: Mapping[str, Array]) -> Made:

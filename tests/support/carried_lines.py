@@ -1,7 +1,5 @@
 """Messages along lines executed by the oracle, on what a region's PEs store."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """States of the compiler before and between its passes, of a tiny model on a small mesh."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

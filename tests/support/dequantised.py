@@ -1,7 +1,5 @@
 """Weights as a coding leaves them, by the rule said slowly."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

@@ -1,7 +1,5 @@
 """GGUF files of given metadata and arrays. Layout: docs/gguf.md of github.com/ggml-org/ggml."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from pathlib import Path

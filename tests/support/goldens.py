@@ -1,7 +1,5 @@
 """A run on a mesh against what another framework computed for the same weights."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

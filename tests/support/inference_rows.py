@@ -1,7 +1,5 @@
 """Rows of the table `inference`: a complete row, and files and measurements with other cells."""
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -1,7 +1,5 @@
 """A fabric without faults."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from wse_mappings.mesh.faults import FabricFaults

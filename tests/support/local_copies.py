@@ -1,7 +1,5 @@
 """Copies that PEs make for themselves, which no wavelet carries."""
 
-from __future__ import annotations
-
 from wse.arrays import F32
 from wse.backends.wavelet.lines import Lines
 

@@ -3,8 +3,6 @@
 The options name everything that such a number depends on, so that it does not change with the defaults of commands.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 ONE_REGION: Final[dict[str, Any]] = {

@@ -1,7 +1,5 @@
 """Pass costs of a machine whose closed forms are known: times that are written down, no Program."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The choice of experts in plain numpy float64, and mixtures to try it on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Workloads for tests of the serving simulation."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from wse.arrays import F64, I64

@@ -5,8 +5,6 @@ them, and what it computed. Values are drawn from the raw bits of PCG64, whose s
 release.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Layout of the blocks: ggml's block structures (github.com/ggml-org/ggml).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Random tiny models on random meshes with any rewrites, and a run of each beside the plain decoder and the fabric."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """safetensors files of given arrays. Layout: the README of github.com/huggingface/safetensors."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Running a model on a mesh, for tests: one call from folder and sizes to tokens and logits."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The rows of the WSE-2 fabric simulator's logs (github.com/pr0f3ss/SpMM_Cerebras) among the published measurements."""
 
-from __future__ import annotations
-
 import csv
 import re
 from dataclasses import dataclass

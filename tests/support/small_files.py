@@ -1,7 +1,5 @@
 """Files that cannot grow: what a full disk does, on any file system."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The cases of a test that run always, those that are second looks, and those that are run on request."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from typing import Any

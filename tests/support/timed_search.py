@@ -1,7 +1,5 @@
 """Searches that time what they try: the machine, the request and the clock of small ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from session import region_options

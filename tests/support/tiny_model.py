@@ -1,7 +1,5 @@
 """A Llama-shaped ModelSpec and random tensors for it, for tests that need no trained weights."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Running a ModelSpec with random tensors on a mesh, and comparing its logits with the plain decoder's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The scripts of ``tools``, which are no package."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

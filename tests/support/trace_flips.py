@@ -7,8 +7,6 @@ is read, none of which depends on another. What is read equals what was in the s
 as far as it says that it goes), or is a TraceError of one line that ``problems`` has too. Prints the outcomes as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import resource

@@ -1,7 +1,5 @@
 """Tiny models with traits that few families have, together what attention, norms and positions can be."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tiny_model import tiny_spec

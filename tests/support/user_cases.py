@@ -1,6 +1,4 @@
-"""Tiny models on machines, for runs of several users and for passes over several tokens of one."""
-
-from __future__ import annotations
+"""Tiny models on small machines, for runs of several users and for passes that verify drafts."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -26,6 +24,13 @@ from wse_mappings.cuts.expert_groups import DEDICATED
 THIN = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
 SQUARE = replace(THIN, prefill="mesh-gemm", prefill_chunk=3)
 MIXTURE, LATENT = mixture_spec(MIXTURES["shared"]), latent_spec(layers=2)
+
+
+def coded(dtype: str) -> dict[str, Any]:
+    """Return the options of quantised weights with float32 activations."""
+    return {"dtype": dtype, "activations": "float32"}
+
+
 CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "4x5": ((4, 5), {}, THIN),
     "1x1": ((1, 1), {}, THIN),
@@ -40,10 +45,12 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "over wafers": ((3, 4), {"mapping": "tensor", "wafers": 3}, THIN),
     "drawn": ((4, 5), {"sampling": "host"}, THIN),
     "float16": ((3, 3), {"dtype": "float16"}, THIN),
-    **{coding: ((3, 4), {"dtype": coding, "activations": "float32"}, THIN) for coding in CODINGS},
+    **{coding: ((3, 4), coded(coding), THIN) for coding in CODINGS},
     "latent": ((4, 5), {"spec": LATENT}, THIN),
     "experts": ((3, 4), {"spec": MIXTURE, "wafers": 2}, THIN),
     "own experts": ((4, 5), {"spec": MIXTURE, "experts": DEDICATED}, THIN),
+    "experts in int4": ((3, 4), {"spec": MIXTURE, **coded("int4")}, THIN),
+    "own experts in fp8": ((4, 5), {"spec": MIXTURE, "experts": DEDICATED, **coded("fp8")}, THIN),
     "biased experts": ((3, 4), {"spec": mixture_spec(MIXTURES["biased"])}, THIN),
     "experts apart": ((3, 4), {"spec": MIXTURE, "mapping": "expert", "wafers": 2}, THIN),
     "positions": ((4, 5), {"spec": POSITIONS}, THIN),
@@ -52,7 +59,7 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "attention in the middle": ((4, 9), {"spec": TRAITS}, replace(THIN, attention_cols=4)),
     "latent attention in the middle": ((4, 9), {"spec": LATENT}, replace(THIN, attention_cols=5)),
 }
-"""The mesh, the model and options, and what the compiler would choose."""
+"""For each case the mesh, the model and options, and the choice of the compiler."""
 
 
 def user_engine(
@@ -63,7 +70,7 @@ def user_engine(
     without: Collection[str] = (),
     **more: Any,
 ) -> tuple[Engine, Program, WaferSpec]:
-    """An engine for the prompts of a case with all rewrites but some; ``more`` are options."""
+    """Return an engine for a case that uses all rewrites except ``without``; ``more`` are options."""
     mesh, wanted, choice = CASES[name]
     asked = {"schedule": OPTIMIZED, "logits_out": "all", "prompt_tokens": tuple(map(len, prompts))} | wanted | more
     spec = asked.pop("spec", tiny_spec())

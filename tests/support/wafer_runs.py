@@ -1,7 +1,5 @@
 """Running a tiny random model over several wafers, its logits against the plain decoder and its costs beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The scripts of ``tools``: a test module ``test_NAME`` has the script ``NAME``."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import pytest

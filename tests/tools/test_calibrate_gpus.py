@@ -1,7 +1,5 @@
 """The calibration of serving stacks: it changes the values of what it fits, and nothing else of their files."""
 
-from __future__ import annotations
-
 import tomllib
 from types import ModuleType
 

@@ -1,18 +1,16 @@
 """The fit of production software: which rows it is on, and that it finds constants that made the figures."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from wse.hardware.spec import SoftwareProfile
+from wse.studies.validate.study import BUNDLED
 
 
-def test_figures_are_the_two_of_the_launch(script: ModuleType, beside: Path) -> None:
-    figures = script.launch_figures(beside / "reference" / "public_tokens_per_s.csv")
+def test_figures_are_the_two_of_the_launch(script: ModuleType) -> None:
+    figures = script.launch_figures(BUNDLED / "public_tokens_per_s.csv")
     stated = {(f.prepared.request.model, f.prepared.options.wafers, f.row.measured) for f in figures}
     assert stated == {("llama-3-8b", 1, 1800.0), ("llama-3.1-70b", 4, 450.0)}
 

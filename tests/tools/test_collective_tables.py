@@ -1,7 +1,5 @@
 """The page on collectives has the tables of today's models."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import ModuleType

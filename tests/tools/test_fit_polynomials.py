@@ -1,7 +1,5 @@
 """Coefficients of the kernels' elementary functions are those that the tool fits."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scripts are imported, so that they follow the names of what they use; those for other libraries are left out."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

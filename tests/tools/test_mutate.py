@@ -1,7 +1,5 @@
 """Mutations change lines that are there: a line that was rewritten takes its mutation along."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import ModuleType
 

@@ -1,7 +1,5 @@
 """The measurements that come with wse against the files that they were packed from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import ModuleType
 

@@ -1,7 +1,5 @@
 """Recorded answers: what differs is found, what depends on the computer is left out, and each command has a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import ModuleType
 

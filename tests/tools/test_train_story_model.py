@@ -3,8 +3,6 @@
 What its script of training computes cannot be tested where torch is not installed, which no lane of tests has.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 STORY = Path(__file__).parents[2] / "wse" / "data" / "story"

@@ -1,7 +1,5 @@
 """A small but complete trace, written through the public API as a run does it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files made to mislead a reader: one line each, within a bound on memory, and no other file is opened."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,6 @@
-"""What is written is what is read, while the run goes on and after it."""
+"""Written traces come back: rows, schedules, layers and planes."""
 
-from __future__ import annotations
-
+import h5py
 import numpy as np
 import pytest
 
@@ -116,3 +115,19 @@ def test_closed_trace_takes_no_rows(tmp_path, header):
     assert writer.close() == writer.close() == tmp_path / "t.h5"
     with pytest.raises(ValueError, match="closed"):
         writer.append("edge", {"src": [1], "dst": [1]})
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("links/layers/pattern", 3, "pattern 3 is missing"),
+        ("links/layers/row", 2**31 - 1, "row 0 leaves the mesh"),
+        ("links/layers/col", -1, "row 0 leaves the mesh"),
+        ("links/patterns/cols", 6, "row 0 leaves the mesh"),
+    ],
+)
+def test_layers_outside_of_the_mesh_are_not_laid(copy, path, value, message):
+    with h5py.File(copy, "r+") as file:
+        file[path][0] = value
+    with open_trace(copy) as trace, pytest.raises(TraceError, match=f"{message}; make the trace again"):
+        layer_link_words(trace, wafer=0)

@@ -1,6 +1,4 @@
-"""The schema is consistent in itself, and FORMAT.md is what it generates."""
-
-from __future__ import annotations
+"""The schema and its page, and replay of wavelet logs."""
 
 import subprocess
 import sys
@@ -9,9 +7,14 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from wse_traces import open_trace, problems, schema
+from tests.traces.conftest import HEADER
+from wse_traces import TraceError, TraceWriter, open_trace, problems, schema
 from wse_traces.format_page import PARSER, page
+from wse_traces.reader import replay
+from wse_traces.reader.replay import wavelet_activity, wavelet_cycles, wavelet_passes, wavelet_words
 
 TRACES = Path(__file__).parents[2] / "traces"
 
@@ -71,3 +74,71 @@ def test_file_has_the_command_that_prints_its_format(sample):
     assert program == "python"
     done = subprocess.run([sys.executable, *arguments], capture_output=True, check=True, text=True)
     assert done.stdout == page()
+
+
+def test_words_on_links_are_the_moves_over_them(sample):
+    with open_trace(sample) as trace:
+        assert wavelet_passes(trace) == [1]
+        words = wavelet_words(trace, pass_index=1)[:, :4]
+        assert words.shape == (2, 4, 6, 5)
+        assert {tuple(place) for place in np.argwhere(words).tolist()} == {(1, 1, 1, 0), (1, 2, 1, 1)}
+        assert words.sum() == 4
+        assert wavelet_words(trace, pass_index=1)[1, :, 1, 1].tolist() == [0, 0, 2, 0, 2]  # the last: into the PE
+        assert wavelet_words(trace, pass_index=1, before_cycle=5)[:, :4].sum() == 3
+        assert not wavelet_words(trace, pass_index=0)[:, :4].any()
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 4), st.integers(0, 4)), max_size=40))
+def test_replay_is_what_was_appended(tmp_path_factory, moves):
+    path = tmp_path_factory.mktemp("replay") / "t.h5"
+    columns = np.array(moves, int).reshape(-1, 4).T
+    rows = dict(zip(("cycle", "row", "col", "direction"), columns, strict=True))
+    with TraceWriter(path, HEADER) as writer:
+        writer.append("wavelet", {**rows, **dict.fromkeys(("pass", "step", "wafer", "colour"), 0 * columns[0])})
+    with open_trace(path) as trace:
+        again = [
+            (cycle, *move)
+            for cycle, now in wavelet_cycles(trace, pass_index=0)
+            for move in zip(*(now[name].tolist() for name in ("row", "col", "direction")), strict=True)
+        ]
+        assert sorted(again) == sorted(moves)
+        assert [cycle for cycle, *_ in again] == sorted(cycle for cycle, *_ in moves)
+        for before in (None, 5):
+            counted = sum(1 for cycle, *_, side in moves if side < 4 and (before is None or cycle < before))
+            assert wavelet_words(trace, pass_index=0, before_cycle=before)[:, :4].sum() == counted
+
+
+def test_log_of_many_pieces_replays_as_one_of_one(sample, monkeypatch):
+    def replayed():
+        with open_trace(sample) as trace:
+            stepped = [(cycle, rows["direction"].tolist()) for cycle, rows in wavelet_cycles(trace, pass_index=1)]
+            cycles, moves = wavelet_activity(trace, pass_index=1)
+            return stepped, cycles.tolist(), moves.tolist(), wavelet_words(trace, pass_index=1).tolist()
+
+    whole = replayed()
+    assert whole[1:3] == ([0, 1, 4, 5], [1, 2, 1, 2])
+    monkeypatch.setattr(replay, "_ROWS_AT_ONCE", 2)
+    assert replayed() == whole
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "cycles"),
+    [(None, None, [0, 1, 4, 5]), (1, 4, [1, 4]), (2, 3, []), (5, None, [5]), (None, 0, [0]), (6, 2**60, [])],
+)
+def test_range_holds_its_first_and_its_last_cycle(sample, first, last, cycles):
+    with open_trace(sample) as trace:
+        stepped = wavelet_cycles(trace, pass_index=1, first=first, last=last)
+        assert [cycle for cycle, _ in stepped] == cycles
+
+
+def test_no_more_is_read_than_the_limit_allows(sample):
+    says = "wavelets: 2,400 B to read, the limit is 2,399 B"
+    with open_trace(sample, limit_bytes=2399) as trace, pytest.raises(TraceError, match=says):
+        wavelet_words(trace, pass_index=1)  # 2 wafers, 5 moves, 6x5 PEs, 8 bytes
+    with open_trace(sample, limit_bytes=6 * 8) as trace:
+        with pytest.raises(TraceError, match="wavelets: 64 B to read, the limit is 48 B"):
+            wavelet_activity(trace, pass_index=1)
+        with pytest.raises(TraceError, match="wavelets: 102 B to read, the limit is 48 B"):
+            list(wavelet_cycles(trace, pass_index=1, first=0, last=1))
+        assert [cycle for cycle, _ in wavelet_cycles(trace, pass_index=1, first=4, last=4)] == [4]

@@ -1,7 +1,5 @@
 """What columns say together: a sound trace has no problem, and each kind of damage is reported with its place."""
 
-from __future__ import annotations
-
 import h5py
 import numpy as np
 import pytest

@@ -3,8 +3,6 @@
 None of the constants is fitted on prefill; those of the other rows are fitted by tools/calibrate.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -78,17 +76,6 @@ def predicted(folder: Path, line: str) -> ComparedRow:
 
 def model(name: str, phase: str, grid: str, tokens: str = "4096,1", note: str = "") -> str:
     return f"x,paper-table,WaferLLM,Cerebras WSE-2,{name},{phase},{grid},{tokens},,,,1,fp16,tokens_per_s,1,{note}"
-
-
-def test_models_that_no_constant_was_fitted_on(tmp_path: Path) -> None:
-    """Between their neighbours: more parameters a layer are slower, more layers too."""
-
-    def rate(name: str, phase: str, grid: str) -> float:
-        return predicted(tmp_path, model(name, phase, grid)).prediction.value or 0.0
-
-    for phase, grid in (("decode", "420,420"), ("prefill", "600,600")):
-        small, middle, large = (rate(n, phase, grid) for n in ("LLaMA3-8B", "LLaMA2-13B", "CodeLLaMA-34B"))
-        assert small > middle > large > rate("QWen2-72B", phase, grid) > 0
 
 
 def test_a_request_takes_its_prefill_and_then_its_tokens(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Rows about GPUs: how they are read, what is predicted of them, and that fits find the constants that made rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -154,16 +152,12 @@ def test_a_fit_finds_the_constants_that_made_the_rows() -> None:
 
 
 @pytest.mark.slow
-def test_stacks_have_the_constants_that_the_rows_give(beside: Path) -> None:
-    """The bundled constants are where a step of the fit changes nothing: errors are the least near them."""
-    rows = fit_rows(read(beside / "reference" / "gpu_baselines.csv"))
-    for stack in ("vllm-2024",):
-        used = calibration_rows(stack, rows)
-        constants = fit(used, CALIBRATIONS[stack].keys)
-        known = load_stack(stack, "hopper")
-        for key, fitted in constants.items():
-            if fitted > 1e-6:
-                assert getattr(known, key.partition(".")[0]) == pytest.approx(fitted, rel=0.02), key
+def test_a_stack_has_the_constants_that_the_rows_give() -> None:
+    rows = calibration_rows("vllm-2024", fit_rows(read(BUNDLED / "gpu_baselines.csv")))
+    known = load_stack("vllm-2024", "hopper")
+    for key, fitted in fit(rows, CALIBRATIONS["vllm-2024"].keys).items():
+        if fitted > 1e-6:
+            assert getattr(known, key.partition(".")[0]) == pytest.approx(fitted, rel=0.02), key
 
 
 @pytest.fixture(scope="module")

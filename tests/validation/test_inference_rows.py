@@ -1,7 +1,5 @@
 """Rows of the table `inference`: wrong rows have a line and a reason, all others are predicted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

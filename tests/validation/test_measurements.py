@@ -1,7 +1,5 @@
 """Files of measurements: what is read, and what is refused with line, column, value and remedy."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

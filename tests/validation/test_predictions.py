@@ -1,7 +1,5 @@
 """Predictions of published measurements: how near they must be, that every row has one answer, and the JSON of both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Predictions of inference on a wafer: from columns and texts, and constants fitted on microbenchmarks."""
 
-from __future__ import annotations
-
 import math
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """One pattern on rows of a machine, and what a run of it gives."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from wse.arrays import F32

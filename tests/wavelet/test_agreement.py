@@ -4,8 +4,6 @@ Where streams take turns on a link or a ramp the fabric model says what that com
 queues between two routers hold a few words each, and while they fill and empty the turns are not even.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Every pattern of the mappings, wavelet by wavelet: the values that its messages say, over the links they cross."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

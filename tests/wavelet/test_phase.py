@@ -3,14 +3,12 @@
 Neither side counts the latency and the rate of crossings between wafers and to the host.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from session import SOFTWARE, Session, model, session, wafer
+from session import SOFTWARE, Session, session
 from tiny_model import tiny_spec
 from tiny_run import tiny_session
 
@@ -20,8 +18,7 @@ from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.machine import Port
 from wse.backends.wavelet.phases.phase import PhaseRun, phase_run
 from wse.backends.wavelet.phases.size import check_size
-from wse.compiler.options import THIN_GEMM, Options
-from wse.compiler.search.search import compile_model
+from wse.compiler.options import THIN_GEMM
 from wse.errors import BadMesh
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
@@ -178,11 +175,3 @@ def test_the_rectangle_between_two_regions_counts_too(compiled: Session, monkeyp
     monkeypatch.setattr("wse.backends.wavelet.machine.LARGEST_PES", region - 1)
     with pytest.raises(BadMesh, match=f"{region:,} PEs"):
         check_size(program, machine)
-
-
-def test_a_program_too_large_for_the_reference_is_refused(shared: Path) -> None:
-    machine = wafer(260, 260)
-    options = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=8, prompt_tokens=(4,))
-    program = compile_model(model(shared / "models" / "stories260k").spec, machine, SOFTWARE, options)
-    with pytest.raises(BadMesh, match=r"260x260 PEs .* at most 65,536 .* use a smaller region or the fabric model"):
-        phase_run(program, program.decode, [4], machine, SOFTWARE)

@@ -1,7 +1,5 @@
 """What holds on every machine: no word lost or doubled, order kept, links shared in turn, nothing left over."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

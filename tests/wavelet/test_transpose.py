@@ -1,7 +1,5 @@
 """Patterns whose lines bend, wavelet by wavelet: the transpose on its hooks, and streams around a corner."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

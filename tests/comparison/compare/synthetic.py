@@ -6,8 +6,6 @@ With N users, a prompt takes as long as a token, so that a request of T tokens t
     USD per million    = USD/h / 3,600 * 10^6 * (base_s + N per_user_s) / N
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

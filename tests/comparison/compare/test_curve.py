@@ -1,7 +1,5 @@
 """Wafers beside GPUs: rows, tiers, frontiers, crossovers that are known in closed form, and the verdict."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

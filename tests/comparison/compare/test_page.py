@@ -1,7 +1,5 @@
 """The page of a comparison in a real browser: nothing is fetched, nothing complains, and tables sort."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.comparison.compare.test_curve import GPU_ROWS, row
-from tests.comparison.compare.test_table import LESS, RESULT, ROW
+from tests.comparison.compare.test_traces import LESS, RESULT, ROW
 from tests.inspect.page.conftest import IMAGE, SCRIPT, browser, requested, wait_for
 from wse.studies.compare.curve.frontier import with_best
 from wse.studies.compare.curve.page import curve_as_html

@@ -1,7 +1,5 @@
 """Machines that are ranked for users and limits: replicas, the order, what misses the limits, and what is refused."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Rows of a comparison: those of an estimate of the same request, and sentences that follow from their numbers."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace
@@ -11,7 +9,6 @@ from typing import Any
 import pytest
 from tiers import slow_but
 
-from tests.models.helpers import write_config, write_model
 from wse.backends.fabric.causes import CAUSES
 from wse.compiler.strategies import strategies
 from wse.errors import BadInput, DoesNotFit
@@ -27,21 +24,11 @@ from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import TimedEstimate, estimate, timed_estimate
-from wse.studies.options.option import make_request, replace_options
+from wse.studies.options.option import replace_options
 from wse.studies.workers import engine_pool
 from wse.studies.workers.pool import KilledItem
 from wse.tracing.query.two_traces.comparison_row import ALL_USERS, COLUMNS, ONE_USER
 from wse.tracing.query.two_traces.limits import limits_of
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
-    """A model of four layers on small wafers, whose schedule is the baseline one: no rewrites are tried."""
-    folder = tmp_path_factory.mktemp("four")
-    write_model(folder)
-    write_config(folder, num_hidden_layers=4)
-    model = str(folder / "config.json")
-    return make_request(EstimateRequest, model=model, mesh="6x5", prompt_len=5, new_tokens=20, schedule="baseline")
 
 
 @pytest.fixture(scope="module")
@@ -142,18 +129,6 @@ def test_users_of_a_row_are_no_more_than_have_room(base: EstimateRequest) -> Non
                 point.tokens_per_s,
                 point.tokens_per_s_per_user,
             )
-
-
-def test_power_and_dollars_are_those_of_all_tokens(compared: Report) -> None:
-    economics = load_economics(load_wafer("wse3"))
-    for row in compared["rows"]:
-        assert row["power_w"] == row["wafers"] * economics.power_w.value
-        assert row["joules_per_token"] == pytest.approx(row["power_w"] / row["tokens_per_s"])
-        hours = 1e6 / row["tokens_per_s"] / 3600
-        assert row["usd_per_million_tokens"] == pytest.approx(row["wafers"] * economics.usd_per_hour.value * hours)
-        assert row["usd_per_million_tokens_low"] <= row["usd_per_million_tokens"] <= row["usd_per_million_tokens_high"]
-        assert row["usd_per_million_tokens_of_one_user"] >= row["usd_per_million_tokens"]
-    assert compared["economics"]["wafer_power_w"].keys() >= {"value", "unit", "grade", "source"}
 
 
 SAYS = {

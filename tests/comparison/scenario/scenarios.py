@@ -1,7 +1,5 @@
 """A small scenario, as a mapping with what its file contains, for tests to change."""
 
-from __future__ import annotations
-
 from typing import Any
 
 LENGTHS: dict[str, Any] = {"prompt_len": 32, "new_tokens": 32}

@@ -1,7 +1,5 @@
 """Scenario files: a slip is one line with the place, the value and the remedy; unknown keys have their nearest."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

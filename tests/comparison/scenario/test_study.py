@@ -1,7 +1,5 @@
 """Scenarios: combinations against the estimates that they are made of, figures that decide, tiers, prices."""
 
-from __future__ import annotations
-
 import pytest
 
 import wse

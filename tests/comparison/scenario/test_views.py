@@ -1,7 +1,5 @@
 """Tables, drawings and the page of a scenario: texts escaped, what is ruled out in grey, the verdict by rule."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Grids of the tiny model, whose estimates take hundredths of a second."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

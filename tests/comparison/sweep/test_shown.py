@@ -1,7 +1,5 @@
 """What a sweep prints: the axes and seven columns, sorted, the best marked; what its table and its picture have."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

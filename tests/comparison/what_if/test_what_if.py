@@ -1,7 +1,5 @@
 """What if: each change on its own is the estimate of the changed machine, sorted by its effect."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

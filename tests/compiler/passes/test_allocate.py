@@ -1,7 +1,5 @@
 """Test allocation: code first, then permanent buffers, then others without overlaps in any step."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test that dimensions are divided at quantisation groups where PEs then need fewer bytes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

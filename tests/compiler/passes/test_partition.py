@@ -1,7 +1,5 @@
 """Test partition and placement: every layer on one stage, in order, evenly, on regions that fit the mesh and touch."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations, pairwise
 

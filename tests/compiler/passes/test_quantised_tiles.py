@@ -1,7 +1,5 @@
 """Test quantised weights in a Program: bytes, groups of inputs, and errors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +15,7 @@ from wse.compiler.passes.tiling.quantised_tiles import coded_tiles
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
 from wse.compiler.search.search import compile_model, fits
-from wse.errors import BadInput, DoesNotFit, UnknownName
+from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear, stored_bytes, tensor_shapes
 from wse.number_formats import CODINGS
@@ -109,17 +107,6 @@ def test_every_row_of_a_tile_finds_the_scale_of_its_own_group(lines: int, inputs
     np.testing.assert_array_equal(found[index >= 0], index[index >= 0] // 32)
     if (index[:, 0] >= 0).all():
         assert scales.outer == max(len(set((line[line >= 0] // 32).tolist())) for line in index)
-
-
-def test_more_groups_than_a_byte_numbers_are_refused() -> None:
-    index = np.arange(32 * 257, dtype=np.int32)[None, :]
-    part = TilePart(
-        tensor="layers.0.q", outer=index, outer_axis=COLUMNS, inner=index[:, :1], inner_axis=ROWS, transposed=True
-    )
-    whole = Tile(stage=0, name="layers.0.q", address=-1, view="wgt", outer=index.size, inner=1, parts=(part,))
-    assert coded_tiles(whole, SPEC, "int8", Parts(0, 1))[0].coding == "int8"
-    with pytest.raises(DoesNotFit, match=r"^layers\.0\.q does not fit as int4: a PE would store 257 groups of inputs"):
-        coded_tiles(whole, SPEC, "int4", Parts(0, 1))
 
 
 def kernels_of(program: Program) -> set[str]:

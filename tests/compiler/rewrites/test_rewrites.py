@@ -1,7 +1,5 @@
 """Test rewrites of a layer's steps: the same logits, the conditions, and the search."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -141,6 +139,8 @@ EFFECTS: dict[str, tuple[str, ModelSpec, tuple[int, int], tuple[int, int], dict[
     "queries of several heads a row": ("query-gathers", latent_spec(heads=11), MESH, (0, 0), {"set_heads": 0}),
     "joint blocks": ("joint-blocks", SHARED, MESH, (1, 1), {"activate": 2 + 1}),
     "gathered scores": ("gathers", SHARED, (3, 24), (-1, 0), {}),
+    "early turns": ("early-turns", tiny_spec(), MESH, (0, 0), {"rotary_turns": 2}),
+    "shares of both blocks": ("joint-blocks,shared-activation,joint-shares", SHARED, MESH, (1, -1), {}),
 }
 """A schedule, its model and mesh; patterns along rows and columns that it saves, and calls of kernels, of a token."""
 
@@ -236,19 +236,6 @@ def test_vectors_over_heads_save_work_of_kernels_that_have_heads_and_nothing_els
     assert all(KERNELS[steps.code[s]].cycles_over_heads for s in np.flatnonzero(steps.over_heads))
 
 
-def test_outputs_of_a_router_are_gathered_and_sent_to_all() -> None:
-    """A gather moves fewer words than an all-reduce, as no word returns after a sum."""
-    (baseline, summed), (optimized, gathered) = (timed(schedule, SHARED, (3, 24)) for schedule in (BASELINE, "gathers"))
-    layers = sum(layer.experts for layer in SHARED.layers)
-    assert lines_of(optimized, ROWS) - lines_of(baseline, ROWS) == layers
-    names = Counter(optimized.patterns[pattern].name for pattern in optimized.decode.steps.pattern if pattern >= 0)
-    assert names["gather"] == layers
-    assert gathered.links.sum() < summed.links.sum()
-    gather = next(pattern for pattern in optimized.patterns if pattern.name == "gather")
-    sent = sorted({*map(tuple, gather.messages[:, :2].tolist())})
-    assert sent == [(9, 12), (10, 12), (11, 12), (13, 12)]  # five in the middle of 24, the one there among them
-
-
 def test_what_is_chosen_is_sent_in_place_of_what_it_is_chosen_from() -> None:
     """Only ids and weights are sent, and a run makes the same choice as before."""
     (gathered, outputs), (central, chosen) = (
@@ -274,14 +261,6 @@ def test_stretches_of_columns_gather_what_each_has_of_a_router() -> None:
     assert sorted({*map(tuple, sent.tolist())}) == [
         (6 * stretch + source, 6 * stretch + 3) for stretch in range(4) for source in (0, 1, 2, 4)
     ]
-
-
-def test_turns_are_worked_out_once_a_layer_beside_sums() -> None:
-    (_, plain), (program, early) = (
-        timed(schedule, tiny_spec()) for schedule in ("early-shift", "early-shift,early-turns")
-    )
-    assert kernels_of(program)["rotary_turns"] == len(tiny_spec().layers)
-    assert early.cycles < plain.cycles
 
 
 @pytest.mark.parametrize("norm", ["rms", "l2"])
@@ -324,17 +303,6 @@ def test_turns_are_worked_out_once_and_not_in_every_round_of_a_product_on_the_me
         for phase in program.phases
     }
     assert iterations == {"prefill": [], "decode": [1] * 2}
-
-
-def test_shares_of_both_blocks_of_a_mixture_are_swapped_at_once() -> None:
-    apart, joint = (
-        program_of(f"joint-blocks,shared-activation{more}", SHARED, (9, 5)) for more in ("", ",joint-shares")
-    )
-    layers = sum(layer.experts for layer in SHARED.layers)
-    assert lines_of(apart, COLUMNS) - lines_of(joint, COLUMNS) == layers
-    assert kernels_of(apart) == kernels_of(joint)
-    alone = [program_of(schedule, SHARED) for schedule in ("shared-activation", "shared-activation,joint-shares")]
-    assert lines_of(alone[0], COLUMNS) == lines_of(alone[1], COLUMNS)  # the second waits for words of its own
 
 
 @pytest.mark.parametrize(

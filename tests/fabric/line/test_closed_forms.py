@@ -1,7 +1,5 @@
 """Closed forms of collectives against the published table, the fabric model where exact, and the lower bound."""
 
-from __future__ import annotations
-
 import csv
 
 import pytest

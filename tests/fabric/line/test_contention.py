@@ -1,7 +1,5 @@
 """Streams that share a link against a link that gives its words out in turn, cycle by cycle."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ for broadcasts, which count a whole simulation of an untimed program, 48 before 
 simulator stops. The gap between vector operations is the software profile's, one for each code version.
 """
 
-from __future__ import annotations
-
 import pytest
 from simulator_logs import logs
 

@@ -1,7 +1,5 @@
 """Words on links by layer against adding up every step of every run on its own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,7 +1,5 @@
 """A Program on live PEs among dead ones: the same words, over the links that they take, and never sooner."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache

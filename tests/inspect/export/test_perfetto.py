@@ -1,25 +1,88 @@
-"""Runs as timelines: the documented format, every step with its cycles, the traffic, the tokens."""
-
-from __future__ import annotations
+"""Runs as Perfetto timelines: format, steps, cycles, traffic, tokens and lanes."""
 
 import gzip
 import itertools
-from collections import Counter
+import json
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
 import h5py
 import pytest
-from trace_events import names_of, read_trace_events
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.inspect import runs
 from tests.inspect.runs import GOLDEN, STORY, TWO_WAFERS
 from tests.traces.conftest import write
 from wse.errors import BadInput, BadTrace
 from wse.tracing.export import chosen_passes
+from wse.tracing.export.perfetto import Lanes
 from wse_traces import TraceWriter
 from wse_traces.reader.read import open_trace
 from wse_traces.schema import CAUSES
+
+Event = dict[str, Any]
+KEYS = {
+    "X": {"ph", "ts", "dur", "pid", "tid", "cat", "name", "args"},
+    "C": {"ph", "ts", "pid", "name", "args"},
+    "M": {"ph", "pid", "tid", "name", "args"},
+}
+METADATA = {
+    "process_name": {"name": str},
+    "thread_name": {"name": str},
+    "process_sort_index": {"sort_index": int},
+    "thread_sort_index": {"sort_index": int},
+}
+
+
+def read_trace_events(data: bytes) -> dict[str, Any]:
+    """The object in a file, after everything in it was checked."""
+    whole = json.loads(data.decode("ascii"), parse_constant=_no_constant)
+    assert whole.keys() == {"displayTimeUnit", "otherData", "traceEvents"}
+    assert whole["displayTimeUnit"] in ("ms", "ns")
+    named: dict[str, set[Any]] = {"process_name": set(), "thread_name": set()}
+    slices: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for event in whole["traceEvents"]:
+        assert event.keys() == KEYS[event["ph"]], event
+        assert isinstance(event["name"], str)
+        assert event["name"]
+        assert isinstance(event["args"], dict)
+        place = (event["pid"], event.get("tid", 0))
+        assert all(type(number) is int and number >= 0 for number in place)
+        if event["ph"] == "M":
+            kinds = METADATA[event["name"]]
+            assert {name: type(value) for name, value in event["args"].items()} == kinds
+            if event["name"] in named:
+                key = place[0] if event["name"] == "process_name" else place
+                assert key not in named[event["name"]], "named twice"
+                named[event["name"]].add(key)
+            continue
+        assert type(event["ts"]) is int, "cycles are exact"
+        assert place[0] in named["process_name"], "named before its first event"
+        if event["ph"] == "C":
+            assert all(type(value) in (int, float) for value in event["args"].values())
+            continue
+        assert place in named["thread_name"]
+        assert type(event["dur"]) is int
+        assert event["dur"] >= 0
+        slices[place].append((event["ts"], event["ts"] + event["dur"]))
+    for track in slices.values():
+        track.sort()
+        for (_, end), (start, _) in itertools.pairwise(track):
+            assert end <= start, "slices of one thread overlap"
+    return whole
+
+
+def names_of(whole: dict[str, Any], what: str) -> dict[Any, str]:
+    """``process_name`` by process, or ``thread_name`` by process and thread."""
+    found = [event for event in whole["traceEvents"] if event["ph"] == "M" and event["name"] == what]
+    key = (lambda e: e["pid"]) if what == "process_name" else (lambda e: (e["pid"], e["tid"]))
+    return {key(event): event["args"]["name"] for event in found}
+
+
+def _no_constant(name: str) -> None:
+    raise AssertionError(name)
 
 
 def export(trace: Path, out: Path, tokens: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -178,3 +241,18 @@ def test_what_passes_read_of_prompts_is_a_slice_for_each_user(tmp_path: Path) ->
         (one,) = {int(tokens["pass"][row]) for row in rows}
         assert (event["ts"], event["dur"]) == (passes["start_cycle"][one], cycles[passes["schedule"][one]])
         assert event["args"]["text"].encode() == b"".join(texts[row] for row in rows)
+
+
+SLICES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=40).map(sorted)
+
+
+@given(SLICES)
+def test_no_lane_has_two_slices_at_once_and_there_are_as_few_lanes_as_can_be(slices: list[tuple[int, int]]) -> None:
+    lanes, placed = Lanes(), {}
+    for start, cycles in slices:
+        placed.setdefault(lanes.place(start, start + cycles), []).append((start, start + cycles))
+    for lane in placed.values():
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(lane))
+    at_once = [sum(s <= cycle < s + n for s, n in slices) for cycle in range(40)]
+    if all(cycles for _, cycles in slices):
+        assert len(placed) == max(at_once)

@@ -1,7 +1,5 @@
 """A page opened in a real browser without a window, and a trace in which every name is an attack."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

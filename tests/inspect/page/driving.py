@@ -1,7 +1,5 @@
 """What a person does with a page, and what they see: for tests that drive a browser."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -1,7 +1,6 @@
-"""What the page leads with, and what it sets tokens beside, is what the trace says; a report is never trusted."""
+"""What the page of a trace shows first, and fractions that agree with ``wse inspect``."""
 
-from __future__ import annotations
-
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,19 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from rich.console import Console
 
-from tests.inspect.runs import GOLDEN, TWO_WAFERS
+from tests.inspect.runs import GOLDEN, STORY, TWO_WAFERS
 from tests.traces.conftest import moves, write
+from wse.reports.terminal import percent
 from wse.tracing.page import planes as page_moves
 from wse.tracing.page.gather import answer_data, view_trace
+from wse.tracing.print.steps import print_tree
+from wse.tracing.query.costs.groups import read_groups
+from wse.tracing.query.costs.step_sums import StepSums
+from wse.tracing.query.costs.tree import TreeView, read_tree
+from wse.tracing.query.two_traces.compare import compare_traces
+from wse.tracing.query.view import source_of
 from wse_traces import open_trace
 
 ESTIMATE = GOLDEN / "story-estimate.h5"
@@ -112,3 +119,26 @@ def test_trace_without_a_decoded_token_has_no_median(tmp_path: Path) -> None:
         file["schedules/phase"][...] = 0
     facts = view_trace(path, lambda values: values)
     assert facts["median"] is None
+
+
+TRACES = [STORY, TWO_WAFERS]
+
+
+def test_tree_counts_cycles_of_no_op_too() -> None:
+    with open_trace(TWO_WAFERS) as trace:
+        sums = StepSums(trace)
+        sums.steps["op"][0] = -1  # the costliest step is of no op
+        view = TreeView(**source_of(trace, "tree"), phases=sums.phases(), tree=tuple(read_tree(sums)))
+        kinds = read_groups(sums, "kind", None)
+    console = Console(file=io.StringIO(), width=100)
+    print_tree(console, view)
+    shown = {line.split()[0]: line for line in console.file.getvalue().splitlines() if line.strip()}  # type: ignore[attr-defined]
+    head = next(kind for kind in kinds if (kind.phase, kind.kind) == ("decode", "head"))
+    assert percent(head.fraction) in shown["head"]
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_sram_in_use_is_one_fraction(path: Any) -> None:
+    stages = view_trace(path, lambda values: values)["stages"]
+    row = compare_traces(path, path).rows[0]
+    assert max(stage["used_fraction"] for stage in stages) == row.sram_fullest_pe_fraction

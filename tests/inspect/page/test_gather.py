@@ -1,7 +1,5 @@
 """What a page is given of a trace: everything adds up to what the trace contains, and damage is one line."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page as a file: small, sealed, the same each time, and its arrays come back as they were."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """From the answer to the cause and back: what leads, what is pinned, where one looks, and that a place can be sent."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

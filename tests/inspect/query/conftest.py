@@ -1,7 +1,5 @@
 """The traces over which the tables of steps, groups and folds are compared with a plain loop."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

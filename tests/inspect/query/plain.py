@@ -1,7 +1,5 @@
 """Totals of a trace by the plainest means: a loop over passes and their steps, with nothing but h5py."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The KV cache over mesh rows, replayed with positions in place of keys and values."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

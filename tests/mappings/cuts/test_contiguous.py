@@ -1,6 +1,4 @@
-"""Contiguous runs of weighted items, and integers in proportion to weights."""
-
-from __future__ import annotations
+"""Cuts of a dimension: contiguous parts, splits, groups of experts, and cutting anew."""
 
 from itertools import combinations, pairwise
 
@@ -10,6 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse_mappings.cuts.contiguous import apportion, even_runs, runs_with_fewest_cuts
+from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS, expert_groups
+from wse_mappings.cuts.recut import cut_anew, whole_tiles
+from wse_mappings.cuts.split import balanced_counts, balanced_segments, blocks, ceil_div, grouped_blocks, padded_blocks
 
 SHARES = st.lists(st.integers(0, 9).map(float), min_size=1, max_size=9)
 
@@ -73,3 +74,98 @@ def test_of_the_evenest_runs_those_that_cut_the_least_are_taken() -> None:
 def test_there_are_no_more_runs_than_shares() -> None:
     with pytest.raises(ValueError, match="2 items cannot be divided into 3 nonempty runs"):
         runs_with_fewest_cuts([1, 1], 3, [True, False])
+
+
+TOTALS, PARTS = st.integers(0, 500), st.integers(1, 40)
+
+
+@given(total=st.integers(1, 500), parts=PARTS)
+def test_padded_blocks_hold_every_index_once_in_order_with_padding_at_the_end(total: int, parts: int) -> None:
+    blocks = padded_blocks(total, parts)
+    assert blocks.shape == (parts, ceil_div(total, parts))
+    flat = blocks.reshape(-1).tolist()
+    assert flat == [*range(total), *[-1] * (len(flat) - total)]
+
+
+@given(total=st.integers(1, 500), parts=PARTS, group=st.integers(1, 40))
+def test_grouped_blocks_hold_every_index_once_and_part_groups(total: int, parts: int, group: int) -> None:
+    blocks = grouped_blocks(total, parts, group)
+    assert len(blocks) == parts
+    assert blocks[blocks >= 0].tolist() == [*range(total)]
+    groups = ceil_div(total, group)
+    touched = max(len({index // group for index in block if index >= 0}) for block in blocks.tolist())
+    assert touched == ceil_div(groups, parts)
+    width = blocks.shape[1]
+    if parts >= groups:  # a narrower block would take more parts than there are
+        assert width == group or width == 1 or sum(ceil_div(group, width - 1) for _ in range(groups)) > parts
+    else:
+        assert width == touched * group
+
+
+@given(total=TOTALS, parts=PARTS)
+def test_balanced_counts_differ_by_at_most_one_the_larger_first(total: int, parts: int) -> None:
+    counts = balanced_counts(total, parts).tolist()
+    assert sum(counts) == total
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] - counts[-1] <= 1
+
+
+@given(total=TOTALS, parts=PARTS)
+def test_balanced_segments_follow_each_other_without_gaps(total: int, parts: int) -> None:
+    covered = [index for start, count in balanced_segments(total, parts) for index in range(start, start + count)]
+    assert covered == list(range(total))
+
+
+SIZES = {"cols": st.integers(1, 17), "count": st.integers(1, 20), "size": st.integers(1, 23)}
+
+
+@pytest.mark.parametrize("placement", [*EXPERT_PLACEMENTS, "3"])
+@given(**SIZES)
+def test_every_row_of_every_expert_is_on_one_column(placement: str, cols: int, count: int, size: int) -> None:
+    rows = expert_groups(cols, count, size, placement).rows
+    assert sorted(rows[rows >= 0].tolist()) == list(range(count * size))
+
+
+@given(**SIZES)
+def test_experts_of_their_own_share_columns_or_stand_on_several_never_both(cols: int, count: int, size: int) -> None:
+    groups = expert_groups(cols, count, size, DEDICATED)
+    held = (groups.experts >= 0).sum(axis=1)
+    columns = [length for _, length in groups.segments]
+    assert held.max() - held.min() <= 1
+    assert max(columns) - min(columns) <= 1
+    assert held.max() == 1 or max(columns) == 1
+    assert sum(columns) == cols
+
+
+@given(**SIZES)
+def test_spread_experts_are_on_all_columns(cols: int, count: int, size: int) -> None:
+    groups = expert_groups(cols, count, size, DISTRIBUTED)
+    assert groups.experts_per_col == count
+    assert (groups.experts == np.arange(count)).all()
+
+
+GROUPS = st.sampled_from([0, 0, 3, 4, 7])
+
+
+@given(
+    extent=st.integers(1, 40), rows=st.integers(1, 9), target_rows=st.integers(1, 9), group=GROUPS, target_group=GROUPS
+)
+def test_a_vector_cut_anew_lies_as_before(
+    extent: int, rows: int, target_rows: int, group: int, target_group: int
+) -> None:
+    source, want = blocks(extent, rows, group), blocks(extent, target_rows, target_group)
+    got, times = np.full_like(want, -1), np.zeros_like(want)
+    for sender, receiver, first, place, count in cut_anew(extent, rows, target_rows, group, target_group).tolist():
+        got[receiver, place : place + count] = source[sender, first : first + count]
+        times[receiver, place : place + count] += 1
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(times, want >= 0)
+
+
+@given(rows=st.integers(1, 9), target_rows=st.integers(1, 9))
+def test_whole_tiles_go_to_every_row_once_and_to_their_own_where_there_are_as_many(rows: int, target_rows: int) -> None:
+    pieces = whole_tiles(5, rows, target_rows)
+    assert pieces[:, 1].tolist() == list(range(target_rows))
+    assert (np.diff(pieces[:, 0]) >= 0).all()
+    assert 0 <= pieces[:, 0].min() <= pieces[:, 0].max() < rows
+    assert rows != target_rows or (pieces[:, 0] == pieces[:, 1]).all()

@@ -1,7 +1,5 @@
 """Head features of each column: none is lost or repeated, and rotary pairs stay together."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The logical mesh is intact, and every link of it is a path over live PEs and links."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from itertools import pairwise
 

@@ -1,14 +1,18 @@
-"""Regions of a mesh are inside it, do not overlap, and each is adjacent to the one before."""
+"""Places on a mesh: rings, free rectangles, and live PEs."""
 
-from __future__ import annotations
+from itertools import combinations, pairwise, product
 
-from itertools import pairwise
-
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.mappings.replay import hops, replay
+from wse_mappings.mesh.free_rects import free_rects
 from wse_mappings.mesh.placement import Rect, even_bands, snake_bands
+from wse_mappings.mesh.ring import ring_pe, ring_place, skew
+from wse_mappings.mesh.skips import move_skips, skipped_columns
+from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 
 
 def pes(rect: Rect) -> set[tuple[int, int]]:
@@ -55,3 +59,111 @@ def test_even_bands_give_the_largest_regions_that_fit_so_often(mesh: tuple[int, 
         if (mesh[0] // r) * (mesh[1] // c) >= count
     ]
     assert (rows * cols, min(rows, cols) / max(rows, cols)) == max(fitting)
+
+
+LENGTHS = st.integers(1, 200)
+
+
+@given(length=LENGTHS, turns=st.integers(-2, 2))
+def test_the_ring_goes_out_over_even_pes_and_comes_back_over_odd_ones(length: int, turns: int) -> None:
+    order = [ring_pe(place + turns * length, length) for place in range(length)]
+    assert order == [*range(0, length, 2), *sorted(range(1, length, 2), reverse=True)]
+    assert [ring_place(pe, length) for pe in order] == list(range(length))
+
+
+@given(length=st.integers(1, 64))
+def test_ring_shift_moves_every_word_one_place_on(length: int) -> None:
+    shift = ring_shift(length, 1)
+    places = [ring_place(pe, length) for pe in range(length)]
+    after = replay(shift, places, [None] * length)
+    assert after == [(place - 1) % length for place in places]
+    assert max(hops(shift), default=0) <= 2
+
+
+@pytest.mark.parametrize("length", range(1, 24))
+def test_ring_align_moves_the_tiles_of_line_i_back_by_its_place(length: int) -> None:
+    """Afterwards, the PE at place p of line i has the tile that was at place p + ring_place(i)."""
+    align = ring_align(length)
+    for line in range(length):
+        words: list[object] = list(range(length))
+        for turn in range(length // 2):
+            words = replay(align, words, [None] * length, line, turn)
+        want = [ring_pe(ring_place(pe, length) + ring_place(line, length), length) for pe in range(length)]
+        assert words == want
+
+
+@pytest.mark.parametrize("length", range(2, 24))
+def test_ring_align_costs_every_line_the_same_hops_in_every_round(length: int) -> None:
+    """A line that is done keeps sending words that are not stored.
+
+    Lines differ in direction only.
+    """
+    align = ring_align(length)
+    rounds = len(align.variants)
+    assert rounds == length // 2
+    for line in range(length):
+        assert {tuple(sorted(hops(align, line, r))) for r in range(rounds)} == {tuple(sorted(hops(align)))}
+    assert max(hops(align)) <= 2
+
+
+@given(length=st.integers(1, 64), line=st.integers(0, 63))
+def test_a_skewed_line_is_what_the_alignment_brings_to_it(length: int, line: int) -> None:
+    line %= length
+    places = [ring_place(int(k), length) for k in skew(line, length)]
+    assert places == [(ring_place(line, length) + ring_place(pe, length)) % length for pe in range(length)]
+
+
+ROWS, COLS = 6, 5
+RECTS = st.builds(Rect, st.integers(0, 6), st.integers(0, 6), st.integers(1, 4), st.integers(1, 4))
+
+
+def cells(rect: Rect) -> set[tuple[int, int]]:
+    return set(product(range(rect.row, rect.row + rect.rows), range(rect.col, rect.col + rect.cols)))
+
+
+@given(st.lists(RECTS, max_size=5))
+def test_free_rectangles_are_all_that_cannot_grow(occupied: list[Rect]) -> None:
+    used = set().union(*map(cells, occupied))
+    every = [
+        Rect(row, col, rows, cols)
+        for row, col in product(range(ROWS), range(COLS))
+        for rows, cols in product(range(1, ROWS - row + 1), range(1, COLS - col + 1))
+    ]
+    free = [rect for rect in every if not cells(rect) & used]
+    maximal = {rect for rect in free if not any(cells(rect) < cells(other) for other in free)}
+    found = free_rects(ROWS, COLS, occupied)
+    assert set(found) == maximal
+    assert len(found) == len(maximal)
+    areas = [rect.rows * rect.cols for rect in found]
+    assert areas == sorted(areas, reverse=True)
+
+
+@given(st.sets(st.integers(0, 12), min_size=1, max_size=5), st.data())
+def test_skips_move_the_shortest_way_in_all(places: set[int], data: st.DataObject) -> None:
+    wanted = data.draw(st.sets(st.integers(0, 12), max_size=len(places)))
+    start, after = sorted(places), move_skips(np.array(sorted(places)), np.array(sorted(wanted), np.int64)).tolist()
+    assert wanted <= set(after)
+    assert after == sorted(set(after))
+    assert len(after) == len(start)
+    every = [c for c in combinations(range(13), len(start)) if wanted <= set(c)]
+    assert sum(abs(a - b) for a, b in zip(start, after, strict=True)) == min(
+        sum(abs(a - b) for a, b in zip(start, chosen, strict=True)) for chosen in every
+    )
+
+
+@given(st.integers(1, 9), st.integers(1, 12), st.integers(0, 2**32), st.integers(0, 4))
+def test_each_row_skips_as_many_and_its_dead_among_them(rows: int, cols: int, seed: int, more: int) -> None:
+    gone = np.random.default_rng(seed).random((rows, cols)) < 0.2
+    count = min(cols, int(gone.sum(axis=1).max()) + more)
+    found = skipped_columns(gone, count)
+    assert found.shape == (rows, count)
+    assert (np.diff(found, axis=1) > 0).all()
+    for row in range(rows):
+        assert set(np.flatnonzero(gone[row])) <= set(found[row].tolist())
+
+
+def test_one_dead_pe_costs_one_straight_column() -> None:
+    gone = np.zeros((5, 7), bool)
+    gone[3, 2] = True
+    assert (skipped_columns(gone, 1) == 2).all()
+    assert (skipped_columns(gone, 2) == [2, 6]).all()

@@ -1,9 +1,7 @@
-"""The cheapest pattern computes the operation, and no fixed pattern costs less."""
-
-from __future__ import annotations
+"""Patterns that are searched for, and generated trees."""
 
 import math
-from functools import partial
+from functools import cache, partial
 from typing import get_args
 
 import numpy as np
@@ -17,7 +15,7 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.program.steps import ROWS
 from wse_mappings.patterns.auto import Operation, cheapest_pattern, pattern_families, schedule_bound_cycles
-from wse_mappings.patterns.auto_gen import auto_gen, best_depth
+from wse_mappings.patterns.auto_gen import UNREACHED, auto_gen, best_depth, least_energy
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.chain import chain
@@ -153,3 +151,78 @@ def test_the_number_is_moved_until_no_step_pays() -> None:
 def test_what_cannot_be_chosen_is_told(operation: Operation, length: int, words: int, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         cheapest_pattern(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=lambda _: 0)
+
+
+def depth_of(schedule: LineSchedule) -> int:
+    """Return the number of messages on the longest path from a PE to the root."""
+    parent = dict(schedule.messages[:, :2].tolist())
+
+    def way(pe: int) -> int:
+        return 0 if pe == 0 else 1 + way(parent[pe])
+
+    return max(way(pe) for pe in range(schedule.length))
+
+
+@cache
+def all_trees(count: int) -> frozenset[tuple[int, int]]:
+    """Return (depth, hops) of every tree that reduces ``count`` neighbours into the first.
+
+    Subtrees must also consist of neighbours.
+    """
+    if count == 1:
+        return frozenset({(0, 0)})
+    found = set()
+    for last in range(1, count):
+        for near, near_hops in all_trees(count - last):
+            for far, far_hops in all_trees(last):
+                found.add((max(near, far + 1), near_hops + far_hops + count - last))
+    return frozenset(found)
+
+
+@given(length=st.integers(2, 12), depth=st.integers(1, 12))
+def test_the_energy_is_the_least_of_all_trees(length: int, depth: int) -> None:
+    best = min(energy for deep, energy in all_trees(length) if deep <= depth)
+    assert least_energy(length)[length, min(depth, length - 1)] == best
+
+
+@given(length=st.integers(1, 90), depth=st.integers(1, 90))
+def test_every_pe_is_summed_once_by_the_tree_of_least_energy(length: int, depth: int) -> None:
+    schedule = auto_gen(length, 2, Arrival.ADD, depth)
+    assert sorted(replay(schedule, [(pe,) for pe in range(length)])[0]) == list(range(length))
+    assert sum(hops(schedule)) == least_energy(length)[length, min(depth, length - 1)]
+    assert depth_of(schedule) <= depth
+
+
+@given(length=st.integers(2, 60))
+def test_the_ends_are_the_star_and_the_chain(length: int) -> None:
+    assert sorted(auto_gen(length, 1, Arrival.ADD, 1).messages.tolist()) == sorted(
+        star(length, 1, Arrival.ADD).messages.tolist()
+    )
+    assert sorted(auto_gen(length, 1, Arrival.ADD, length - 1).messages.tolist()) == sorted(
+        chain(length, 1, Arrival.ADD).messages.tolist()
+    )
+
+
+@given(length=st.integers(2, 60), depth=st.integers(1, 60))
+def test_colours_alternate_from_a_pe_to_the_one_that_it_sends_to(length: int, depth: int) -> None:
+    schedule = auto_gen(length, 1, Arrival.ADD, depth)
+    colour = dict(zip(schedule.messages[:, 0].tolist(), schedule.message_colours.tolist(), strict=True))
+    assert all(target == 0 or colour[source] != colour[target] for source, target, _ in schedule.messages.tolist())
+
+
+def test_more_depth_takes_no_more_hops_and_what_is_out_of_reach_stays_so() -> None:
+    energy = least_energy(200)
+    assert (np.diff(energy[1:, 1:], axis=1) <= 0).all()
+    assert (energy[2:, 0] == UNREACHED).all()
+    assert energy[200, -1] == 199
+    assert energy[200, 1] == 199 * 200 // 2
+
+
+def test_a_long_line_is_no_deeper_than_the_interpreters_stack() -> None:
+    assert len(auto_gen(1024, 1, Arrival.ADD, 1023).messages) == 1023
+
+
+def test_a_line_cannot_reduce_at_depth_0() -> None:
+    with pytest.raises(ValueError, match="auto_gen: depth 0 for a line of 2 PEs: give 1 or more"):
+        auto_gen(2, 1, Arrival.ADD, 0)
+    assert len(auto_gen(1, 1, Arrival.ADD, 0).messages) == 0

@@ -1,7 +1,5 @@
 """Trees of any number of levels sum every input once, stay in their segment, have few relays."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bundled strategies: layouts, and partitions with every layer once, in order and nearly even."""
 
-from __future__ import annotations
-
 import pytest
 
 from wse_mappings.regions.demand import Demand

@@ -1,17 +1,25 @@
-from __future__ import annotations
+"""Configurations: sizes, absent keys, rotary embeddings, and refusals."""
 
+import copy
+import json
 import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.hardware.helpers import refusal
-from tests.models.helpers import about, write_config
-from wse.errors import BadModel, UnknownName
+from tests.models.families.configs import LLAMA4, SPELLINGS, both
+from tests.models.helpers import about, older_rope, result_or_refusal, write_config
+from wse.errors import BadInput, BadModel
 from wse.models.configs.config import FAMILIES, read_config
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.rope import plain_rope
+from wse.models.configs.rope import llama3_rope, plain_rope
+from wse.models.spec import ModelSpec
+from wse.models.tensors.model_tensors import parameter_count
 
 KNOWN = ", ".join(sorted(FAMILIES))
 
@@ -132,12 +140,6 @@ def test_other_mathematics_are_refused(tmp_path: Path, drop: str, changes: dict[
     assert refusal(BadModel, read_config, path).startswith(f"{path}: {about(changes, tail)}")
 
 
-def test_an_unknown_architecture_lists_the_known_ones(tmp_path: Path) -> None:
-    path = write_config(tmp_path, model_type="lama")
-    message = refusal(UnknownName, read_config, path)
-    assert message == f"{path}: unknown architecture 'lama': did you mean 'llama'? known: {KNOWN}"
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_number_is_finite(tmp_path: Path, value: float) -> None:
     """JSON has no such numbers; the metadata of a GGUF may."""
@@ -145,3 +147,109 @@ def test_a_number_is_finite(tmp_path: Path, value: float) -> None:
     assert refusal(BadModel, config.number, "base", 0.0, 1e15) == (
         f"{tmp_path / 'a.gguf'}: base = {value}: give a number above 0, at most 1e+15"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "tail"),
+    [
+        (b"{\n  ]", "not JSON at line 2, column 3 (Expecting property name enclosed in double quotes)"),
+        (b"", "not JSON at line 1, column 1 (Expecting value)"),
+        (b'{"a": NaN}', "NaN is not a number of JSON"),
+        (b'{"a": -Infinity}', "-Infinity is not a number of JSON"),
+        (b'{"a": 1, "a": 2}', "the key 'a' is given twice"),
+        (b'{"a": "\xff"}', "not JSON: byte 7 is not UTF-8"),
+    ],
+)
+def test_text_that_is_not_json_is_placed(tmp_path: Path, text: bytes, tail: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(text)
+    assert refusal(BadModel, read_config, path) == f"{path}: {tail}; correct it or fetch the file again"
+
+
+def test_a_list_and_deep_nesting_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text("[1]")
+    assert refusal(BadModel, read_config, path) == (f"{path}: holds a JSON list, not an object; is it the right file?")
+    path.write_text('{"a":' + "[" * 200_000)
+    assert refusal(BadModel, read_config, path).startswith(f"{path}: nested too deeply")
+    path.write_text('{"hidden_size": ' + "9" * 5000 + "}")
+    assert refusal(BadModel, read_config, path).endswith("; correct it or fetch the file again")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+CONFIGS = [LLAMA4, *(config for name in SPELLINGS for config in both(name))]
+TABLES = ("text_config", "rope_parameters", "rope_scaling")
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_values_in_a_config_of_any_family_are_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
+    config = copy.deepcopy(data.draw(st.sampled_from(CONFIGS)))
+    objects = [config, *(config[key] for key in TABLES if config.get(key))]
+    changed = data.draw(st.sampled_from(objects))
+    changed |= data.draw(st.dictionaries(st.sampled_from(sorted(changed)), JSON | st.integers(0, 9), max_size=3))
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    spec = result_or_refusal(BadInput, read_config, path)
+    if spec is not None:
+        assert parameter_count(spec) > 0
+
+
+CASES = json.loads((Path(__file__).parents[2] / "data" / "rope.json").read_text(encoding="utf-8"))["cases"]
+CONTEXT = 4096
+ULPS = 4  # of float32: powers are rounded once here, and by the processor's own routine in torch
+
+
+def spec_of(folder: Path, case: dict[str, Any], rope: dict[str, Any]) -> ModelSpec:
+    size = case["head_dim"]
+    return read_config(
+        write_config(
+            folder,
+            "architectures",
+            model_type=case["model_type"],
+            head_dim=size,
+            hidden_size=2 * size,
+            num_attention_heads=2,
+            num_key_value_heads=2,
+            max_position_embeddings=CONTEXT,
+            **({key: case[key] for key in case if key == "original_max_position_embeddings"}),
+            **({"rope_theta": None} | rope),
+        )
+    )
+
+
+@pytest.mark.parametrize("index", range(len(CASES)))
+def test_both_spellings_give_the_frequencies_of_transformers(tmp_path: Path, index: int) -> None:
+    case = CASES[index]
+    spec = spec_of(tmp_path, case, {"rope_parameters": case["rope_parameters"]})
+    got, expected = np.float32(spec.rope.frequencies), np.float32(case["frequencies"])
+    assert got.shape == expected.shape
+    worst = np.abs(got - expected) / np.spacing(expected)
+    assert worst.max() <= ULPS, f"{worst.max()} units in the last place, allowed {ULPS}"
+    assert spec.rope.multiplier == pytest.approx(case["multiplier"], rel=1e-15)
+    assert spec_of(tmp_path, case, older_rope(case["rope_parameters"])).rope == spec.rope
+
+
+def test_long_rope_holds_for_the_original_context_and_others_for_the_whole(tmp_path: Path) -> None:
+    limits = {
+        (case["rope_parameters"]["rope_type"], case.get("original_max_position_embeddings")): spec_of(
+            tmp_path, case, {"rope_parameters": case["rope_parameters"]}
+        ).context_limit
+        for case in CASES
+    }
+    assert limits["longrope", 1024] == 1024
+    assert {limit for (kind, _), limit in limits.items() if kind != "longrope"} == {CONTEXT}
+
+
+def test_llama3_without_a_band_between_its_limits_divides_by_nothing() -> None:
+    rope = llama3_rope(16, 1e4, factor=4.0, low=1.0, high=1.0, original=100)
+    plain = plain_rope(16, 1e4)
+    waves = [2 * np.pi / frequency for frequency in plain.frequencies]
+    expected = [f / 4 if wave > 100 else f for f, wave in zip(plain.frequencies, waves, strict=True)]
+    assert rope.frequencies == tuple(expected)
+    assert any(wave > 100 for wave in waves)
+    assert any(wave < 100 for wave in waves)

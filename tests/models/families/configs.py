@@ -1,7 +1,5 @@
 """Configs of every family as transformers 5 writes them, those of its goldens, and as transformers 4 writes them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 The goldens are made by tools/make_goldens.py.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

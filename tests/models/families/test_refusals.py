@@ -1,7 +1,5 @@
 """What a family's mathematics does not cover is refused by name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Configs of transformers 4 and 5 for the same model give the same spec."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where the files of each family have our tensors, in every way that they are written."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

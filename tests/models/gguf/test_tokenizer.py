@@ -1,7 +1,5 @@
 """The vocabulary in a GGUF's metadata: ways of splitting against the library's own, and what cannot be."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

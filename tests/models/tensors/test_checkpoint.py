@@ -1,19 +1,29 @@
-from __future__ import annotations
+"""Checkpoints: views, missing tensors, and rows that are read in parts."""
 
+import json
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_checkpoint import write_checkpoint
 from safetensors_writer import write_safetensors
 
 from tests.hardware.helpers import refusal
 from tests.models.helpers import tiny_tensors, write_model
 from wse.errors import BadModel, WseBug
-from wse.models.configs.config import read_config
-from wse.models.tensors.checkpoint import Checkpoint
+from wse.models.configs.config import FAMILIES, read_config
+from wse.models.family import CanonicalTensor, FileSlice
+from wse.models.load import load_model
+from wse.models.tensors import checkpoint as checkpoint_module
+from wse.models.tensors.checkpoint import Checkpoint, TensorRows, _Pages
 from wse.models.tensors.safetensors_file import open_model_files
+from wse.models.tensors.tensor_entry import MappedFile, plain_entry
 
 Q0 = "model.layers.0.self_attn.q_proj.weight"
 
@@ -76,3 +86,94 @@ def test_of_many_disagreements_ten_are_named_and_all_counted(tmp_path: Path) -> 
     assert message.count(" has shape ") == 4
     assert message.count(" is not part of a llama model of 1 layers") == 6
     assert message.endswith("; and 3 more; use the config.json that belongs to these weights")
+
+
+GOLDENS = Path(__file__).parents[2] / "data"
+PATHS = [*sorted((GOLDENS / "families").glob("*.json")), *sorted((GOLDENS / "formats").glob("*.json"))]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_stretches_are_the_rows_of_the_whole(path: Path, tmp_path: Path) -> None:
+    golden = json.loads(path.read_text(encoding="utf-8"))
+    if golden["config"]["model_type"] not in FAMILIES:
+        pytest.skip("this family is not read")
+    checkpoint = load_model(write_checkpoint(tmp_path, golden, golden.get("dtype", "float32"))).checkpoint
+    for name in checkpoint.names:
+        whole, rows = checkpoint.tensor(name), checkpoint.rows(name)
+        assert rows.shape == whole.shape
+        cuts = sorted({0, 1, len(whole) // 3, len(whole) // 2 + 1, len(whole)})
+        stretches = [rows[begin:end] for begin, end in pairwise(cuts)]
+        np.testing.assert_array_equal(np.concatenate(stretches), whole, err_msg=name)
+        assert rows[2:2].shape == (0, *whole.shape[1:])
+
+
+PIECES: list[dict[str, Any]] = [
+    {},
+    {"index": (slice(1, 9, 2),)},
+    {"index": (slice(2, None), slice(1, 4))},
+    {"index": (slice(None), slice(0, 6, 3)), "transposed": True},
+    {"rows": np.array([3, 3, 0, 9, 5])},
+    {"index": (slice(1, None),), "rows": np.array([8, 0, 2])},
+    {"transposed": True, "rows": np.array([5, 0])},
+    {"index": (4,)},
+]
+
+
+@settings(max_examples=15, deadline=None)
+@given(given_=st.sampled_from(PIECES), begin=st.integers(0, 6), count=st.integers(0, 6))
+def test_a_stretch_of_a_piece(given_: dict[str, Any], begin: int, count: int) -> None:
+    array = np.arange(60.0).reshape(10, 6)
+    decoded: list[int] = []
+
+    def decode(rows: Any) -> Any:
+        decoded.append(array[rows].size)
+        return array[rows]
+
+    entry = replace(plain_entry("t", "F32", array.copy(), MappedFile(Path(__file__))), rows=decode)
+    file_slice = FileSlice(file_name="t", file_shape=array.shape, **given_)
+    whole = array[given_.get("index", ())]
+    whole = whole.T if given_.get("transposed") else whole
+    whole = whole[given_["rows"]] if "rows" in given_ else whole
+    assert file_slice.shape == whole.shape
+    np.testing.assert_array_equal(file_slice.read(entry), whole)
+    row_range = file_slice.read(entry, slice(begin, begin + count))
+    np.testing.assert_array_equal(row_range, whole[begin : begin + count])
+    assert decoded == [file_slice.read_values(len(whole)), file_slice.read_values(len(row_range))]
+
+
+def test_all_that_is_decoded_for_a_stretch_counts_and_plain_numbers_are_not_decoded() -> None:
+    """As of a transposed expert of gpt-oss, whose numbers share scales along our columns."""
+    file = MappedFile(Path(__file__))
+    plain = plain_entry("plain", "F32", np.zeros((10, 6), np.float32), file)
+    packed = replace(plain_entry("packed", "F32", np.zeros((3, 6, 10), np.float32), file), kind="MXFP4")
+    slices = (
+        FileSlice(file_name="plain", file_shape=(10, 6)),
+        FileSlice(file_name="packed", file_shape=(3, 6, 10), index=(1, slice(None), slice(0, 10, 2)), transposed=True),
+    )
+    rows = TensorRows(CanonicalTensor(name="t", slices=slices), {"plain": plain, "packed": packed}, _Pages([file]))
+    assert rows.shape == (15, 6)
+    assert rows.decoded_values(2, 5) == 3 * 6
+    assert rows.decoded_values(11, 12) == 6 * 10
+    assert rows.decoded_values(9, 15) == 6 + 6 * 10
+    assert rows.is_read_whole
+
+
+def test_pages_are_let_go_each_time_that_many_values_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    golden = json.loads(PATHS[0].read_text(encoding="utf-8"))
+    checkpoint = load_model(write_checkpoint(tmp_path, golden, golden.get("dtype", "float32"))).checkpoint
+    rows, released = checkpoint.rows("embedding"), list[MappedFile]()
+    count, width = rows.shape
+    monkeypatch.setattr(checkpoint_module, "VALUES_IN_MEMORY", 5 * width)
+    monkeypatch.setattr(MappedFile, "release_pages", lambda file: released.append(file))
+    for row in range(count):
+        rows[row : row + 1]
+        assert len(released) == row // 5
+
+
+def test_pages_that_were_let_go_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(bytes(range(256)) * 64)
+    file = MappedFile(path)
+    view = file.bytes[5:]
+    file.release_pages()
+    assert view.tobytes() == path.read_bytes()[5:]

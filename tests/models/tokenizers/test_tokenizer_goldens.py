@@ -1,9 +1,8 @@
-"""Every form of tokenizer against what transformers and sentencepiece give: ``tools/make_tokenizer_goldens.py``."""
-
-from __future__ import annotations
+"""Ids of real tokenizers, and files of SentencePiece."""
 
 import base64
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,15 @@ from gguf_writer import write_arrays
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.models.helpers import write_config
+from tests.hardware.helpers import refusal
+from tests.models.helpers import result_or_refusal, write_config
+from wse.errors import BadModel
 from wse.models.configs.config import read_config
 from wse.models.gguf.file import GgufFile
 from wse.models.gguf.tokenizer import gguf_tokenizer
 from wse.models.tokenizers.library_tokenizer import LibraryTokenizer
-from wse.models.tokenizers.tokenizer import load_tokenizer
+from wse.models.tokenizers.tokenizer import load_tokenizer, sentencepiece_tokenizer
+from wse.models.tokenizers.tokenizer_config import TokenizerConfig
 
 DATA = Path(__file__).parents[2] / "data" / "text" / "tokenizers.json"
 
@@ -96,3 +98,90 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
         return made[case["name"]]
 
     return get
+
+
+WHOLE = [base64.b64decode(c["files"]["tokenizer.model"]) for c in CASES if c["name"].startswith("sentencepiece")]
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value > 127:
+        out, value = out + bytes([value & 127 | 128]), value >> 7
+    return out + bytes([value])
+
+
+def field(number: int, value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def piece(text: str, score: float = 0.0, kind: int = 1) -> bytes:
+    return field(1, field(1, text.encode()) + varint(2 << 3 | 5) + struct.pack("<f", score) + field(3, kind))
+
+
+PIECES = piece("<unk>", kind=2) + piece("<s>", kind=3) + piece("</s>", kind=3) + piece("▁", -2.0) + piece("a", -1.0)
+PAIRS = field(2, field(3, 2))
+
+
+def read(folder: Path, data: bytes, size: int = 5, **config: Any) -> LibraryTokenizer:
+    path = folder / "tokenizer.model"
+    path.write_bytes(data)
+    return sentencepiece_tokenizer(path, read_config(write_config(folder, vocab_size=size)), TokenizerConfig(**config))
+
+
+def test_a_model_of_five_pieces(tmp_path: Path) -> None:
+    assert read(tmp_path, PIECES + PAIRS).encode("aa") == [3, 4, 4]
+    assert read(tmp_path, PIECES).encode("aa") == [3, 4, 4]  # unigram is what nothing else says
+    assert read(tmp_path, PIECES + PAIRS, add_bos_token=True, add_eos_token=True).encode("a") == [1, 3, 4, 2]
+    named = {"add_bos_token": True, "marks": (("bos_token", "</s>"),)}
+    assert read(tmp_path, PIECES + PAIRS, **named).encode("a") == [2, 3, 4]
+    silent = PIECES + field(2, field(3, 2) + field(41, 2**64 - 1))  # no begin token: -1
+    assert read(tmp_path, silent, add_bos_token=True).encode("a") == [3, 4]
+    assert read(tmp_path, PIECES + PAIRS, add_prefix_space=False).encode("a") == [4]
+    assert read(tmp_path, PIECES + PAIRS + field(3, field(3, 0))).encode("a") == [4]
+
+
+AGAIN = "fetch the file again"
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", f"not a SentencePiece model (no pieces in 0 bytes); {AGAIN}"),
+        (b"\x80" * 20, f"not a SentencePiece model (no integer at byte 0); {AGAIN}"),
+        (field(1, b"")[:-1], f"not a SentencePiece model (no integer at byte 1); {AGAIN}"),
+        (b"\x0a\x7f", f"not a SentencePiece model (a field of 127 bytes with 0 left); {AGAIN}"),
+        (b"\x0b", f"not a SentencePiece model (wire type 3 at byte 1); {AGAIN}"),
+        (field(1, 5), f"not a SentencePiece model (the integer 5 where bytes belong); {AGAIN}"),
+        (field(1, field(3, b"ab")), f"not a SentencePiece model (2 bytes where an integer belongs); {AGAIN}"),
+        (piece("a", float("nan")), f"not a SentencePiece model (piece 0 with score nan); {AGAIN}"),
+        (PIECES + field(2, field(3, 3)), "model type word is not supported; supported: unigram, bpe"),
+        (PIECES + field(2, field(24, 1)), "spaces after words or unmarked spaces are not supported"),
+        (PIECES + piece("a"), f"the token 'a' is there twice, as 4 and 5; {AGAIN}"),
+        (PIECES + field(2, field(40, 9)), f"the unknown token 9 is none of 5; {AGAIN}"),
+        (PIECES + PAIRS + piece("b" * 2000), "a token of 2,000 characters; at most 1,024 can be read"),
+        (PIECES + piece("b"), "has 6 tokens, the model 5; use the tokenizer that belongs to the model"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(tmp_path: Path, data: bytes, says: str) -> None:
+    assert refusal(BadModel, read, tmp_path, data).startswith(f"{tmp_path / 'tokenizer.model'}: {says}")
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(which=st.integers(0, 1), at=st.floats(0, 1, exclude_max=True), new=st.binary(max_size=6), cut=st.booleans())
+def test_any_damage_is_refused_or_read(tmp_path: Path, which: int, at: float, new: bytes, *, cut: bool) -> None:
+    whole = WHOLE[which]
+    place = int(at * len(whole))
+    data = whole[:place] + new + (b"" if cut else whole[place + len(new) :])
+    tokenizer = result_or_refusal(BadModel, read, tmp_path, data, (400, 110)[which])
+    if tokenizer is not None:
+        ids = result_or_refusal(BadModel, tokenizer.encode, "Once upon é\n😀")
+        tokenizer.decode(ids or [])
+
+
+def test_a_table_of_characters_that_is_none_is_refused_when_it_is_used(tmp_path: Path) -> None:
+    """The library panics only then; the panic's own words are on standard error too."""
+    table = struct.pack("<I", 1024) + bytes([0, 1, 2, 255] * 256) + b"a\0"
+    message = refusal(BadModel, read(tmp_path, PIECES + field(3, field(2, table))).encode, "é 😀 ab")
+    assert message.startswith(f"{tmp_path / 'tokenizer.model'}: not a tokenizer of the tokenizers library (index out")

@@ -1,7 +1,5 @@
 """Continuous batching: what happens to every request, for any lengths, arrivals and room."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

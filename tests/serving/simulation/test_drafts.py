@@ -1,7 +1,5 @@
 """Drafts of a simulation: passes of answers against closed forms, and tokens that come in bursts."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

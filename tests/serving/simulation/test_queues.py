@@ -1,10 +1,4 @@
-"""Simulations of serving against queues with closed forms: one server, priorities, a batch that is served at once.
-
-Sources: Pollaczek and Khinchine, and Cobham for priorities, in Kleinrock, Queueing Systems I and II (Wiley 1975, 1976);
-Bailey, On queueing processes with bulk service (J. R. Stat. Soc. B 16(1), 1954).
-"""
-
-from __future__ import annotations
+"""Queues against their closed forms, and drawn workloads."""
 
 import math
 from dataclasses import replace
@@ -15,15 +9,16 @@ from plain_costs import PlainCosts
 
 from tests.support.plain_workload import plain_workload
 from wse.arrays import F64, I64
+from wse.serving.simulation.arrivals import Arrivals
+from wse.serving.simulation.capacity import capacity_requests_per_s
 from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import queueing_s
-from wse.serving.simulation.workload import FAST, NORMAL, WorkloadOptions, draw_workload
+from wse.serving.simulation.workload import FAST, NORMAL, Workload, WorkloadOptions, draw_workload
 
 REQUESTS = 40_000
-SERVICE_S = 1.0
 LOAD = 0.8
 
 
@@ -38,20 +33,6 @@ def ones(requests: int = REQUESTS) -> I64:
 def served_one_by_one(arrival_s: F64, answers: I64, costs: PlainCosts) -> SimulationOutcome:
     work = plain_workload(arrival_s, ones(len(arrival_s)), answers)
     return simulate_continuous(work, costs, ContinuousPolicy(max_users=1, prompt_tokens=1))
-
-
-def test_exponential_services_wait_as_in_an_m_m_1_queue() -> None:
-    """The mean wait is ρ s / (1 - ρ), and longer than t with probability ρ exp(-(1 - ρ) t / s).
-
-    Answers of geometric length, of 1,000 tokens on average, take exponential times except for a thousandth.
-    """
-    tokens = 1000
-    answers = np.random.Generator(np.random.Philox(5)).geometric(1 / tokens, REQUESTS)
-    outcome = served_one_by_one(poisson(LOAD), 1 + answers, PlainCosts(pass_s=SERVICE_S / tokens))
-    waits = queueing_s(outcome)
-    assert waits.mean() == pytest.approx(LOAD / (1 - LOAD), rel=0.06)
-    for time in (1.0, 4.0, 10.0):
-        assert (waits > time).mean() == pytest.approx(LOAD * math.exp(-(1 - LOAD) * time), rel=0.08)
 
 
 def test_answers_of_any_length_wait_by_pollaczek_and_khinchine() -> None:
@@ -136,3 +117,54 @@ class _ConstantBus(PlainCosts):
 
     def round_s(self, users: int, context: int, parts: object) -> float:
         return 0.0 if users else 1.0
+
+
+OPTIONS = WorkloadOptions(requests=20_000, prompt_tokens=100, new_tokens=50, length_cv=0.8, context=1000, seed=4)
+
+
+def drawn(**changes: object) -> WorkloadOptions:
+    return replace(OPTIONS, **changes)  # type: ignore[arg-type]
+
+
+def test_same_seed_draws_the_same() -> None:
+    first, second, other = (draw_workload(drawn(seed=seed)) for seed in (4, 4, 5))
+    assert np.array_equal(first.arrival_s, second.arrival_s)
+    assert np.array_equal(first.prompt_tokens, second.prompt_tokens)
+    assert not np.array_equal(first.arrival_s, other.arrival_s)
+
+
+@pytest.mark.parametrize("arrivals", ["poisson", "constant", "bursts"])
+def test_rate_and_lengths_are_those_asked_for(arrivals: Arrivals) -> None:
+    work = draw_workload(drawn(arrivals=arrivals, burst=10, fast_share=0.25)).at_rate(7.0)
+    assert work.rate_per_s == pytest.approx(7.0)
+    assert work.prompt_tokens.mean() == pytest.approx(100, rel=0.02)
+    assert work.prompt_tokens.std() == pytest.approx(80, rel=0.05)
+    assert (work.tier == FAST).mean() == pytest.approx(0.25, abs=0.01)
+    assert work.most_tokens <= 1000
+
+
+@pytest.mark.parametrize("users", [1, 7, 218, 1500])
+def test_capacity_is_the_rate_of_a_server_that_never_waits(users: int) -> None:
+    """Services of 2 s on average. Equal requests are admitted in bursts, as many at a time as are served."""
+    work = draw_workload(drawn(requests=500, prompt_tokens=1, new_tokens=11, length_cv=0.0))
+    policy = ContinuousPolicy(max_users=users, prompt_tokens=users)
+    costs = PlainCosts(pass_s=0.2)
+    rate = capacity_requests_per_s(work, users, lambda held: simulate_continuous(held, costs, policy))
+    assert rate == pytest.approx(0.5 * users, rel=0.01)
+
+
+@pytest.mark.parametrize("spread_s", [0.0, 0.5, 1.9])
+@pytest.mark.parametrize("users", [1, 7, 218, 12_000])
+def test_capacity_counts_whole_bursts(users: int, spread_s: float) -> None:
+    """Each user's request takes 2 s, and the next one starts when it ends. First starts are ``spread_s`` apart."""
+
+    def serve(held: Workload) -> SimulationOutcome:
+        index = np.arange(len(held))
+        start_s = index // users * 2.0 + index % users / users * spread_s
+        sums = dict.fromkeys(("busy_s", "work_s", "prefill_busy_s", "user_s", "in_system_s"), 0.0)
+        times = {"start_s": start_s, "first_s": start_s, "end_s": start_s + 2, "left_s": start_s + 2}
+        return SimulationOutcome(
+            workload=held, gaps=np.empty((0, 4)), makespan_s=float(start_s[-1] + 2), **times, **sums
+        )
+
+    assert capacity_requests_per_s(draw_workload(drawn(requests=500)), users, serve) == pytest.approx(users / 2)

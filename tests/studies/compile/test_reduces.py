@@ -1,7 +1,5 @@
 """Reduces of a decoded token: what the Program does, its bound, and the pattern that would be cheapest."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

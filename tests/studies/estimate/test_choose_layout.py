@@ -1,19 +1,31 @@
-"""Layouts for the most throughput: with mapping auto no single mapping serves more tokens."""
+"""Layouts of an estimate: the most throughput, cut layers, and SRAM used for speed."""
 
-from __future__ import annotations
-
+import io
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import wse
+from tests.models.helpers import write_config
+from wse.backends.fabric.model import Fabric
+from wse.compiler.options import WIDE_UNPACKING
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.search import Candidate, Compilation
 from wse.errors import BadInput
-from wse.studies.compile.choose import compile_program
-from wse.studies.estimate.layouts.choose_layout import choose_layout
-from wse.studies.estimate.prepare import prepare_estimate
+from wse.reports.terminal_table import print_result
+from wse.studies.compile.choose import compile_fastest, compile_program
+from wse.studies.estimate import study as cut_estimate
+from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
+from wse.studies.estimate.layouts.room import CHOSEN, cache_room
+from wse.studies.estimate.layouts.variants import ALL_COLUMNS, FEW_CODES, variants_of
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.option import make_request
+from wse.studies.estimate.study import estimate
+from wse.studies.options.option import make_request, replace_options
+from wse.studies.results.sram import users_at
+from wse_mappings.strategies.catalogue import bundled_strategies
 
 LENGTHS: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48}
 MESH_PROMPTS: dict[str, Any] = {"mesh": "11x11", "mapping": "region", "prompt_len": 500, "new_tokens": 10}
@@ -42,14 +54,6 @@ def test_a_batch_gets_the_layout_of_as_many_users() -> None:
     batch, users = (wse.estimate("story", users=users, **options).serving for users in (None, 4))
     assert batch.users == 4
     assert batch.tokens_per_s == users.tokens_per_s
-
-
-@pytest.mark.slow
-def test_users_that_fit_do_not_rise_with_prompts() -> None:
-    options: dict[str, Any] = {"mesh": "16x16", "wafers": 1, "objective": "throughput", "new_tokens": 100}
-    rooms = [wse.estimate("story", prompt_len=prompt_len, **options).serving for prompt_len in (100, 200, 300, 400)]
-    users = [room.max_users for room in rooms if room is not None]
-    assert users == sorted(users, reverse=True)
 
 
 def test_chunks_of_a_product_on_the_mesh_fill_its_rows() -> None:
@@ -103,3 +107,98 @@ def test_the_roomiest_layout_holds_as_many_users_as_the_refusal_says() -> None:
     assert wse.estimate("smollm2-135m", users=users, **options).serving.max_users >= users
     with pytest.raises(BadInput):
         wse.estimate("smollm2-135m", users=users + 1, **options)
+
+
+@pytest.fixture(scope="module")
+def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
+    """A request whose wafers have too little SRAM for two layers, and enough for one and a half."""
+    config = write_config(
+        tmp_path_factory.mktemp("model"), max_position_embeddings=512, num_hidden_layers=3, intermediate_size=160
+    )
+    small = (("sram_bytes_per_pe", 9_200),)
+    return make_request(
+        EstimateRequest,
+        model=str(config),
+        mesh="4x4",
+        wafers=2,
+        mapping="bands",
+        prompt_len=8,
+        new_tokens=8,
+        wafer_values=small,
+    )
+
+
+def test_sensitivity_has_the_wafers_of_whole_layers(request_: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundled_strategies()["bands"], "block_parts", (2, 4))
+    monkeypatch.setattr(cut_estimate, "changed_requests", lambda prepared: {})
+    names: list[str] = []
+    cut = estimate(replace(request_, sensitivity=True), on_progress=lambda done, of_all, name: names.append(name))
+    whole = estimate(replace(request_, wafers=3))
+    (row,) = cut.sensitivity
+    assert (row.change, row.wafers) == ("no layer cut", 3)
+    assert row.tokens_per_s == whole.decode.tokens_per_s
+    assert whole.cuts is None
+    assert cut.to_dict()["cuts"] == {"layers": 1, "between_wafers": 1, "wafers_for_whole_layers": 3}
+    assert "no layer cut" in names
+
+
+def test_parts_of_layers_on_a_wafer_are_none_between(
+    request_: EstimateRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a longer prompt every wafer has two regions, which share layers; see the module."""
+    monkeypatch.setattr(bundled_strategies()["bands"], "block_parts", (2, 4))
+    small = (("sram_bytes_per_pe", 9_000),)
+    result = estimate(replace_options(request_, wafer_values=small, prompt_len=16, new_tokens=2))
+    assert (result.cuts.layers, result.cuts.between_wafers) == (3, 1)
+
+
+REQUEST = make_request(EstimateRequest, model="story", dtype="int4", mesh="14x14", prompt_len=16, new_tokens=16)
+
+
+def with_narrow_attention() -> tuple[PreparedEstimate, Compilation]:
+    """The request compiled with attention on 8 of 14 columns."""
+    prepared = prepare_estimate(REQUEST)
+    found = compile_fastest(prepared)
+    choice = replace(found.choice, attention_cols=8)
+    program = compile_choice(prepared.spec, prepared.wafer, prepared.software, found.options, choice)
+    return prepared, replace(found, choice=choice, program=program)
+
+
+def test_rows_are_those_of_programs_without_what_takes_room() -> None:
+    prepared, compilation = with_narrow_attention()
+    candidate = Candidate(compilation.program, compilation.options, compilation.choice)
+    variants = variants_of(prepared, candidate)
+    rows = cache_room(ChosenLayout(prepared=prepared, compilation=compilation, variants=variants))
+    choice = compilation.choice
+    narrow = replace(choice, rewrites=tuple(one for one in choice.rewrites if one[0] != WIDE_UNPACKING))
+    others = {
+        CHOSEN: choice,
+        ALL_COLUMNS: replace(choice, attention_cols=0),
+        FEW_CODES: narrow,
+        f"{ALL_COLUMNS}, {FEW_CODES}": replace(narrow, attention_cols=0),
+    }
+    users: dict[str, tuple[int, float]] = {}
+    for name, other in others.items():
+        program = compile_choice(prepared.spec, prepared.wafer, prepared.software, compilation.options, other)
+        cycles = Fabric(program, prepared.wafer, prepared.software).decode_cost(*prepared.middle_context).cycles
+        users[name] = users_at(program, 32), cycles
+    told = {row.choice: (row.users, row.token_cycles) for row in rows}
+    assert told.items() <= users.items()
+    assert next(iter(told)) == CHOSEN
+    assert {ALL_COLUMNS, FEW_CODES} & set(told) == {
+        name for name in (ALL_COLUMNS, FEW_CODES) if users[name][0] > users[CHOSEN][0]
+    }
+    assert max(told.values())[0] == max(users.values())[0] > users[CHOSEN][0]
+
+
+def test_an_estimate_tells_what_its_speed_takes_of_the_room() -> None:
+    result = estimate(REQUEST)
+    assert result.sram.room[0].users == {row.context: row.users for row in result.sram.users}[32]
+    out = io.StringIO()
+    print_result(result, out)
+    assert "SRAM used for speed and not for KV caches" in out.getvalue()
+
+
+@pytest.mark.parametrize("changes", [{"schedule": "baseline"}, {"dtype": "float32", "mesh": "30x30"}])
+def test_there_is_nothing_to_tell_where_nothing_takes_room(changes: dict[str, str]) -> None:
+    assert estimate(replace_options(REQUEST, **changes)).sram.room is None

@@ -1,24 +1,25 @@
-"""The best drafts of an estimate: what they rest on, each number from passes that are compiled, and refusals."""
+"""Drafts of an estimate: acceptance, times by length, draft heads, and where draft models run."""
 
-from __future__ import annotations
-
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from wse.errors import BadInput
+from wse.backends.fabric.model import Fabric
+from wse.errors import BadInput, DoesNotFit
 from wse.hardware.load import load_wafer
 from wse.serving.drafts.speculation import acceptance_of
 from wse.studies.compile.choose import compile_fastest, pass_fabric
 from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.drafts.draft_machine import decode_s, head_token_parts
-from wse.studies.estimate.drafts.placement import place_head
+from wse.studies.estimate.drafts.placement import place_draft, place_head
 from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
-from wse.studies.estimate.drafts.verify_passes import layer_cycles, verify_passes
+from wse.studies.estimate.drafts.verify_passes import OUTSIDE, layer_cycles, verify_passes
 from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate
 from wse.studies.options.drafts.acceptance import CONSTANT_POSITIONS, read_acceptance
 from wse.studies.options.option import make_request, replace_options
@@ -131,3 +132,109 @@ def test_drafts_gain_more_on_gpus_than_on_wafers() -> None:
     assert one.draft_tokens > wafer.draft_tokens
     assert one.tree.speed_up > one.speed_up, "a second guess is nearly free there"
     assert many.speed_up < one.speed_up
+
+
+DRAFTING_REQUEST = make_request(
+    EstimateRequest, model="story", mesh="12x12", mapping="region", prompt_len=8, new_tokens=8, software="tuned"
+)
+
+
+@pytest.mark.parametrize("wafers", [1, 5])
+def test_a_head_takes_the_steps_of_its_layer_and_those_outside_of_layers(wafers: int) -> None:
+    head = place_head(prepare_estimate(replace(DRAFTING_REQUEST, wafers=wafers)))
+    prepared, program = head.prepared, head.compilation.program
+    assert prepared.spec.layer_count == 6
+    cost = Fabric(program, prepared.wafer, prepared.software).decode_cost(*prepared.middle_context)
+    by_layer = [layer_cycles(program, program.decode, cost, layer) for layer in (*range(6), OUTSIDE)]
+    assert sum(by_layer) == pytest.approx(cost.cycles)
+    clock_hz, (model_s, head_s) = prepared.wafer.clock_hz, head_token_parts(head)
+    assert head_s == pytest.approx((by_layer[5] + by_layer[6]) / clock_hz)
+    assert model_s == pytest.approx((cost.cycles - by_layer[5]) / clock_hz)
+
+
+@pytest.mark.slow
+def test_a_head_that_has_no_room_is_refused_with_what_would_hold_it() -> None:
+    """10x10 PEs store the five layers of the story model with their caches of 1,024 tokens, and not six."""
+    request = make_request(EstimateRequest, model="story", mesh="10x10", draft="0.9")
+    assert estimate(replace_options(request, draft=None)).system.wafers == 1
+    with pytest.raises(DoesNotFit) as caught:
+        estimate(request)
+    message = str(caught.value)
+    assert message.startswith("--draft: no room for a draft head, one more layer of the model: story does not fit")
+    assert "needs 49,844 of 49,152 bytes" in message
+    assert "any of these would make it fit: --mesh 11x11, --wafers 2," in message
+    held = estimate(replace_options(request, mesh="11x11")).drafts
+    assert (held.draft, held.wafers) == ("head", 0)
+
+
+LARGE = make_request(EstimateRequest, model="llama-3.1-70b", wafers=4, draft="0.8,0.7,0.6", draft_model="llama-3.1-8b")
+STORY = make_request(
+    EstimateRequest,
+    model="story",
+    mesh="24x24",
+    mapping="region",
+    prompt_len=8,
+    new_tokens=24,
+    draft="0.9",
+    draft_model="story-draft",
+)
+
+
+def answer(request: EstimateRequest, **changes: Any) -> tuple[EstimateResult, DraftPlanResult]:
+    result = estimate(replace_options(request, **changes))
+    assert result.drafts is not None
+    return result, result.drafts
+
+
+@pytest.mark.slow
+def test_a_draft_model_without_room_beside_the_model_is_refused_and_the_remedy_works() -> None:
+    """70B leaves strips of 25 columns free on four wafers, 8B needs 16 GB."""
+    with pytest.raises(DoesNotFit, match="give --draft-place wafer, which takes 1 more wafer"):
+        estimate(LARGE)
+    result, drafts = answer(LARGE, draft_place="wafer")
+    assert (result.system.wafers, drafts.wafers, drafts.region) == (4, 1, None)
+    assert drafts.draft_tokens > 0
+    serving = result.serving
+    request_s = 1 / serving.requests_per_s
+    answer_s = (serving.new_tokens - 1) * serving.tpot_s
+    shorter_s = request_s - answer_s * (1 - 1 / drafts.speed_up)  # the prompt takes as long as without drafts
+    ratio = 5 / 4 * shorter_s / request_s  # five wafers instead of four, for more tokens
+    assert drafts.usd_per_million_tokens == pytest.approx(result.cost.usd_per_million_tokens * ratio)
+    assert drafts.joules_per_token == pytest.approx(result.energy.joules_per_token * ratio)
+
+
+@pytest.mark.slow
+def test_a_small_draft_is_placed_on_pes_that_the_model_leaves_free() -> None:
+    """TinyLlama has 2.2 GB; 7B leaves a strip of its wafer free."""
+    request = make_request(EstimateRequest, model="llama-2-7b", draft="0.8", draft_model="tinyllama-1.1b")
+    _, drafts = answer(request)
+    assert drafts.region is not None
+    assert (drafts.place, drafts.wafers) == ("same", 0)
+    prepared = prepare_estimate(request)
+    chosen = compile_fastest(prepared)
+    placed = place_draft(prepared, chosen)
+    rect, region = placed.region.rect, drafts.region
+    assert (region.row, region.col, region.rows, region.cols) == rect
+    assert placed.prepared.fabric_shape == (rect.rows, rect.cols)
+    assert placed.compilation.program.fits
+    for stage in chosen.program.stages:
+        used = stage.rect
+        row, col, rows, cols = (used.col, used.row, used.cols, used.rows) if chosen.program.is_transposed else used
+        assert (
+            row + rows <= rect.row
+            or rect.row + rect.rows <= row
+            or rect.col >= col + cols
+            or col >= rect.col + rect.cols
+        )
+
+
+@pytest.mark.slow
+def test_acceptance_is_reported_by_position_with_the_draft_that_it_was_measured_with() -> None:
+    _, drafts = answer(STORY, draft="deepseek-r1")
+    assert drafts.acceptance_by_position == pytest.approx((0.92, 0.66 / 0.92, 0.24 / 0.66, 0.17 / 0.24, 0.02 / 0.17))
+    assert (drafts.acceptance_kind, drafts.acceptance_grade) == ("head", "I")
+    assert drafts.acceptance_measured_with == "a draft head (MTP) of DeepSeek-R1"
+    assert dict(draft_table(drafts).footer)["source"] == drafts.source
+    _, given = answer(STORY, draft="0.8,0.5")
+    assert given.acceptance_by_position == (0.8, 0.5)
+    assert (given.acceptance_kind, given.acceptance_grade, given.acceptance_note) == ("any", "U", None)

@@ -1,6 +1,4 @@
-"""An estimate from the config alone against a run of the same model: the same cycles and traffic, exactly."""
-
-from __future__ import annotations
+"""Estimates against executed runs of the same model, and verification passes."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -10,21 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 from plain_router import MIXTURES, mixture_spec
-from session import region_options
+from session import SOFTWARE, region_options
 from tiny_model import tensors
 
-from tests.models.helpers import tiny_tensors, write_config, write_model
+from tests.models.helpers import write_config, write_model
 from wse.backends.fabric.expert_costs import Pairs
+from wse.backends.fabric.model import Fabric
 from wse.compiler.options import BASELINE, OPTIMIZED, Options
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.serving.economics import load_economics
 from wse.serving.network import load_network
-from wse.studies.compile.choose import compile_program
-from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.compile.choose import compile_fastest, compile_program
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import Routing, estimate, estimate_of
-from wse.studies.options.option import make_request
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.request import RunRequest
@@ -133,40 +132,43 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
     )  # spread over all columns all are alike
 
 
-def test_each_token_counts_as_if_it_were_timed_alone(tmp_path: Path) -> None:
-    """Many tokens at once are their sum, across changes of slots and of the rows that pass an entry up."""
-    from wse.backends.fabric.model import Fabric
-    from wse.backends.fabric.run_totals import RunTotals
+REQUEST = make_request(
+    EstimateRequest,
+    model="story",
+    wafer="wse2",
+    mesh="24x24",
+    mapping="region",
+    prompt_len=16,
+    new_tokens=16,
+    software="tuned",
+    verify_tokens=4,
+)
 
-    write_model(tmp_path, tiny_tensors(), max_position_embeddings=128)
-    prepared = prepare(
-        make_request(
-            RunRequest,
-            model=str(tmp_path),
-            mesh="6x5",
-            wafers=2,
-            mapping="region",
-            schedule=BASELINE,
-            prompt_ids=((1, 2, 3), (4, 5, 6, 7, 8, 9, 10)),
-            new_tokens=90,
-        )
-    )
-    program = compile_program(prepared)
-    clocks = [RunTotals(Fabric(program, prepared.wafer, prepared.software)) for _ in range(2)]
-    for clock in clocks:
-        for index in range(len(program.prefill)):
-            clock.prefill_chunk(index)
-    clocks[0].decode_all(90)
-    for _ in range(90):
-        clocks[1].decode_token()
-    together, alone = (clock.decode for clock in clocks)
-    assert clocks[0].lengths == clocks[1].lengths
-    for name in ("runs", "cycles", "layer_cycles", "words", "hops", "crossed"):
-        assert getattr(together, name) == getattr(alone, name), name
-    assert np.array_equal(together.by_cause, alone.by_cause)
-    words = [clocks[0].fabric.routes.words(totals.rectangles()) for totals in (together, alone)]
-    assert np.array_equal(*words)
-    assert together.busiest_links() == alone.busiest_links()
-    assert alone.busiest_links()[0].words == words[0].max()
-    for wafer in range(program.wafers):
-        assert np.array_equal(clocks[0].links_on(wafer), clocks[1].links_on(wafer))
+
+def test_a_pass_is_that_of_the_program_after_half_of_the_answer() -> None:
+    result, prepared = estimate(REQUEST), prepare_estimate(REQUEST)
+    fabric = Fabric(compile_fastest(prepared).program, prepared.wafer, SOFTWARE)
+    verify = result.verify
+    assert (verify.tokens, verify.after_tokens) == (4, 24)
+    assert verify.cycles == pytest.approx(fabric.verify_cost(24).cycles)
+    assert verify.cycles == pytest.approx(sum(verify.cycles_by.values()))
+    assert verify.s == pytest.approx(verify.cycles / result.wafer.clock_hz)
+    assert verify.ratio_to_decode == pytest.approx(verify.cycles / fabric.decode_cost(24).cycles)
+    assert verify.cycles_by["host"] < 0.01 * verify.cycles  # nobody waits for the ids
+    assert result.grades["verify.s"].grade == result.grades["decode.tokens_per_s"].grade
+
+
+def test_a_pass_in_the_last_tokens_of_the_context_ends_with_it() -> None:
+    verify = estimate(replace_options(REQUEST, verify_tokens=16)).verify
+    assert verify.after_tokens == 16
+
+
+def test_rewrites_are_those_that_pay_in_the_pass() -> None:
+    """With four tokens there are four times as many exponentials; there is no shift of the cache to hide."""
+    result = estimate(REQUEST)
+    used = {one.name for one in result.verify.rewrites if one.used}
+    assert "early-shift" not in used
+    assert all(one.saved_cycles is not None and one.saved_cycles > 0 for one in result.verify.rewrites if one.used)
+    baseline = estimate(replace_options(REQUEST, schedule=BASELINE)).verify
+    assert baseline.rewrites is None
+    assert result.verify.cycles < baseline.cycles

@@ -1,7 +1,5 @@
 """The best drafts on GPUs, by number of users: closed forms, and the gains that were measured."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,23 +1,30 @@
-"""Arguments of functions of a request: signature, docstring, values of each type, and what is refused in one line."""
-
-from __future__ import annotations
+"""Arguments of requests: values of each type, units, settings, types of weights, and refusals."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import numpy as np
 import pytest
 
-from wse.errors import BadInput
+import wse
+from wse.errors import BadInput, UnknownName
+from wse.hardware.load import load_software, load_wafer
 from wse.hardware.quantity import TOKEN, is_time
+from wse.models.catalogue import CONFIGURATIONS
+from wse.models.configs.config import read_config
+from wse.models.tensors.model_tensors import stored_bytes
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.targets import read_lengths
 from wse.studies.compile.request import CompileRequest
+from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
+from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.arguments import argument_value, checks_arguments, read_request
-from wse.studies.options.option import Option, RequestField, options_of
+from wse.studies.options.basis import load_basis
+from wse.studies.options.option import Option, RequestField, make_request, options_of, replace_options
+from wse.studies.options.settings import with_settings
 from wse.studies.run.request import RunRequest
 from wse.studies.serve.request import ServeRequest
 
@@ -198,3 +205,66 @@ def test_a_call_that_does_not_fit_says_what_would(positional: list[Any], named: 
     with pytest.raises(TypeError) as caught:
         bake(*positional, **named)
     assert str(caught.value).startswith(message)
+
+
+PLAIN = {"mapping": "region", "schedule": "baseline"}
+QUICK = make_request(EstimateRequest, model="story", wafer="wse2", software="academic", prompt_len=4, new_tokens=4)
+
+
+def test_values_and_factors_take_the_place_of_the_files_numbers() -> None:
+    settings = ("wafer.clock_hz=x2", "wafer.sram_bytes_per_pe=96KiB", "software.relay_cycles=x0.5")
+    prepared = prepare_estimate(replace_options(QUICK, settings=settings))
+    plain, costs = load_wafer("wse2"), load_software("academic", "wse2")
+    assert prepared.whole == replace(plain, clock_hz=2 * plain.clock_hz, sram_bytes_per_pe=96 * 1024)
+    assert prepared.software == replace(costs, relay_cycles=costs.relay_cycles // 2)
+    assert isinstance(prepared.whole.sram_bytes_per_pe, int)
+
+
+def test_a_factor_is_of_the_wafer_that_was_asked_for() -> None:
+    of_wafer = {
+        name: with_settings(replace_options(QUICK, wafer=name, settings=("wafer.clock_hz=x2",)))
+        for name in ("wse2", "wse3")
+    }
+    clocks = {name: dict(request.machine.wafer_values)["clock_hz"] for name, request in of_wafer.items()}
+    assert clocks == {name: 2 * load_wafer(name).clock_hz for name in clocks}
+    assert clocks["wse2"] != clocks["wse3"]
+
+
+def test_the_estimate_follows_and_says_what_was_set() -> None:
+    options = {"mesh": "24x24", "wafer": "wse2", "prompt_len": 8, "new_tokens": 4, **PLAIN}
+    plain = wse.estimate("story", **options)
+    fast = wse.estimate("story", **options, set="wafer.clock_hz=x2")
+    assert fast.decode.cycles_per_token == plain.decode.cycles_per_token
+    assert fast.decode.tokens_per_s_per_user == pytest.approx(2 * plain.decode.tokens_per_s_per_user)
+    assert fast.wafer.replaced == {"wafer.clock_hz": 2 * plain.wafer.clock_hz}
+    assert fast.inputs["wafer.clock_hz"] == fast.wafer.clock_hz
+    assert fast.grades["decode.tokens_per_s_per_user"].grade == "U"
+    assert plain.wafer.replaced is None
+
+
+TYPES = {"deepseek-r1": "fp8", "kimi-k2": "fp8", "kimi-k2.6": "int4", "gpt-oss-120b": "mxfp4", "llama-2-7b": "float16"}
+
+
+@pytest.mark.parametrize(("model", "dtype"), TYPES.items())
+def test_wafers_and_gpus_use_the_type_of_the_published_weights(model: str, dtype: str) -> None:
+    request = make_request(EstimateRequest, model=model, prompt_len=64, new_tokens=64)
+    basis = load_basis(request)
+    assert basis.dtype == dtype
+    assert basis.activations == (None if dtype == "float16" else "bfloat16")
+    assert prepare_gpu_estimate(replace_options(request, gpu="h200", gpus=8)).server.weights.name == dtype
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "fp8", "int4"])
+def test_a_type_that_is_asked_for_is_that_of_both_machines(dtype: str) -> None:
+    request = make_request(EstimateRequest, model="gpt-oss-20b", dtype=dtype, prompt_len=64, new_tokens=64)
+    assert load_basis(request).dtype == dtype
+    assert prepare_gpu_estimate(replace_options(request, gpu="h200", gpus=8)).server.weights.name == dtype
+    with pytest.raises(UnknownName, match="nvfp4"):
+        load_basis(replace_options(request, dtype="nvfp4"))  # which wafers have no coding for
+
+
+@pytest.mark.parametrize(("model", "total_bytes"), [("gpt-oss-20b", 13_761_264_768), ("gpt-oss-120b", 65_248_815_744)])
+def test_a_model_has_the_bytes_of_its_published_checkpoint(model: str, total_bytes: int) -> None:
+    """``total_size`` of model.safetensors.index.json of the repositories of openai."""
+    spec = read_config(CONFIGURATIONS[model])
+    assert stored_bytes(spec, spec.weight_type, 2) == total_bytes

@@ -1,7 +1,5 @@
 """Mapping files: what is read, every mistake in one line, and programs that have the regions as they are listed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

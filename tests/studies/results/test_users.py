@@ -1,7 +1,5 @@
 """Users whose KV caches fit, against caches that are put into the free SRAM one after another."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs on wafers with dead PEs and links: the same tokens, a trace that reads, and a report of what was lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

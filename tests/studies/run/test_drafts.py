@@ -1,7 +1,5 @@
 """Runs with drafts: for any drafts the tokens of plain runs, the distribution of plain draws, and all times."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """Runs whose drafts are verified: the tokens of a plain run, and a trace and a report with the passes as they ran."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

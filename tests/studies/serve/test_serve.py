@@ -1,9 +1,6 @@
 """``wse serve-sim`` as a study: load, stability, files, and what a change of the policy changes."""
 
-from __future__ import annotations
-
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -11,7 +8,7 @@ from typing import Any
 import pytest
 
 import wse
-from wse.errors import BadInput, DoesNotFit
+from wse.errors import BadInput
 
 STORY: dict[str, Any] = {
     "model": "story",
@@ -106,12 +103,6 @@ def test_goodput_counts_requests_in_time() -> None:
     assert goodput.goodput.tokens_per_s == pytest.approx(0.9 * served.tokens_per_s, rel=0.02)
 
 
-def test_a_fast_tier_waits_less() -> None:
-    served = wse.serve_sim(**STORY, load=0.95, fast_share=0.2, max_users=4).served
-    assert served.tiers["fast"].queueing.mean < served.tiers["normal"].queueing.mean / 2
-    assert served.tiers["fast"].requests + served.tiers["normal"].requests == 800
-
-
 GPUS: dict[str, Any] = {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 512, "new_tokens": 128, "requests": 500}
 
 
@@ -190,19 +181,6 @@ def test_drafts_of_a_length_that_nobody_gave_are_the_best_for_one_user() -> None
     plan = wse.estimate(**given).drafts
     drafts = wse.serve_sim(**given, requests=50, rate=1.0).drafts
     assert drafts.draft_tokens == plan.draft_tokens > 1
-
-
-@pytest.mark.slow
-def test_what_prompts_need_is_told_as_an_option_of_theirs() -> None:
-    """Three wafers of 7x7 PEs store the model, one does not: prompts want more of their own, or a larger mesh."""
-    few = STORY | {"mesh": "7x7", "mapping": "auto", "wafers": 3, "rate": 1.0, "requests": 9}
-    with pytest.raises(DoesNotFit) as refusal:
-        wse.serve_sim(**few, prefill="own", prefill_wafers=1)
-    assert re.search(r"(?:any of these|this) would make it fit: .*--prefill-wafers [23]", str(refusal.value))
-    with pytest.raises(DoesNotFit) as refusal:
-        wse.serve_sim(**few | {"mesh": "24x24", "wafers": 1}, prefill="own", prefill_mesh="7x7")
-    assert re.search(r"(?:any of these|this) would make it fit: .*--prefill-mesh \d+x\d+", str(refusal.value))
-    assert "--prefill-wafers" not in str(refusal.value)
 
 
 def test_a_draft_takes_room_from_the_caches_of_gpus_that_serve() -> None:
@@ -288,11 +266,6 @@ def test_no_more_seats_than_caches_have_room_for() -> None:
         wse.serve_sim(**STORY, max_users=most + 1)
     shared = wse.serve_sim(**STORY, prefix_tokens=48, prefix_cache=True)
     assert shared.served.use.most_users == room // (-(-128 // block) * block - 48 // block * block)
-
-
-def test_load_that_is_no_number_is_refused() -> None:
-    with pytest.raises(BadInput, match="--load nan"):
-        wse.serve_sim(**STORY, load=math.nan)
 
 
 def test_replicas_share_the_requests_and_all_of_them_are_paid() -> None:

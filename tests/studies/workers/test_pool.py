@@ -1,7 +1,5 @@
 """Processes of a pool: what a terminal tells all of its processes is for the first alone."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

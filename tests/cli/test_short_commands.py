@@ -1,0 +1,154 @@
+"""Commands with few options: wafers, explore, export, pattern, view, what-if and --write-mapping."""
+
+import importlib.util
+import json
+import re
+import webbrowser
+from pathlib import Path
+
+import pytest
+from small_files import small_files
+from tiers import slow_but
+
+from tests.cli.conftest import Wse, files_below
+from tests.traces.conftest import HEADER
+from wse.cli import main
+from wse.tracing.page.page import view_page
+from wse_traces import TraceWriter
+
+
+def test_wafers_mark_what_was_only_announced(wse: Wse) -> None:
+    text = wse("wafers").out
+    assert [line.split()[0] for line in text.splitlines() if " * " in line and "x" in line] == ["cs4"]
+    assert json.loads(wse("wafers", "--json").out)["announced"] == ["cs4"]
+    for name, announced in (("CS4", True), ("wse2", False), ("wse3", False)):
+        facts = json.loads(wse("wafers", name, "--json").out)
+        assert (facts["name"], facts["announced"]) == (name.lower(), announced)
+
+
+def test_page_beside_its_table(wse: Wse, empty: Path) -> None:
+    (empty / "t.csv").write_text("a,b\n1,2\n3,4\n")
+    outcome = wse("explore", "t.csv", "--json")
+    assert outcome.code == 0
+    size = (empty / "t.html").stat().st_size
+    told = json.loads(outcome.out)
+    assert told == {"table": "t.csv", "page": "t.html", "page_bytes": size, "rows": 2, "columns": 2}
+    assert "t.html" in wse("explore", "t.csv", "-o", "t.html").out
+    assert files_below(empty) == {"t.csv", "t.html"}
+
+
+GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
+
+
+def test_run_that_was_stopped_before_anything_was_recorded(wse: Wse, empty: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), TraceWriter(empty / "run.h5", HEADER):
+        raise KeyboardInterrupt
+    trace = "run.h5.partial"
+    line = wse("export", trace, "--to", "png", "--what", "busy,links").refusal()
+    assert line == (
+        f"wse: --what busy, links: not recorded in {trace}, whose run was not completed; choose another, or run again "
+        "to the end"
+    )
+    assert "nothing to draw in run.h5.partial" in wse("export", trace, "--to", "png").refusal()
+    line = wse("export", trace, "--to", "csv").refusal()
+    assert line == f"wse: {trace}: nothing is recorded yet; let the run go on, or make the trace again"
+    assert "of a run that was not completed" in wse("export", trace, "--to", "perfetto").out
+    assert "run.perfetto.json" in files_below(empty)
+
+
+@pytest.mark.parametrize("to", slow_but(["perfetto", "csv", "parquet", "png"], "perfetto", "csv"))
+def test_full_disk_leaves_what_was_there(wse: Wse, empty: Path, to: str) -> None:
+    """A limit on the size of files stands in for a full disk: writes fail part of the way."""
+    if to == "parquet" and importlib.util.find_spec("pyarrow") is None:
+        pytest.skip("pyarrow is not installed")
+    assert wse("export", GOLDEN / "story.h5", "--to", to, "-o", "out").code == 0
+    before = {p: p.read_bytes() for p in empty.rglob("*") if p.is_file()}
+    with small_files(2000):
+        line = wse("export", GOLDEN / "story.h5", "--to", to, "-o", "out").refusal()
+    assert re.fullmatch(r"wse: -o out: cannot be written \(.*File too large.*\); give another name", line)
+    assert {p: p.read_bytes() for p in empty.rglob("*") if p.is_file()} == before
+
+
+LOSSY = """
+from wse_mappings.schedule import uniform_schedule
+
+def mine(length, lines, arrival):
+    return uniform_schedule("mine", length, lines, [(1, 0, arrival)], 1)
+"""
+
+
+def test_wrong_pattern_is_told_behind_the_others_with_status_2(wse: Wse, empty: Path) -> None:
+    Path("mine.py").write_text(LOSSY, encoding="utf-8")
+    shown = wse("pattern", "chain,mine.py:mine", "--pes", "8", "--words", "4,8", "--json")
+    assert shown.code == 2
+    assert shown.err == (
+        "wse: mine.py:mine on 8 PEs: the sum on PE 0 lacks the words of PE 2, 3, 4, 5 and 2 more "
+        "(and 1 more cases with a fault)\n"
+    )
+    cases = json.loads(shown.out)["cases"]
+    assert [("fault" in case, "cycles" in case) for case in cases] == [(False, True), (True, False)] * 2
+
+
+STORY, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
+
+
+def test_page_is_written_and_told_in_one_line_or_as_json(wse: Wse, empty: Path) -> None:
+    outcome = wse("view", STORY, "-o", "report.html")
+    assert outcome.code == 0, outcome.err
+    page = (empty / "report.html").read_bytes()
+    assert page.startswith(b"<!doctype html>")
+    assert outcome.out == f"report.html: {len(page) / 1e6:.2f} MB; open it in a browser\n"
+    assert outcome.err == ""
+    outcome = wse("view", STORY, TWO, "--json")
+    assert outcome.code == 0, outcome.err
+    size = (empty / "wse-view.html").stat().st_size
+    assert json.loads(outcome.out) == {"page": "wse-view.html", "bytes": size, "traces": [str(STORY), str(TWO)]}
+
+
+def test_page_goes_to_standard_output(empty: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["view", str(STORY), "-o", "-"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert (out, err) == (view_page([STORY]), b"")
+    assert files_below(empty) == set()
+
+
+def test_page_is_opened_in_a_browser_where_that_is_asked_for(
+    wse: Wse, empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    assert wse("view", STORY, "-o", "a b.html").code == 0
+    assert opened == []
+    assert wse("view", STORY, "-o", "a b.html", "--open").code == 0
+    assert opened == [(empty / "a b.html").resolve().as_uri()]
+
+
+QUICK = ("--mapping", "region", "--schedule", "baseline")
+FLAGS = ("--mesh", "24x24", *QUICK, "--prompt-len", 16, "--new-tokens", 16)
+
+
+def test_command_prints_the_table_and_writes_the_picture(wse: Wse, empty: Path) -> None:
+    done = wse("estimate", "story", *FLAGS, "--what-if", "clock=x2,latency=x0.5", "--png", "t.png")
+    assert done.code == 0
+    assert "clock x2" in done.out
+    assert "875 MHz → 1.75 GHz" in done.out
+    assert (empty / "t.png").read_bytes().startswith(b"\x89PNG")
+    printed = json.loads(wse("estimate", "story", *FLAGS, "--what-if", "clock=x2", "--json").out)
+    assert printed["changes"][0]["factors"]["tokens_per_s_per_user"] == pytest.approx(2)
+
+
+LENGTHS = ("--prompt-len", "8", "--new-tokens", "8", "--schedule", "baseline")
+COMMANDS = [("compile", *LENGTHS), ("estimate", *LENGTHS)]
+
+
+@pytest.mark.parametrize("command", slow_but(COMMANDS, COMMANDS[0]), ids=lambda c: c[0])
+def test_mapping_is_written_and_taken(wse: Wse, tmp_path: Path, command: tuple[str, ...]) -> None:
+    name, *options = command
+    path = tmp_path / "regions.toml"
+    placed = wse(name, "story", *options, "--mesh", "24x24", "--mapping", "pipeline", "--write-mapping", path, "--json")
+    assert placed.code == 0
+    taken = wse("estimate", "story", *LENGTHS, "--mesh", "24x24", "--mapping", path, "--json")
+    assert taken.code == 0
+    stages, again = (json.loads(outcome.out)["system"]["stages"] for outcome in (placed, taken))
+    assert len(stages) > 1
+    assert again == stages

@@ -1,0 +1,234 @@
+"""Attention of all kinds, and prefill with its own weights: logits of a plain decoder."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from plain_decoder import plain_logits
+from session import SOFTWARE, check_traffic, forced, region_options, wafer
+from tiers import slow_but
+from tiny_model import latent_spec, tensors, tiny_spec
+from tiny_run import tiny_session, worst_logit_error
+from trait_specs import POSITIONS, TRAITS, norms_spec
+
+from wse.backends.execute.engine import Engine
+from wse.backends.fabric.model import Fabric
+from wse.compiler.choice import Choice
+from wse.compiler.options import BASELINE, DECODE, MESH_GEMM, MESH_GEMM_OWN, OPTIMIZED, PREFILL, REPORT, THIN_GEMM
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.search import compile_model, fits
+from wse.errors import BadInput, WseBug
+from wse.models.configs.rope import plain_rope
+from wse.models.spec import Latent, Layer, ModelSpec, PositionScale, Rope
+from wse.program.program import Program
+
+WAYS = [((3, 3), MESH_GEMM, 6), ((3, 3), MESH_GEMM_OWN, None), ((4, 5), THIN_GEMM, 6)]
+"""Mesh, product of prefill and tokens at once; all decode alike."""
+PARTIAL = Rope(frequencies=plain_rope(4, 1e4).frequencies, multiplier=1.25)
+HEAD_TRAITS: dict[str, dict[str, Any]] = {
+    "part of a head rotates": {"rope": PARTIAL, "head_size": 7},
+    "some layers do not rotate": {"layers": (Layer(), Layer(rotary=False)), "rope": PARTIAL},
+    "nothing rotates": {"rope": None, "head_size": 5},
+    "a window": {"layers": (Layer(window=4), Layer())},
+    "chunks": {"layers": (Layer(chunk=4), Layer(chunk=5, window=3))},
+    "capped scores": {"score_cap": 0.5},
+    "sinks": {"sinks": True},
+    "norm of heads": {"head_norm": "rms", "rope": PARTIAL, "layers": (Layer(), Layer(rotary=False))},
+    "norm of heads without gain": {"head_norm": "l2", "layers": (Layer(), Layer(rotary=False))},
+    "biases": {"qkv_bias": True, "output_bias": True, "ffn_bias": True},
+    "norms after blocks": {"post_norms": True, "norm_unit_offset": True, "head_norm": "rms"},
+    "layer norm": {"norm": "layer", "post_norms": True},
+    "no gate": {"gated": False, "activation": "gelu_tanh", "ffn_bias": True},
+    "gelu": {"activation": "gelu"},
+    "clamped silu": {"activation": "clamped_silu", "activation_limit": 0.5},
+    "scaled embeddings": {"embedding_scale": 8.5},
+    "learned positions": {"learned_positions": 40, "rope": None, "embedding_scale": 3.0},
+    "capped logits": {"logit_cap": 0.5},
+    "queries scaled by position": {
+        "layers": (Layer(), Layer(rotary=False)),
+        "position_scale": PositionScale(coefficient=0.3, floor_tokens=4),
+    },
+}
+
+
+def spec_with(trait: str, **sizes: int) -> ModelSpec:
+    return replace(tiny_spec(hidden=72, vocab=259, **sizes), **HEAD_TRAITS[trait])
+
+
+@pytest.mark.parametrize(
+    ("mesh", "prefill", "chunk"), [WAYS[0], *(pytest.param(*way, marks=pytest.mark.slow) for way in WAYS[1:])]
+)
+@pytest.mark.parametrize("trait", HEAD_TRAITS)
+def test_logits_are_those_of_a_plain_decoder(
+    trait: str, mesh: tuple[int, int], prefill: str, chunk: int | None
+) -> None:
+    worst = worst_logit_error(spec_with(trait), mesh, prefill, chunk=chunk)
+    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+
+
+@pytest.mark.parametrize("trait", HEAD_TRAITS)
+def test_logits_are_right_where_one_head_is_spread_over_all_columns(trait: str) -> None:
+    """The lowering of its own that prefill with its own weights has for one kv head."""
+    worst = worst_logit_error(spec_with(trait, heads=2, kv_heads=1), (3, 3), MESH_GEMM_OWN)
+    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+
+
+@pytest.mark.parametrize(("mesh", "prefill", "chunk"), WAYS)
+def test_words_on_links_are_the_fabrics_for_all_traits(mesh: tuple[int, int], prefill: str, chunk: int | None) -> None:
+    """Sums of heads in their groups, moments of LayerNorm, vectors that come from rows to columns, positions."""
+    traits = {"norm": "layer", "post_norms": True, "head_norm": "rms", "output_bias": True, "learned_positions": 40}
+    spec = replace(tiny_spec(hidden=72, vocab=259), ffn_bias=True, **traits)
+    prompt, new_tokens = list(range(3, 14)), 3
+    run = tiny_session(spec, mesh, prefill, prompt, new_tokens, chunk=chunk)
+    run.greedy(new_tokens)
+    run.check_links(new_tokens - 1)
+
+
+MESH, COLUMNS = (4, 9), 4
+PROMPT = (5, 3, 200, 17, 88, 41, 9)
+SPECS: dict[str, ModelSpec] = {
+    "heads": tiny_spec(),
+    "fewer columns than heads": tiny_spec(heads=8, kv_heads=8),
+    "latent": latent_spec(),
+    "latent without a source": latent_spec(q_rank=0),
+    "window, chunks, sinks, caps": TRAITS,
+    "layer norm, positions": POSITIONS,
+    "norms of heads and blocks": norms_spec(),
+}
+
+
+@pytest.mark.parametrize("columns", slow_but([1, 3, COLUMNS, 8], COLUMNS))
+@pytest.mark.parametrize("schedule", [BASELINE, OPTIMIZED])
+@pytest.mark.parametrize("kind", SPECS)
+def test_attention_columns_logits_are_those_of_a_plain_decoder(kind: str, schedule: str, columns: int) -> None:
+    """The prompt comes in chunks of 4, 4 and 3 tokens."""
+    worst = worst_logit_error(SPECS[kind], MESH, chunk=4, schedule=schedule, attention_cols=columns)
+    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+
+
+def test_more_columns_than_a_region_has_are_all() -> None:
+    wide, whole = (
+        tiny_session(SPECS["latent"], MESH, THIN_GEMM, PROMPT, 4, attention_cols=columns).program for columns in (64, 0)
+    )
+    assert wide.digest() == whole.digest()
+
+
+MESHES = [(1, 1), (3, 3), (4, 5), (5, 2)]
+LATENT_PROMPT, NEW_TOKENS = (5, 3, 200, 17, 88, 41, 9), 6
+OPTIONS = region_options(dtype="float16", context=96, prompt_tokens=(5,), capacity=REPORT)
+BIASES = {"qkv_bias": True, "output_bias": True}
+CASES: dict[str, tuple[ModelSpec, tuple[int, int], int]] = {
+    **{f"{rows}x{cols}": (latent_spec(), (rows, cols), 1) for rows, cols in MESHES},
+    **{f"{rows}x{cols} without a source": (latent_spec(q_rank=0), (rows, cols), 1) for rows, cols in MESHES},
+    "one head": (latent_spec(heads=1), (4, 3), 1),
+    "five heads on four rows": (latent_spec(heads=5), (4, 3), 1),
+    "biases": (replace(latent_spec(), **BIASES), (4, 3), 1),
+    "biases without a source": (replace(latent_spec(q_rank=0), **BIASES), (4, 3), 1),
+    "two wafers": (latent_spec(), (3, 4), 2),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_latent_logits_are_those_of_a_plain_decoder(name: str) -> None:
+    """With 3 heads a row has several, one, or a part of one. The prompt comes in chunks of 4, 4 and 3 tokens."""
+    spec, mesh, wafers = CASES[name]
+    worst = worst_logit_error(spec, mesh, chunk=4, wafers=wafers)
+    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+
+
+def of_deepseek_v3() -> ModelSpec:
+    """The attention of DeepSeek-V3 (its config.json), with dense feed-forward blocks."""
+    sizes = Latent(q_rank=1536, kv_rank=512, nope_size=128, rope_size=64, value_size=128)
+    spec = latent_spec(heads=128)
+    return replace(spec, hidden_size=7168, ffn_size=64, latent=sizes, head_size=576, rope=plain_rope(64, 1e4))
+
+
+def test_the_cache_holds_a_latent_vector_and_a_rotated_key_a_token() -> None:
+    """512 + 64 values in each layer of DeepSeek-V3, where a key and a value of every head would be 40,960.
+
+    Counted on 32 columns, which divide both; every row stores a share of the tokens.
+    """
+    program = compile_model(of_deepseek_v3(), wafer(3, 32), SOFTWARE, OPTIONS)
+    held = sum(buffer.bytes for buffer in program.buffers if buffer.use == "kv")
+    assert held * 3 * 32 == 2 * OPTIONS.context * (512 + 64) * 2
+
+
+def test_products_on_the_mesh_are_neither_chosen_nor_taken() -> None:
+    spec, machine = latent_spec(), wafer(4, 4, 1 << 20)
+    assert compile_model(spec, machine, SOFTWARE, OPTIONS).prefill_name == THIN_GEMM
+    asked = replace(OPTIONS, prefill=MESH_GEMM)
+    assert not fits(spec, machine, SOFTWARE, asked)
+    with pytest.raises(BadInput, match=r"mesh-gemm does not support latent attention, which tiny has: use thin"):
+        compile_model(spec, machine, SOFTWARE, asked)
+    with pytest.raises(WseBug, match=r"after shard: mesh-gemm does not support latent attention"):
+        tiny_session(spec, (4, 4), MESH_GEMM, LATENT_PROMPT, NEW_TOKENS)
+
+
+F32 = npt.NDArray[np.float32]
+HEADS = {
+    "one head": {"heads": 1, "kv_heads": 1, "head_size": 10},
+    "one head as wide as the vector": {"heads": 1, "kv_heads": 1, "head_size": 40},
+    "three heads share a key": {"heads": 3, "kv_heads": 1, "head_size": 6},
+    "several heads": {"heads": 6, "kv_heads": 2, "head_size": 6},
+}
+PROMPTS = [(11, 11), (2, 2), (23, 6)]
+"""Tokens, and how many at once: more than the rows of small squares, fewer than those of larger ones, in chunks."""
+OWN_WEIGHTS_NEW_TOKENS = 4
+
+
+def program_of(
+    spec: ModelSpec, side: int, prompt: int, chunk: int, prefill: str, phases: tuple[str, ...] = (PREFILL, DECODE)
+) -> Program:
+    options = region_options(
+        context=prompt + OWN_WEIGHTS_NEW_TOKENS, prompt_tokens=(prompt,), logits_out="all", phases=phases
+    )
+    choice = Choice(prefill=prefill, prefill_chunk=chunk, head_chunk=9)
+    return compile_choice(spec, wafer(side, side, 1 << 20), SOFTWARE, options, choice)
+
+
+def ids(count: int) -> list[int]:
+    return [int(i) for i in np.random.default_rng(count).integers(3, 60, count)]
+
+
+def plain(spec: ModelSpec, prompt: list[int], following: list[int]) -> F32:
+    """The same by whole matrices."""
+    made = plain_logits(spec, tensors(spec).__getitem__, [*prompt, *following[:-1]])
+    return made[len(prompt) - 1 :].astype(np.float32)
+
+
+@pytest.mark.parametrize(("prompt", "chunk"), PROMPTS)
+@pytest.mark.parametrize("side", slow_but([1, 3, 6], 3))
+@pytest.mark.parametrize("heads", HEADS)
+def test_logits_are_those_of_the_plain_decoder_and_decode(heads: str, side: int, prompt: int, chunk: int) -> None:
+    spec = tiny_spec(**HEADS[heads])
+    size = chunk if chunk % side == 0 or chunk == prompt else prompt
+    given, following = ids(prompt), ids(OWN_WEIGHTS_NEW_TOKENS)
+    got = {}
+    for prefill in (MESH_GEMM_OWN, MESH_GEMM):
+        engine = Engine(program_of(spec, side, prompt, size, prefill), spec, tensors(spec).__getitem__)
+        got[prefill] = forced(engine, given, following)
+    assert np.abs(got[MESH_GEMM_OWN] - got[MESH_GEMM]).max() < 1e-5
+    assert np.abs(got[MESH_GEMM_OWN] - plain(spec, given, following)).max() < 1e-4
+
+
+@pytest.mark.parametrize("side", [3, 6])
+@pytest.mark.parametrize("heads", ["one head", "several heads"])
+def test_words_on_links_are_the_fabrics_and_tiles_are_back_where_they_were(heads: str, side: int) -> None:
+    spec = tiny_spec(**HEADS[heads])
+    program = program_of(spec, side, 23, 6, MESH_GEMM_OWN)
+    engine = Engine(program, spec, tensors(spec).__getitem__)
+
+    def held() -> list[bytes]:
+        read = engine.arenas[0].read
+        return [read("float32", t.address, t.outer * t.inner).tobytes() for t in program.tiles]
+
+    before = held()
+    forced(engine, ids(23), ids(OWN_WEIGHTS_NEW_TOKENS))
+    assert held() == before
+    fabric = Fabric(program, wafer(side, side), SOFTWARE)
+    costs = [fabric.prefill_cost(i) for i in range(4)] + [
+        fabric.decode_cost(23 + i) for i in range(OWN_WEIGHTS_NEW_TOKENS - 1)
+    ]
+    check_traffic(engine, costs)
