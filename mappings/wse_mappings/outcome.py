@@ -195,7 +195,7 @@ def _copy_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutc
 
 
 def _first_sources(schedule: LineSchedule) -> list[int]:
-    """Return the PE that owns each part of the words at the start: the first PE that sends the part.
+    """Return the PE that has each part of the words at the start: the first PE that sends it.
 
     A part that is never sent belongs to the target of the last message.
     """
