@@ -56,7 +56,7 @@ MEANINGS: Final = {
     "side": ("PEs on a side", "With 2, the time would be proportional to the PEs"),
     "layers": ("layers", "With 1, the time would be proportional to the layers"),
     "context": ("tokens in the cache", "With 0, the time would not depend on the cache"),
-    "users": ("users", "With 1, it would be proportional; a pass decodes a token of each user"),
+    "users": ("users", "With 1, it would be proportional; a pass decodes one token per user"),
     "wafers": ("wafers", "With 0, the time would not change; wafers work one after another"),
 }
 
