@@ -1,4 +1,4 @@
-"""Tiles of every op: the part of its tensors that each PE of a region stores, named as on stage 0.
+"""Tiles of ops: the parts of weight tensors that a PE of a region stores. Their stage is set to 0.
 
 Matrices are ``[inputs, outputs]``. Inputs and outputs are each divided along one axis of the
 region. Trained vectors (biases, head gains, sinks) are divided like the values they apply to. A
