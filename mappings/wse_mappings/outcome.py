@@ -195,9 +195,9 @@ def _copy_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutc
 
 
 def _first_sources(schedule: LineSchedule) -> list[int]:
-    """Return the PE that owns each part of the words: the source of the part's first message.
+    """Return the PE that has each part of the words at the start: the first PE that sends it.
 
-    If no message carries a part, its owner is the target of the last message.
+    A part that is never sent belongs to the target of the last message.
     """
     messages, _, part = schedule.variant_messages(int(schedule.variants[0, 0]))
     assert part is not None

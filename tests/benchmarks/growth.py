@@ -53,11 +53,11 @@ SERIES: Final[dict[str, tuple[int, ...]]] = {
     "wafers": (1, 2, 4),
 }
 MEANINGS: Final = {
-    "side": ("PEs on a side", "2 would be in proportion to the number of PEs"),
-    "layers": ("layers", "1 would be in proportion to the layers"),
-    "context": ("tokens in the cache", "0 would be independent of the cache"),
-    "users": ("users", "1 would be in proportion; a pass decodes one token of each user"),
-    "wafers": ("wafers", "0 would be independent; wafers work one after another"),
+    "side": ("PEs on a side", "With 2, the time would be proportional to the PEs"),
+    "layers": ("layers", "With 1, the time would be proportional to the layers"),
+    "context": ("tokens in the cache", "With 0, the time would not depend on the cache"),
+    "users": ("users", "With 1, it would be proportional; a pass decodes one token per user"),
+    "wafers": ("wafers", "With 0, the time would not change; wafers work one after another"),
 }
 
 

@@ -122,7 +122,7 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
         """Return a function that maps a region's column count to the bytes on its fullest column.
 
         Args:
-            layers: Layers of the region, the first and the last of which may be incomplete.
+            layers: Layers of the region. The first and the last layer may be incomplete.
             tables: Number of vocabulary tables in the region: embedding, head or both.
         """
         kinds = Counter((spec.layers[layer], parts) for layer, parts in layers.parts)

@@ -185,7 +185,7 @@ class StagePlan:
 
     @property
     def layers(self) -> LayerRange:
-        """The layers of the stage, the first and the last of which may be incomplete."""
+        """Layers of the stage. The first and the last layer may be incomplete."""
         return LayerRange(self.first_layer, self.last_layer, self.first_part, self.last_part)
 
 

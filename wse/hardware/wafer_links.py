@@ -28,7 +28,7 @@ class WaferLinkSpec:
 
 
 def _missing(keys: Sequence[str]) -> str:
-    """Return the error message for missing fields in a file, of which at least one is given."""
+    """Return the error message for a file that lacks one or more fields of a link."""
     return f"has no {keys[0]}; add it"
 
 

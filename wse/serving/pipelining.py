@@ -158,8 +158,8 @@ def _server_bounds(routes: Sequence[PassRoute]) -> Iterator[float]:
 def _in_line(routes: Sequence[PassRoute]) -> bool:
     """Return whether every server works on the chunks of a prompt in their order.
 
-    This is the case if each chunk starts with the visits of the previous one, and only the last
-    chunk visits a server twice.
+    This is the case if the route of each chunk begins with the whole route of the previous chunk,
+    and if only the last chunk visits a server more than once.
     """
     servers = {route: [visit.server for visit in route] for route in set(routes)}
 

@@ -52,7 +52,7 @@ def busy_cycles(routes: Sequence[PassRoute]) -> dict[int, float]:
 def busiest_server(route: PassRoute) -> tuple[int, float]:
     """Return the index of the server with the most busy cycles on a route, and those cycles.
 
-    If several servers are equally busy, the first is returned.
+    If several servers have the same number of busy cycles, the first is returned.
     """
     return max(busy_cycles([route]).items(), key=lambda item: item[1])
 

@@ -138,7 +138,7 @@ class _CodeGenerator:
         self._store(bases, values, target)
 
     def _load(self, base: Any, col: Any) -> Any:
-        """Generate a load of one vector of words, those of the PE in column ``col``."""
+        """Generate a load of one vector with the words of the PE in column ``col``."""
         return self.builder.load(self.builder.gep(base, [col]))
 
     def _store(self, bases: list[Any], values: list[Any], col: Any) -> None:

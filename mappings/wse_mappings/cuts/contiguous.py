@@ -149,7 +149,7 @@ def _longest_runs(prefix_sums: Sequence[float], parts: int, bound: float) -> lis
 
     Args:
         prefix_sums: Cumulative weights of the first 0, 1, 2, ... items.
-        parts: Number of runs, the last of which may be empty.
+        parts: Number of runs. The last ones may be empty.
         bound: Maximum sum of a run.
 
     Returns:

@@ -177,7 +177,7 @@ def head_places(
 ) -> tuple[int, int]:
     """Return how many KV heads a column stores, and how many features of each head.
 
-    The numbers are those of the assignment by `head_groups`, which is not created.
+    The numbers are the same as with `head_groups`, but the assignment itself is not created.
 
     Args:
         cols: Number of columns.

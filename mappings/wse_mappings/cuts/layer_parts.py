@@ -69,7 +69,7 @@ WHOLE, ATTENTION, BLOCK = Parts(), Parts(0, 1), Parts(1, LAYER_PARTS)
 
 
 class LayerRange(NamedTuple):
-    """Consecutive layers, the first and last of which may be incomplete.
+    """Consecutive layers. The first and the last layer may be incomplete.
 
     Attributes:
         first_layer, last_layer: First layer, and index after the last layer.

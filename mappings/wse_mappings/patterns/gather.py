@@ -56,7 +56,7 @@ def _sample(sizes: Sizes) -> Case:
 
 
 def _sample_in_segments(sizes: Sizes) -> Case:
-    """Return a test case with a gather in a random number of segments of a line."""
+    """Return a test case: a line of a random number of segments, each of which has a gather."""
     segment_count = 1 + sizes.number_below(min(4, sizes.length // 2))
     length = sizes.length // segment_count
     owners = sorted({sizes.number_below(length) for _ in range(min(length, sizes.words))})

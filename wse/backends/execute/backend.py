@@ -196,7 +196,7 @@ class BackendFactory(Protocol):
     ) -> CheckpointableBackend:
         """Create a backend that executes a Program, and store the weights in its emulated SRAM.
 
-        The arguments are those of the class `Engine`.
+        The arguments are the same as for the class `Engine`.
         """
 
 

@@ -225,7 +225,7 @@ class Engine:
     def keep_ids(self, user: int, tokens: int, next_id: int) -> None:
         """Keep the first tokens of a user's last verification pass; set the user's next token.
 
-        The arguments are those of `keep`. Unlike `keep`, this does not check the number of tokens.
+        The arguments are the same as for `keep`, but the number of tokens is not checked.
         """
         self.caches.take_back(user, self.program.verify_tokens - tokens)
         self._input_ids.store(user, [next_id])
@@ -294,7 +294,7 @@ class Engine:
     def link_words(self) -> npt.NDArray[np.int64]:
         """Return how many 32-bit words each link of the wafers in this process has carried so far.
 
-        The axes are those of `Streams.link_words`.
+        The axes are the same as in `Streams.link_words`.
         """
         return self.streams.link_words(self.arenas)
 

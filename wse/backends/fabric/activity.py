@@ -92,7 +92,7 @@ class _StepCounts:
         self._element_bytes = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
 
     def class_counts(self, step: int, times: int, slots: Slots) -> list[F64]:
-        """Return the counts of all steps of one class, whose steps all cost the same.
+        """Count the operations of all steps of one class. All steps of a class cost the same.
 
         Args:
             step: A step of the class.
@@ -100,8 +100,8 @@ class _StepCounts:
             slots: Cache slots in use in each stage.
 
         Returns:
-            float64 ``[3]`` arrays to be added up (multiply-adds, bytes read, vector operations),
-            one for each group of iterations of equal cost.
+            Counts to be added up, one array for each group of loop iterations with equal cost:
+            float64 ``[3]`` (multiply-adds, bytes read, vector operations).
         """
         kernel, calls = kernel_calls(self._program, self._phase, step, slots)
         pes = float(calls[0][0][1]) * self._program.stages[self._phase.steps.stage[step]].cols

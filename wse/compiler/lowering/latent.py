@@ -293,7 +293,7 @@ def _head_widths(c: Context) -> tuple[int, int, int, int]:
 def _cut(c: Context) -> LatentCut:
     """Return how the dimensions of latent attention are divided over the PEs of a region.
 
-    The region is that of the current stage.
+    The cut is for the region of the current stage.
     """
     assert c.cut.latent is not None
     return c.cut.latent

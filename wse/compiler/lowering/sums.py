@@ -241,16 +241,16 @@ def cross_wafers(
     by_choice: int = 0,
     **operands: Operand,
 ) -> None:
-    """Add a transfer that runs a pattern over the links between wafers.
+    """Add a transfer in which the wafers of a region send elements to each other.
 
     Args:
         c: Context of the phase being lowered.
         source: Elements to send.
-        pattern: Index of the pattern.
+        pattern: Index of the pattern, which lists the wafers that send to each other.
         elements: Number of elements.
         columns: Sending column and receiving column of each wafer.
-        payload: Number of bytes that cross a wafer's link.
-        only_row: Participating row; None for all rows.
+        payload: Number of bytes that one wafer sends to another, without padding.
+        only_row: Row that sends and receives; None for all rows.
         by_choice: FROM_CHOSEN or TO_CHOSEN of `wse.program.transfers.patterns` if only wafers with
             selected experts participate; 0 if all do.
         operands: Operands of `BetweenWafers` that differ from the default. By default, elements

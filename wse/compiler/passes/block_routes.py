@@ -1,7 +1,7 @@
-"""Routes needed by the steps of a block. A route is the use of some colours by a transfer.
+"""Routes that the steps of a block need.
 
-A route covers all PEs on the lines of its transfer. Patterns that differ only in what a PE does
-with arriving words have the same routes.
+A route is the configuration of some colours for a transfer, in the routers of all PEs on its lines.
+Patterns that differ only in what a PE does with arriving words have the same routes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ NO_PATTERN = -1
 class BlockRoutes:
     """Lookup of the routes that the steps of each block need; each block is analysed only once.
 
-    A route is the use of some colours by a transfer on all PEs of its lines. Patterns that need the
-    same routes (`same_routes`) count as one.
+    A route is the configuration of some colours for a transfer, in the routers of all PEs on its
+    lines. Patterns with the same routes (`same_routes`) count as one.
     """
 
     def __init__(self, state: State, first_with_routes: list[int]) -> None:
@@ -45,8 +45,8 @@ class BlockRoutes:
     def visits(self, block: Block) -> list[tuple[int, Key, int]]:
         """List the uses of routes in a block of steps, in execution order.
 
-        A route is the use of some colours by a transfer. A step in a loop of several iterations
-        occurs twice in the list: once for the first iteration, and once for all others.
+        A route is the configuration of some colours for a transfer. A step in a loop of several
+        iterations occurs twice in the list: once for the first iteration, and once for all others.
 
         Returns:
             For each use: index of the step, route, and number of repetitions.

@@ -1,8 +1,8 @@
 """Colouring: the choice of colours for the routes of one stage, and of routes that share colours.
 
-A route is the use of some colours by a transfer on all PEs of its lines. A wafer has few colours,
-and setting up a colour for another route at run time (a route rewrite) costs cycles. Routes that
-run concurrently must not share a colour.
+A route is the configuration of some colours for a transfer, in the routers of all PEs on its lines.
+A wafer has few colours, and setting up a colour for another route at run time (a route rewrite)
+costs cycles. Routes that run concurrently must not share a colour.
 
 Routes of *token phases* (decode and verification) have priority, because they run once per
 generated token. As many of them as possible get colours that no other route uses; the rest share

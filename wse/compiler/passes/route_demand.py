@@ -1,7 +1,7 @@
 """Colour demand of a stage: what its routes need, and which routes may share colours.
 
-A route is the use of some colours by a transfer on all PEs of its lines. Sets of routes are
-integers whose bit i represents route i.
+A route is the configuration of some colours for a transfer, in the routers of all PEs on its lines.
+Sets of routes are integers whose bit i represents route i.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Visits = tuple[tuple[int, int], ...]
 class RouteDemand(NamedTuple):
     """The routes of a stage that need colours, and which of them run concurrently.
 
-    A route is the use of some colours by a transfer on all PEs of its lines. Routes are indexed in
-    descending order of use. Token phases are decode and verification, or the prompt phases if no
-    others are compiled.
+    A route is the configuration of some colours for a transfer, in the routers of all PEs on its
+    lines. The most used route has index 0. Token phases are decode and verification, or the prompt
+    phases if no others are compiled.
 
     Attributes:
         widths: Number of consecutive colours that each route needs.

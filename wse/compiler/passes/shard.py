@@ -61,7 +61,7 @@ def shard(state: State) -> State:
 
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
-    """Return the weight tiles of an op on a stage, with the names that they have on stage 0.
+    """Return the weight tiles of an op on a stage, in the form of tiles of stage 0.
 
     All stages share the tiles in this form, so that they can be cached.
     """
@@ -98,7 +98,7 @@ class HasName(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the tile, as on stage 0 and in the first layer."""
+        """Name of the tile. If the tile belongs to a layer, the name is that of layer 0."""
 
 
 T = TypeVar("T", bound=HasName)

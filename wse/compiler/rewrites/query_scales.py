@@ -167,14 +167,14 @@ def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
 
 
 def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
-    """Return a step that uses vector instructions over heads if the scaling step does.
+    """Return a copy of a step that uses vector instructions over heads if the scaling step does.
 
-    A vector instruction over heads processes one element of every head. Without such instructions,
-    a kernel processes the heads one at a time.
+    A vector instruction over heads processes one element of every head. If the kernel of the step
+    has no variant with such instructions, it processes the heads one after another.
 
     Args:
         scale: Step that scales the queries.
-        step: The step to change.
+        step: Step to copy.
     """
     kernel = kernel_of(step)
     over_heads = scale.over_heads and kernel is not None and kernel.cycles_over_heads is not None

@@ -295,11 +295,11 @@ def _chunk_time(reduced: ReducedModel, program: Program, by_step: F64) -> ChunkT
 def _allocated(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> tuple[ReducedModel | None, tuple[int, ...]]:
-    """Compile a reduced model up to allocation. The results of this function are cached.
+    """Compile a reduced model up to the allocation of SRAM. Callers cache the results.
 
     Returns:
-        The allocated model, or None if it is required to fit but does not; and the bytes per PE
-        that each of its stages needs.
+        The allocated model and the bytes per PE that each of its stages needs. The model is None if
+        a stage needs more SRAM than a PE has, unless the option ``capacity`` is REPORT.
 
     Raises:
         DoesNotFit: There are not enough colours.

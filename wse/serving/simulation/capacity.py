@@ -1,7 +1,7 @@
 """The maximum request rate of a machine, and its request rate in a closed loop.
 
 For the maximum rate, requests with the lengths of a workload all arrive at once and are simulated
-like any others. The rate is that of admissions in about the second half, before the machine drains.
+like any others. The result is the rate of admissions in about the second half, before draining.
 Identical requests are admitted in bursts, each as large as the machine's capacity. The number of
 counted admissions is therefore a multiple of this capacity, so that they span whole bursts.
 

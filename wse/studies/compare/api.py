@@ -109,7 +109,7 @@ def compare(
         engine: ``ray`` uses workers of a Ray cluster instead of processes of this machine.
         ray_address: Address of the Ray cluster, as HOST:PORT or ``auto``. None starts a cluster on
             this machine.
-        on_progress: Called with (number of combinations done, their number, the last combination).
+        on_progress: Called with (combinations done, total number, last combination).
     """
     from wse.studies.compare.study import compare_machines
     from wse.tracing.query.two_traces.compare import check_traces, compare_traces, is_trace

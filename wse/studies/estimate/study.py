@@ -1,6 +1,6 @@
 """The study of ``wse estimate``: cycles, traffic, SRAM and cost of a model from its config.
 
-Compiler, Program and fabric model are those of ``wse run``, but nothing is executed. The cost of a
+An estimate uses the compiler and fabric model of ``wse run``, but executes nothing. The cost of a
 decoded token depends on the tokens before it only through the number of cache slots in use and the
 rows that shift a cache entry. Tokens that agree in both are timed once.
 """

@@ -36,7 +36,7 @@ def pattern(
         result = wse.pattern(["chain", "mine.py:mine", my_function], pes=[64], words=[1, 1024])
         result.cases[0].cycles, result.faults
 
-    Arguments that are not listed here are those of `wse.estimate`.
+    All other arguments are the same as for `wse.estimate`.
 
     Args:
         patterns: Names such as chain, chain_multicast or two_phase@8, in groups of 8; and patterns

@@ -142,7 +142,7 @@ def prefill_errors(request: ServeRequest) -> Iterator[None]:
 def own_options(request: ServeRequest) -> frozenset[str]:
     """Return the options in which a separate prefill machine differs from the decode machine.
 
-    The names are those of the options without ``--prefill-``, such as ``wafers`` for
+    The names do not include the prefix ``--prefill-``, for example ``wafers`` for
     ``--prefill-wafers``. All other options are the same for both machines.
     """
     if request.prefilling.prefill_gpu is not None:

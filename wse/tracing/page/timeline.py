@@ -209,8 +209,9 @@ def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int,
             number of steps.
 
     Returns:
-        The columns ``step``, ``words`` and ``hops``, with a row for each shift; and the first row
-        of each pass, followed by the total number of rows, as int ``[pass + 1]``.
+        The columns ``step``, ``words`` and ``hops``, with one row per shift, sorted by pass; and an
+        int array ``[pass + 1]`` with the index of the first row of each pass. Its last element is
+        the number of rows.
     """
     shifts = cache_shifts(trace)
     first, rows = np.zeros((2, trace.rows("schedule")), np.int64)

@@ -256,7 +256,7 @@ def _lines(tree: Sequence[LayerOps], phase: str, *, each_layer: bool) -> Iterato
 
 
 def _fold_layers(tree: Sequence[LayerOps]) -> list[list[LayerOps]]:
-    """Combine layers whose ops have the same cycles into groups, each of which is printed once.
+    """Combine layers whose ops have the same cycles into groups. Each group is printed once.
 
     Groups are ordered by their first layer.
     """

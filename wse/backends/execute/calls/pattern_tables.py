@@ -104,8 +104,9 @@ def senders_of(schedule: LineSchedule) -> I32 | None:
 def runs_of(schedule: LineSchedule) -> Runs:
     """Convert an exchange along rows to the tables of kernel ``exchange_along_rows``.
 
-    In an exchange, each PE receives from at most one PE. PEs whose senders are equally far away
-    form a run, to which the kernel copies all words in one operation.
+    In an exchange, each PE receives from at most one PE. A run contains all PEs that have the same
+    distance to their senders, in the same direction. The kernel copies the words of all PEs of a
+    run in one operation.
     """
     senders_by_variant = senders_of(schedule)
     assert senders_by_variant is not None

@@ -172,7 +172,7 @@ class Routes:
     def _max_hops(self, axis: int, rectangles: I64) -> int:
         """Return the maximum number of physical hops along any row or column of some rectangles.
 
-        The rectangles consist of links of the mesh, each of which may be a path of physical links.
+        The rectangles consist of links of the mesh. Each may be a path of several physical links.
 
         Args:
             axis: 0 for hops along rows, 1 for hops along columns.

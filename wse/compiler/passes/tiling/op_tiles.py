@@ -64,7 +64,7 @@ def prefill_tile_name(tensor: str) -> str:
 
 
 def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the weight tiles of one op, in the layouts of all phases, named as on stage 0.
+    """Return the weight tiles of one op, in the layouts of all phases, as tiles of stage 0.
 
     If prefill by MeshGEMM has its own weights, ops in layers have two layouts; other ops have one.
     Results are cached because layers share them. Only a few results are cached for experts, because

@@ -97,7 +97,7 @@ def _cut_across_wafers(spec: ModelSpec, weight_types: WeightTypes, scope: str, r
 def _region_cut(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
     """Compute how a model is divided over a region of PEs that stores whole feed-forward blocks.
 
-    The arguments are those of `region_cut`.
+    The arguments are the same as for `region_cut`.
     """
     rows, cols, span, attention_cols = region.rows, region.cols, region.span, region.attention_cols
     hidden_group = weight_types.group_of_cut(spec, HIDDEN, rows)

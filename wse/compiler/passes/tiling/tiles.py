@@ -1,4 +1,4 @@
-"""Tiles of every op: the part of its tensors that each PE of a region stores, named as on stage 0.
+"""Tiles of ops: the parts of weight tensors that a PE of a region stores. Their stage is set to 0.
 
 Matrices are ``[inputs, outputs]``. Inputs and outputs are each divided along one axis of the
 region. Trained vectors (biases, head gains, sinks) are divided like the values they apply to. A
@@ -57,8 +57,8 @@ def part_of(
         transposed: Whether the tensor is ``[outputs, inputs]``.
         offset: int32 ``[cols, n]``. The inner index is repeated n times with these offsets added,
             for example one offset per expert; -1 means padding.
-        sharers: Number of PEs along the other axis that divide the inner elements into equal
-            blocks.
+        sharers: Number of neighbouring PEs, along the axis other than that of ``inner_cut``, among
+            which the inner elements are divided. Each PE stores one of ``sharers`` equal blocks.
     """
     index, axis = (None, ROWS) if outer_cut is None else outer_cut
     return TilePart(

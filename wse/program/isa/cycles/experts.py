@@ -96,9 +96,9 @@ def expert_bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted:
 def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> float:
     """Return the cycles of the product of one token with an expert whose weights are quantised.
 
-    Each weight is scaled before the product, and the product is added to existing sums. Weights
-    that share a word are neighbours in a row. If N is odd, a row may begin inside a word, so that
-    one more weight per row is unpacked.
+    Each weight is scaled before the product, and the product is added to existing sums. A word
+    stores several neighbouring weights of a row. If N is odd, a row can begin in the middle of a
+    word, so one additional weight per row is counted as unpacked.
 
     Args:
         c: Costs of operations on the PE.

@@ -248,7 +248,7 @@ class ContinuousMachine:
     def _read_prompts(self, gap_s: float, end_s: float, round_per_gap: float) -> float:
         """Read prompts in gaps, the idle time of the busiest stage, and return the unused seconds.
 
-        The arguments are those of `PromptReader.read_in_gaps`.
+        The arguments are the same as for `PromptReader.read_in_gaps`.
         """
         left_s, ready = self.reader.read_in_gaps(gap_s, end_s, round_per_gap)
         for first_token in ready:
@@ -295,7 +295,7 @@ def simulate_continuous(
 ) -> SimulationOutcome:
     """Simulate a machine that serves all requests of a workload, and return their times.
 
-    The arguments are those of `ContinuousMachine`.
+    The arguments are the same as for `ContinuousMachine`.
     """
     machine = ContinuousMachine(workload, costs, policy, prefill=prefill, drafts=drafts, on_done=on_done)
     machine.run_until(inf)

@@ -52,7 +52,7 @@ def compare(
 
     Args:
         request: The model, and what is compared.
-        on_progress: Called with (number of combinations done, their number, the last combination),
+        on_progress: Called with (combinations done, total number, last combination),
             at the start and after each combination.
         jobs: Number of processes. None uses all cores, or all CPUs of a cluster. With one process
             on this machine, no other process is started.
@@ -97,7 +97,7 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
 
     Args:
         request: Options of the comparison.
-        on_progress: Called with (number of combinations done, their number, the last combination).
+        on_progress: Called with (combinations done, total number, last combination).
         pool: Processes that compile and time the combinations.
 
     Raises:
@@ -179,7 +179,7 @@ def all_outputs(
         request: The comparison, which is the first argument of ``work``.
         combinations: The combinations.
         work: Function to run for each combination in a worker process.
-        on_progress: Called with (number of combinations done, their number, the last combination).
+        on_progress: Called with (combinations done, total number, last combination).
         pool: The worker processes.
 
     Returns:

@@ -59,7 +59,7 @@ def plan_machines(
     Args:
         request: Users, limits and machines. Wafers are connected by their own link unless other
             links are requested.
-        on_progress: Called with (number of combinations done, their number, the last combination).
+        on_progress: Called with (combinations done, total number, last combination).
         jobs: Number of processes; None uses all cores.
         engine: Engine that runs the processes.
 

@@ -89,7 +89,7 @@ def _model_machine(
         """Return how long token ids are in transit to the draft model and back, in seconds.
 
         Args:
-            tokens: Tokens of a verification pass, of which all except one are draft tokens.
+            tokens: Number of tokens in a verification pass. All except one are draft tokens.
         """
         cycles = times.exchange_cycles(2, draft_region, region) + times.exchange_cycles(
             tokens - 1, region, draft_region

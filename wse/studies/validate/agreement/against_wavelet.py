@@ -222,7 +222,7 @@ def compare_layers(name: str, layers: LayerCase, wafer: WaferSpec, software: Sof
     Args:
         name: Name of the type of layers in `LAYERS`, which is reported as the pattern.
         layers: The model, its mesh, and the phase to time: decode, prefill or verification.
-        wafer: The machine, of which only a mesh of the size in ``layers`` is used.
+        wafer: The machine. Only a mesh of the size in ``layers`` is used.
         software: Costs of launches, relays and gaps between operations.
 
     Returns:

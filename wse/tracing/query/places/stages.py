@@ -59,9 +59,9 @@ def used_fraction(uses: Mapping[str, int]) -> float:
 
 
 def narrow_attention(stages: Sequence[Stage]) -> list[int]:
-    """Return how many columns attention uses in the stages where it does not use all columns.
+    """Return the numbers of PE columns that attention uses, for stages where it does not use all.
 
-    The numbers are distinct and in ascending order.
+    Equal numbers are listed once, and the list is in ascending order.
     """
     widths = [(stage.attention[1] - stage.attention[0] + 1, stage.cols) for stage in stages if stage.attention]
     return sorted({attention_cols for attention_cols, stage_cols in widths if attention_cols < stage_cols})

@@ -41,9 +41,9 @@ class KernelWork:
     """Vector operations that one call of a kernel executes.
 
     Attributes:
-        repeats: Number of operations or, with ``sequences``, of sequences of operations.
-        sequences: Fields of `ComputeEngineCosts` with numbers of operations. Their sum is the
-            number of operations in a sequence.
+        repeats: How often the kernel executes the sequence of operations.
+        sequences: Fields of `ComputeEngineCosts` that add up to the number of operations in the
+            sequence. Empty if the sequence is a single operation.
         length: Number of elements in each operation.
         macs: Number of 16-bit multiply-accumulates in all operations.
     """

@@ -83,8 +83,9 @@ class PrefillTime:
     def cycles(self, run: PrefillRun) -> float:
         """Return the cycles of a prefill.
 
-        The first chunk passes through all layers. Each further chunk adds the time that two
-        neighbouring blocks take for it.
+        The prompt is read in chunks, which form a pipeline through the blocks. The result is the
+        time of the first chunk in all layers, plus one interval per further chunk. The interval is
+        the time that two neighbouring blocks need for that chunk.
         """
         parts = 1 if run.one_block_per_layer else 2
         interval_layers = BLOCKS_PER_INTERVAL * run.layers / parts
