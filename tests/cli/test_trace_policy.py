@@ -11,7 +11,7 @@ from small_files import small_files
 from tests.cli.conftest import Outcome, Wse
 from wse.tracing.record import run
 from wse_traces import open_trace, problems
-from wse_traces.writer import flush_timer
+from wse_traces.writer import partial as partial_file
 
 KIB = 1 << 10
 ASKED = ("--prompt-ids", "3,5,7", "--mesh", "4x4", "--new-tokens", "20", "--schedule", "baseline")
@@ -20,7 +20,7 @@ ASKED = ("--prompt-ids", "3,5,7", "--mesh", "4x4", "--new-tokens", "20", "--sche
 @pytest.fixture(autouse=True)
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are written as they come, so that a full disk is found while the run goes on."""
-    monkeypatch.setattr(flush_timer, "_BUFFER_BYTES", KIB // 4)
+    monkeypatch.setattr(partial_file, "_BUFFER_BYTES", KIB // 4)
     monkeypatch.setattr(run, "MAX_PASSES", 1)
 
 

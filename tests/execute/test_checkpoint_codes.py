@@ -15,8 +15,7 @@ from random_checkpoint import quantised, write_checkpoint
 from safetensors_writer import write_safetensors
 from session import SOFTWARE, model, region_options, session, wafer, worst_error
 
-from wse.backends.execute.weight_storage.checkpoint_codes import CheckpointCodes
-from wse.backends.execute.weight_storage.quantise import with_codes
+from wse.backends.execute.weight_storage.quantise import CheckpointCodes, with_codes
 from wse.compiler.search.search import compile_model
 from wse.errors import BadModel, WseBug
 from wse.models.load import LoadedModel

@@ -12,8 +12,8 @@ from tiny_run import tiny_session, worst_logit_error
 
 from wse.backends.fabric.expert_costs import EVEN
 from wse.backends.fabric.phase_cost import PhaseCost
+from wse.backends.wavelet.phases.mesh_state import check_size
 from wse.backends.wavelet.phases.phase import phase_run
-from wse.backends.wavelet.phases.size import check_size
 from wse.compiler.choice import Choice
 from wse.compiler.options import BASELINE, OPTIMIZED, THIN_GEMM
 from wse.compiler.pipeline import compile_choice

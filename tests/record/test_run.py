@@ -24,7 +24,7 @@ from wse.tracing.query.request import inspect_trace
 from wse.tracing.record import run as recording
 from wse_traces import open_trace, problems
 from wse_traces.schema import TABLES
-from wse_traces.writer import flush_timer
+from wse_traces.writer import partial as partial_file
 from wse_traces.writer.write import TraceWriter
 
 REQUESTS: dict[str, dict[str, Any]] = {
@@ -92,7 +92,7 @@ def test_placement_can_be_read_before_anything_has_run_and_an_error_is_told(tmp_
 def test_at_every_flush_passes_are_there_with_all_they_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a kill at any moment would leave, against the whole run."""
     monkeypatch.setattr(recording, "MAX_PASSES", 8)
-    monkeypatch.setattr(flush_timer, "_BUFFER_BYTES", 1)
+    monkeypatch.setattr(partial_file, "_BUFFER_BYTES", 1)
     left: list[Path] = []
     flushed = TraceWriter.flush
 

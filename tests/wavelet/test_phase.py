@@ -18,8 +18,8 @@ from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.machine import Port
+from wse.backends.wavelet.phases.mesh_state import check_size
 from wse.backends.wavelet.phases.phase import PhaseRun, phase_run
-from wse.backends.wavelet.phases.size import check_size
 from wse.compiler.options import THIN_GEMM, Options
 from wse.compiler.search.search import compile_model
 from wse.errors import BadMesh

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse_mappings.cuts.heights import band_heights
 from wse_mappings.cuts.split import ceil_div
-from wse_mappings.cuts.widths import PRECISION, region_widths
+from wse_mappings.cuts.widths import PRECISION, band_heights, region_widths
 
 
 @settings(max_examples=25, deadline=None)

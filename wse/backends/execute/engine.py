@@ -10,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.backends.execute.backend import check_executable
-from wse.backends.execute.caches import Caches
 from wse.backends.execute.calls.bind import Binder, BoundPhase
 from wse.backends.execute.calls.streams import Draw, Streams
-from wse.backends.execute.engine_state import restore, state_of
+from wse.backends.execute.engine_state import Caches, restore, state_of
 from wse.backends.execute.host_memory.arena import Arena
-from wse.backends.execute.host_tokens.input_ids import InputIds
-from wse.backends.execute.host_tokens.verified_ids import VerifiedIds
+from wse.backends.execute.host_tokens.token_ids import InputIds, VerifiedIds
 from wse.backends.execute.observation.outputs import Outputs, Routing, Values
 from wse.backends.execute.observation.pe_contents import Bytes, PeContents, PePlace
 from wse.backends.execute.step_times import StepTimes

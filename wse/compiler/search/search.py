@@ -18,8 +18,8 @@ from wse.compiler.options import DECODE, REFUSE, VERIFY, Options
 from wse.compiler.pipeline import with_tiles
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.check import check_mesh, check_names
-from wse.compiler.search.exploring.explore import emptiest_trials
-from wse.compiler.search.exploring.first_trials import (
+from wse.compiler.search.exploring.explore import (
+    emptiest_trials,
     fastest_first,
     first_rewrites,
     refusal,

@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wse.backends.execute.caches import Caches
 from wse.backends.execute.calls.streams import Draw, Streams
 from wse.backends.execute.engine import chunk_of
-from wse.backends.execute.engine_state import restore, state_of
+from wse.backends.execute.engine_state import Caches, restore, state_of
 from wse.backends.execute.host_memory.arena import Arena
-from wse.backends.execute.host_tokens.verified_ids import VerifiedIds
+from wse.backends.execute.host_tokens.token_ids import VerifiedIds
 from wse.backends.execute.observation.outputs import Values
 from wse.backends.execute.step_times import StepTimes
 from wse.backends.execute.weight_storage.tiles import Source
