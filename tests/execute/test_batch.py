@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pytest
+from compiled import compile_model
 from session import SOFTWARE, region_options, wafer
 from tiers import slow_but
 from tiny_model import tiny_spec
@@ -21,7 +22,6 @@ from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phases.phase import phase_run
 from wse.compiler.search.remedies import remedies
-from wse.compiler.search.search import compile_model
 from wse.errors import DoesNotFit
 from wse.hardware.spec import WaferSpec
 from wse.program.program import Program

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from compiled import compile_model
 from plain_decoder import plain_logits
 from random_checkpoint import quantised, write_checkpoint
 from safetensors_writer import write_safetensors
 from session import SOFTWARE, model, region_options, session, wafer, worst_error
 
 from wse.backends.execute.weight_storage.quantise import CheckpointCodes, with_codes
-from wse.compiler.search.search import compile_model
 from wse.errors import BadModel, WseBug
 from wse.models.load import LoadedModel
 from wse.number_formats import codes_name, fp8_blocks, scales_name

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from compiled import compile_model
 from dequantised import dequantised_tensors
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
@@ -15,7 +16,6 @@ from wafer_runs import CHOICE, OPTIONS, wafer_run
 from wse.backends.fabric.model import Fabric
 from wse.compiler.passes.allocate import SramOverflow
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.search import compile_model
 from wse.compiler.search.trial_setup import Layout, TrialSetup
 from wse.compiler.search.trials import try_layout
 from wse.errors import BadInput, BadMesh

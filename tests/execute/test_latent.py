@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from compiled import compile_model
 from session import SOFTWARE, region_options, wafer
 from tiny_model import latent_spec
 from tiny_run import tiny_session, worst_logit_error
 
 from wse.compiler.options import MESH_GEMM, REPORT, THIN_GEMM
-from wse.compiler.search.search import compile_model, fits
+from wse.compiler.search.search import fits
 from wse.errors import BadInput, WseBug
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Latent, ModelSpec

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from compiled import compile_model
 from session import SOFTWARE, region_options, wafer
 from tiny_model import tensors, tiny_spec
 
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_tokens.sampling import Sampler, Sampling
-from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 
 SPEC = tiny_spec()

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
+from compiled import compile_model
 from dequantised import GROUP, dequantised
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,6 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.weight_storage.quantise import quantise
 from wse.backends.execute.weight_storage.weights import store_weights
-from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.number_formats import CODINGS
 

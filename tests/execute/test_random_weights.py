@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from compiled import compile_model
 from session import SOFTWARE, region_options, wafer
 from tiny_model import latent_spec, tiny_spec
 from trait_specs import POSITIONS, TRAITS
 
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.weight_storage.random_weights import RandomWeights
-from wse.compiler.search.search import compile_model
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes

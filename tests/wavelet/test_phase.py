@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compiled import compile_model
 from session import SOFTWARE, Session, model, session, wafer
 from tiny_model import tiny_spec
 from tiny_run import tiny_session
@@ -21,7 +22,6 @@ from wse.backends.wavelet.machine import Port
 from wse.backends.wavelet.phases.mesh_state import check_size
 from wse.backends.wavelet.phases.phase import PhaseRun, phase_run
 from wse.compiler.options import THIN_GEMM, Options
-from wse.compiler.search.search import compile_model
 from wse.errors import BadMesh
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on

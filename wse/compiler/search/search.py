@@ -107,16 +107,6 @@ class Compilation:
     candidates: tuple[Candidate, ...] = ()
 
 
-def compile_model(
-    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, cost: Cost | None = None
-) -> Program:
-    """Search for the layout with the lowest cost, and return its Program.
-
-    For arguments and errors, see `search`.
-    """
-    return search(spec, wafer, software, options, cost).program
-
-
 def search(
     spec: ModelSpec,
     wafer: WaferSpec,

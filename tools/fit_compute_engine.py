@@ -1,4 +1,6 @@
-"""Fit of the constants of a compute-engine profile to rows of microbenchmarks.
+"""Fit the constants of a compute-engine profile to rows of microbenchmarks, and print them.
+
+    python tools/fit_compute_engine.py ROWS.csv --profile epcc
 
 Only rows of single operations, messages and transfers are used, four of which are passes inside a
 softmax: no row of a decoded token, a layer or a whole phase. Each fit minimises the sum of squared
@@ -8,17 +10,20 @@ the whole numbers with which one cost of an operation explains all of its rows.
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from wse.hardware.compute_engine import ComputeEngineCosts
+from wse.hardware.compute_engine import ComputeEngineCosts, load_compute_engine
+from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
-from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import (
     KernelWork,
     kernel_work,
@@ -177,3 +182,20 @@ def _least_squares(
     scale = np.array(targets if weights is None else weights, dtype=float)
     solution = np.linalg.lstsq(np.array(terms) / scale[:, None], np.array(targets) / scale, rcond=None)[0]
     return [float(factor) for factor in solution]
+
+
+def main() -> None:
+    """Print the constants that the rows of a file give."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("file", type=Path, help="measurements with the columns of the table inference")
+    parser.add_argument("--profile", default="epcc", help="software profile with the constants that are not fitted")
+    parser.add_argument("--wafer", default="wse3", help="wafer on which the rows were measured")
+    arguments = parser.parse_args()
+    costs = load_compute_engine(arguments.profile)
+    for fitted in fit_costs(read(arguments.file), load_wafer(arguments.wafer), costs):
+        for name, value in fitted.values.items():
+            print(f"{name} = {value:.4g}  # fitted to {len(fitted.rows)} rows")
+
+
+if __name__ == "__main__":
+    main()
