@@ -11,7 +11,7 @@ import pytest
 
 from tests.models.helpers import write_model
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.host_tokens.token_ids import prompt_lookup
+from wse.backends.execute.host_tokens.prompt_lookup import prompt_lookup
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from wse.backends.execute.host_tokens.token_ids import LONGEST_RUN
+from wse.backends.execute.host_tokens.prompt_lookup import LONGEST_RUN
 from wse.backends.fabric.causes import NO_CYCLES, Cycles
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import LinePattern, pattern_times

@@ -10,8 +10,8 @@ from typing import Final, Protocol
 import numpy as np
 
 from wse.backends.execute.engine import Engine
+from wse.backends.execute.host_tokens.prompt_lookup import prompt_lookup
 from wse.backends.execute.host_tokens.sampling import Sampling, Scores, draw, probabilities
-from wse.backends.execute.host_tokens.token_ids import prompt_lookup
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.run_totals import RunTotals
 from wse.models.tensors.model_tensors import stored_bytes

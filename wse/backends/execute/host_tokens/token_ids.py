@@ -1,23 +1,19 @@
-"""Token ids on the host: inputs of a pass, verified draft tokens, and a look-up in the text.
-
-Source: A. Saxena, Prompt Lookup Decoding, November 2023, github.com/apoorvumang/prompt-lookup-
-decoding. The longest run of the last tokens, up to three, that occurred before is used, at its
-first occurrence.
-"""
+"""Token ids on the host: inputs of a pass, verified draft tokens, and results that engines share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from wse.backends.execute.calls.streams import Streams
 from wse.backends.execute.engine_state import Caches
 from wse.backends.execute.host_memory.arena import Arena
 from wse.errors import BadInput
 from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Slots
 from wse_mappings.cuts.split import balanced_counts
 
 
@@ -117,30 +113,53 @@ class VerifiedIds:
         return ids[tokens - 1]
 
 
-LONGEST_RUN: Final = 3
-"""Maximum number of last tokens of the text that are looked up, as in the source."""
+class HostResults:
+    """Base class of engines: the ids and logits that the host has after a pass.
 
-
-def prompt_lookup(text_ids: Sequence[int], tokens: int) -> tuple[int, ...]:
-    """Draft the tokens that followed an earlier occurrence of the last tokens of a text.
-
-    At most the last three tokens are looked up; a longer match is preferred. The result is empty if
-    there is no match. An occurrence counts only if ``tokens`` tokens follow it, so a draft always
-    has the length that a verification pass needs.
-
-    Args:
-        text_ids: Token ids of the text.
-        tokens: Number of draft tokens, at least 1.
-
-    >>> prompt_lookup((7, 8, 9, 4, 5, 8, 9), 2)
-    (4, 5)
-    >>> prompt_lookup((7, 8, 9, 4), 2)
-    ()
+    Attributes:
+        program: The Program that the engine executes.
+        streams: Words between the wafers and the host.
+        caches: Counters of the users' caches.
     """
-    text = tuple(text_ids)
-    for run in range(LONGEST_RUN, 0, -1):
-        end = text[-run:]
-        for start in range(len(text) - run - tokens + 1):
-            if text[start : start + run] == end:
-                return text[start + run : start + run + tokens]
-    return ()
+
+    program: Program
+    streams: Streams
+    caches: Caches
+    _verified: VerifiedIds
+
+    @property
+    def tokens(self) -> list[int]:
+        """Last token id of each user. Access raises BadModel if a token had no finite logit."""
+        return self.streams.ids(range(self.program.batch))
+
+    @property
+    def logits(self) -> npt.NDArray[np.float32]:
+        """Logits of the last token of each user, float32 ``[users, vocabulary]``.
+
+        They are only defined if the Program was compiled with ``logits_out``.
+        """
+        return self.streams.host_logits[: self.program.batch].copy()
+
+    @property
+    def verified_logits(self) -> npt.NDArray[np.float32]:
+        """Logits of the last verification pass, float32 ``[tokens, vocabulary]``.
+
+        They are only defined if the Program was compiled with ``logits_out``.
+        """
+        return self.streams.host_logits[self.program.batch :].copy()
+
+    def cache_slots(self, user: int) -> Slots:
+        """Return how many cache slots a user occupies on the fullest row of PEs of each stage.
+
+        A cache slot is the room for the keys and values of one token.
+        """
+        return self.caches.slots(user)
+
+    def _ids_after(self, user: int) -> list[int]:
+        """Return the id after each token of a user's verification pass, which has finished."""
+        places = self.program.host_places(self.program.verify[user])
+        if self.program.sampling == "host":
+            self.streams.take_most_likely(places)
+        ids = self.streams.ids(places)
+        self._verified.add(ids, user)
+        return ids

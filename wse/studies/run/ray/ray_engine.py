@@ -20,21 +20,20 @@ from wse.backends.execute.calls.streams import Draw, Streams
 from wse.backends.execute.engine import chunk_of
 from wse.backends.execute.engine_state import Caches, restore, state_of
 from wse.backends.execute.host_memory.arena import Arena
-from wse.backends.execute.host_tokens.token_ids import VerifiedIds
+from wse.backends.execute.host_tokens.token_ids import HostResults, VerifiedIds
 from wse.backends.execute.observation.outputs import Values
 from wse.backends.execute.step_times import StepTimes
 from wse.backends.execute.weight_storage.tiles import Source
 from wse.errors import WseBug
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse.program.steps import Slots
 from wse.studies.run.ray.ray_passes import RayPasses, SubmittedPass
 from wse.studies.run.ray.wafer_actor import WaferJob
 from wse.studies.run.ray.wafer_actors import WaferActors, merge_states, state_of_wafer
 from wse.studies.run.request import RunRequest
 
 
-class RayEngine:
+class RayEngine(HostResults):
     """Backend that executes a Program on a Ray cluster, with one actor (process) per wafer.
 
     Arguments and attributes that are not listed here have the same meaning as in the single-process
@@ -77,19 +76,6 @@ class RayEngine:
         self._actors.load(job, threads, on_stored)
 
     @property
-    def tokens(self) -> list[int]:
-        """Last token id of each user. Access raises BadModel if a token had no finite logit."""
-        return self.streams.ids(range(self.program.batch))
-
-    @property
-    def verified_logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last verification pass, float32 ``[tokens, vocabulary]``.
-
-        The logits are available only if the Program sends them to the host.
-        """
-        return self.streams.host_logits[self.program.batch :].copy()
-
-    @property
     def step_times(self) -> StepTimes | None:
         """Step times summed over all actors, or None without ``profile``.
 
@@ -101,18 +87,6 @@ class RayEngine:
         for part in self._actors.values("step_times"):
             times.add(*part)
         return times
-
-    @property
-    def logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last token of each user, float32 ``[users, vocabulary]``.
-
-        The logits are available only if the Program sends them to the host.
-        """
-        return self.streams.host_logits[: self.program.batch].copy()
-
-    def cache_slots(self, user: int) -> Slots:
-        """Return the KV-cache slots that a user occupies on the fullest PE row of each stage."""
-        return self.caches.slots(user)
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
         """Compile the kernels on the first actor, then on the remaining ones.
@@ -196,12 +170,7 @@ class RayEngine:
             message = f"user {user}: {submitted.ids} were announced, and {tuple(tokens)} are to be verified"
             raise WseBug(message)
         self._finish(submitted)
-        places = self.program.host_places(self.program.verify[user])
-        if self.program.sampling == "host":
-            self.streams.take_most_likely(places)
-        ids = self.streams.ids(places)
-        self._verified.add(ids, user)
-        return ids
+        return self._ids_after(user)
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
         """Keep only the first ``tokens`` tokens of a user's last pass in the KV cache.
