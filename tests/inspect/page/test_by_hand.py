@@ -9,7 +9,7 @@ import pytest
 
 from tests.inspect.page.conftest import wait_for
 from tests.inspect.runs import TWO_WAFERS
-from wse.reports.tile_name import tile_name
+from wse.reports.shared_tables import tile_name
 from wse_traces import open_trace
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")

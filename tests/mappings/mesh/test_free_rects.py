@@ -7,8 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse_mappings.mesh.free_rects import free_rects
-from wse_mappings.mesh.placement import Rect
+from wse_mappings.mesh.placement import Rect, free_rects
 
 ROWS, COLS = 6, 5
 RECTS = st.builds(Rect, st.integers(0, 6), st.integers(0, 6), st.integers(1, 4), st.integers(1, 4))

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse_mappings.mesh.skips import move_skips, skipped_columns
+from wse_mappings.mesh.path_segments import move_skips, skipped_columns
 
 
 @given(st.sets(st.integers(0, 12), min_size=1, max_size=5), st.data())

@@ -17,10 +17,9 @@ from wse.program.program import Program
 from wse.reports.output_file import write_output
 from wse.studies.options.settings import replaced_numbers
 from wse.studies.results.defects import defects_result
-from wse.studies.results.phases import decode_result, prefill_result
+from wse.studies.results.phases import crossing_result, decode_result, fabric_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
 from wse.studies.results.sram import sram_result
-from wse.studies.results.traffic import crossing_result, fabric_result
 from wse.studies.run.answer import SILENT, RunCallbacks
 from wse.studies.run.checkpoint.checkpoint_file import CheckpointFile
 from wse.studies.run.checkpoint.checkpointed_engine import CheckpointedEngine
