@@ -9,7 +9,7 @@ from typing import Any
 
 import wse
 from wse.studies.explore.csv_table import read_csv
-from wse.studies.explore.page import A_WAFER, as_html, with_rate_a_wafer
+from wse.studies.explore.study import A_WAFER, as_html, with_rate_a_wafer
 
 SWEEP = (
     "batch,mapping,error,system_wafers,serving_tokens_per_s_per_user,serving_tokens_per_s,serving_ttft_s\n"

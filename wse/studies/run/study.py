@@ -78,7 +78,7 @@ def _backend(prepared_run: PreparedRun, program: Program) -> AbstractContextMana
         InsufficientMemory: This computer has too little memory.
     """
     if prepared_run.request.engine == RAY:
-        from wse.studies.run.ray.ray_backend import ray_backend  # brings Ray, which is optional
+        from wse.studies.run.ray.ray_engine import ray_backend  # brings Ray, which is optional
 
         return ray_backend(prepared_run, program)
     check_memory(prepared_run, program)
