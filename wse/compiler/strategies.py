@@ -1,7 +1,7 @@
 """Mapping strategies by name: bundled strategies, and those in users' packages and files.
 
-If a method of the strategy raises an error or returns an unusable value, a one-line error message
-names the file.
+If a method of a user's strategy raises an error or returns an unusable value, a one-line error
+message names the file.
 """
 
 from __future__ import annotations

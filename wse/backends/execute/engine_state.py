@@ -1,7 +1,7 @@
 """State of an engine that a checkpoint saves, and the cache counters of all users.
 
-In SRAM, only caches and token ids live from pass to pass; activations do not. The state also has
-the counters of caches, the counts of words, and the host's last ids and logits.
+Of the contents of SRAM, only caches and token ids live from pass to pass; activations do not. The
+state also has the counters of caches, the counts of words, and the host's last ids and logits.
 """
 
 from __future__ import annotations

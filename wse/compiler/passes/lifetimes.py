@@ -1,8 +1,7 @@
 """Lifetimes of buffers, and buffers that may share an address with an overwritten input.
 
-Memory allocation uses them: buffers that are never live in the same step may share memory.
-
-For example, an elementwise kernel may write each output over the input that it is computed from.
+Memory allocation uses lifetimes: buffers that are never live in the same step may share memory. An
+elementwise kernel may even write each output over the input that it is computed from.
 """
 
 from __future__ import annotations

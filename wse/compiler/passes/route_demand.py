@@ -1,10 +1,8 @@
 """Routes of the steps of a block, and the colours that the routes of a stage need.
 
-A route covers all PEs on the lines of its transfer. Patterns that differ only in what a PE does
-with arriving words have the same routes.
-
-A route is the use of some colours by a transfer on all PEs of its lines. Sets of routes are
-integers whose bit i represents route i.
+A route is the use of some colours by a transfer on all PEs of its lines. Patterns that differ only
+in what a PE does with arriving words have the same routes. Sets of routes are integers whose bit i
+represents route i.
 """
 
 from __future__ import annotations

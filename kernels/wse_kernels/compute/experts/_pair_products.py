@@ -1,8 +1,7 @@
 """Products of the (token, expert) pairs in a list with the weights of their experts.
 
-PEs of a block that have the same pair are computed together.
-
-`wse_kernels.compute.experts` describes the list. Vectors of pairs are stored in the same order.
+`wse_kernels.compute.experts` describes the list. PEs of a block that have the same pair are
+computed together. Vectors of pairs are stored in the same order.
 """
 
 from __future__ import annotations

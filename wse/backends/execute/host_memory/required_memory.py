@@ -1,9 +1,8 @@
 """Memory of this computer: what a run needs, and what is free.
 
-This memory is limited by the machine, by control groups and by ``ulimit``.
-
-All limits are known on Linux. Elsewhere, only the limits that the operating system reports to every
-program are known, if any. File pages in memory count as free, because the kernel drops them first.
+Free memory is limited by the machine, by control groups and by ``ulimit``. All of these limits are
+known on Linux. Elsewhere, only the limits that the operating system reports to every program are
+known, if any. File pages in memory count as free, because the kernel drops them first.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Quantisation of weights to codes and scales while they are stored, unless a checkpoint has them.
 
-They are stored bit for bit.
-
 Quantisation is symmetric, to nearest, ties to even. The scale is max|w| divided by the largest
 code, over the weights that share it. The scale is rounded up to its type, so that no code exceeds
 the largest. A code is w / scale. The codes of fp8 are the nearest e4m3 numbers. The codes of mxfp4
 are the nearest e2m1 numbers, with a power of two as the scale. Codes that a checkpoint already has
-in the requested type are not changed. For sources see `wse.number_formats`.
+in the requested type are stored bit for bit. For sources see `wse.number_formats`.
 """
 
 from __future__ import annotations

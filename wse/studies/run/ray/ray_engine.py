@@ -1,6 +1,6 @@
 """RayEngine: a backend that emulates each wafer in an actor of a Ray cluster during a run.
 
-Its results are bit-identical to the results of `wse.backends.execute.engine`.
+The results are bit-identical to those of `wse.backends.execute.engine`.
 
 An actor executes its tasks in submission order. Independent passes are therefore submitted ahead:
 prompt chunks, and the announced passes of several users. The wafers then work on different passes
