@@ -10,7 +10,7 @@ from tests.cli.conftest import Outcome, Wse, files_below
 from wse.tracing.record import run
 from wse_kernels.library import KERNEL_FILES
 from wse_traces import open_trace, problems
-from wse_traces.writer import flush_timer
+from wse_traces.writer import partial as partial_file
 
 SMALL = ("--prompt-ids", "1,2,3", "--new-tokens", "6", "--schedule", "baseline")
 """A short run for which no rewrites are tried; those of ``optimized`` are where a schedule is given again."""
@@ -71,7 +71,7 @@ ASKED = ("--prompt-ids", "3,5,7", "--mesh", "4x4", "--new-tokens", "20", "--sche
 @pytest.fixture
 def unbuffered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write every row at once, so that a full disk is noticed during the run."""
-    monkeypatch.setattr(flush_timer, "_BUFFER_BYTES", KIB // 4)
+    monkeypatch.setattr(partial_file, "_BUFFER_BYTES", KIB // 4)
     monkeypatch.setattr(run, "MAX_PASSES", 1)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from compiled import compile_model
 from session import SOFTWARE, wafer
 from tiny_model import tensors, tiny_spec
 
@@ -14,7 +15,7 @@ from wse.compiler.choice import Choice
 from wse.compiler.options import LAYERS, REPORT, Options
 from wse.compiler.passes.allocate import SramOverflow
 from wse.compiler.pipeline import PIPELINE, compile_choice
-from wse.compiler.search.search import compile_model, fits
+from wse.compiler.search.search import fits
 from wse.compiler.state import State
 from wse.errors import WseBug
 from wse.program.isa.instructions import CODES

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from compiled import compile_model
 from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
 from wse.compiler.choice import Choice
 from wse.compiler.options import LAYERS, MESH_GEMM_OWN, PREFILL, PREFILL_PRODUCTS, PRODUCT, Options
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.search import compile_model
 from wse.errors import BadMesh, UnknownName
 from wse.models.spec import ModelSpec
 from wse.program.isa.instructions import KERNELS

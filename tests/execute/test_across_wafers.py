@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from compiled import compile_model
 from dequantised import dequantised_tensors
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
@@ -23,7 +24,6 @@ from wse.backends.fabric.model import Fabric
 from wse.backends.wavelet.phases.phase import phase_run
 from wse.compiler.options import MESH_GEMM
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.search import compile_model
 from wse.errors import BadInput, WseBug
 from wse.models.spec import ModelSpec
 from wse.program.program import Program

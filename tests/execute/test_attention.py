@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from compiled import compile_model
 from plain_decoder import plain_logits
 from session import SOFTWARE, check_traffic, forced, region_options, wafer
 from tiers import slow_but
@@ -18,7 +19,7 @@ from wse.backends.fabric.model import Fabric
 from wse.compiler.choice import Choice
 from wse.compiler.options import BASELINE, DECODE, MESH_GEMM, MESH_GEMM_OWN, OPTIMIZED, PREFILL, REPORT, THIN_GEMM
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.search import compile_model, fits
+from wse.compiler.search.search import fits
 from wse.errors import BadInput, WseBug
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Latent, Layer, ModelSpec, PositionScale, Rope

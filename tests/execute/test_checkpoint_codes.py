@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from compiled import compile_model
 from plain_decoder import plain_logits
 from random_checkpoint import quantised, write_checkpoint
 from safetensors_writer import write_safetensors
@@ -19,10 +20,8 @@ from tiny_model import latent_spec, tiny_spec
 from trait_specs import POSITIONS, TRAITS
 
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.weight_storage.checkpoint_codes import CheckpointCodes
-from wse.backends.execute.weight_storage.quantise import with_codes
+from wse.backends.execute.weight_storage.quantise import CheckpointCodes, with_codes
 from wse.backends.execute.weight_storage.random_weights import RandomWeights
-from wse.compiler.search.search import compile_model
 from wse.errors import BadModel, WseBug
 from wse.models.load import LoadedModel, load_model
 from wse.models.spec import ModelSpec

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from compiled import compile_model
 from dequantised import dequantised_tensors
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, Session, check_traffic, region_options, wafer
@@ -14,14 +15,13 @@ from wafer_runs import CHOICE, OPTIONS, wafer_run
 from wse.backends.fabric.expert_costs import EVEN
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
+from wse.backends.wavelet.phases.mesh_state import check_size
 from wse.backends.wavelet.phases.phase import phase_run
-from wse.backends.wavelet.phases.size import check_size
 from wse.compiler.choice import Choice
 from wse.compiler.options import BASELINE, OPTIMIZED, THIN_GEMM
 from wse.compiler.passes.allocate import SramOverflow
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
-from wse.compiler.search.search import compile_model
 from wse.compiler.search.trial_setup import Layout, TrialSetup
 from wse.compiler.search.trials import try_layout
 from wse.errors import BadInput, BadMesh

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from wse.backends.execute.host_memory.arena import MAX_LANES, Arena
-from wse.backends.execute.host_memory.free_memory import free_bytes
+from wse.backends.execute.host_memory.required_memory import free_bytes
 from wse.backends.execute.weight_storage.stored_patches import PatchJob, stored_patches
 
 THREADS, MAX_VALUES = 3, 100
@@ -182,7 +182,7 @@ def test_groups_of_version_1_count_too(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the size of a process is read from Linux")
 def test_a_limit_of_the_process_counts() -> None:
     script = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, -1))\n"
-    script += "from wse.backends.execute.host_memory.free_memory import free_bytes; print(free_bytes())"
+    script += "from wse.backends.execute.host_memory.required_memory import free_bytes; print(free_bytes())"
     limited = int(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)
     assert 0 < limited < 2 << 30
     assert resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY

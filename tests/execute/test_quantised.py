@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
+from compiled import compile_model
 from dequantised import GROUP, dequantised, dequantised_tensors, flipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +24,6 @@ from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.weight_storage.quantise import quantise
 from wse.backends.execute.weight_storage.weights import store_weights
 from wse.compiler.options import BASELINE, THIN_GEMM
-from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.models.spec import Experts, Layer, ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled import compile_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from session import SOFTWARE, region_options, wafer
@@ -15,7 +16,6 @@ from tiny_model import tensors, tiny_spec
 
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_tokens.sampling import Sampler, Sampling, adjusted_scores
-from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.program.program import Program
 from wse.studies.compile.choose import compile_program

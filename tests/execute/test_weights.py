@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from compiled import compile_model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from session import SOFTWARE, wafer
@@ -28,7 +29,6 @@ from wse.backends.execute.weight_storage.tiles import (
     strips,
 )
 from wse.compiler.options import Options
-from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
 from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse.program.tiles import Tile, TilePart

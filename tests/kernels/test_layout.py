@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from dequantised import byte_offset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -125,7 +126,7 @@ def test_byte_offset_finds_every_byte_of_a_pe(rows: int, cols: int, sizes: list[
     row, col = seed % rows, seed % cols
     for s in stretches:
         width = NUMPY_TYPE[s.element].itemsize
-        offsets = [arena.byte_offset(row, col, 1024 + byte, width) for byte in range(s.start, s.end)]
+        offsets = [byte_offset(arena, row, col, 1024 + byte, width) for byte in range(s.start, s.end)]
         np.testing.assert_array_equal(arena.memory[offsets], memory[row, col, s.start : s.end])
 
 

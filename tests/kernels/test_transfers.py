@@ -23,7 +23,7 @@ from tests.kernels.helpers import (
     to_lanes,
     view,
 )
-from wse.backends.execute.calls.accumulations import accumulation_of
+from wse.backends.execute.calls.line_calls import accumulation_of
 from wse.backends.execute.calls.pattern_tables import columns_of, multicasts_cover, runs_of, senders_of
 from wse_kernels.communication.column_sums import ACCUMULATE, LOAD, STORE
 from wse_kernels.communication.row_messages import MAX_ROWS

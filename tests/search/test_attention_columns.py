@@ -10,7 +10,7 @@ from tiny_model import latent_spec, tiny_spec
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import BASELINE, DECODE, WIDE_UNPACKING
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.fitting.attention_widths import column_counts
+from wse.compiler.search.fitting.attention_columns import column_counts
 from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.search.rewrite_search import verify_choice
 from wse.compiler.search.search import Compilation, search

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from compiled import compile_model
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
 from tiers import slow_but
@@ -15,7 +16,7 @@ from wse.backends.fabric.model import Fabric
 from wse.compiler.options import BASELINE, OPTIMIZED, Options
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.remedies import remedies, smallest_square
-from wse.compiler.search.search import compile_model, fits, search
+from wse.compiler.search.search import fits, search
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import try_layout

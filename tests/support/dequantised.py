@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tiny_model import tensors
 
 from wse.backends.execute.engine import Engine
+from wse.backends.execute.host_memory.arena import Arena
 from wse.models.spec import ModelSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Buffer
@@ -74,5 +75,13 @@ def dequantised_tensors(spec: ModelSpec, coding: str, scale_type: Any = np.float
 def flipped(engine: Engine, buffer: Buffer) -> Engine:
     """The engine, with a bit of the upper byte of a buffer's first element on PE (0, 0) flipped."""
     arena, size = engine.arenas[0], ELEMENT_BYTES[buffer.element]
-    arena.memory[arena.byte_offset(0, 0, buffer.address + size - 1, size)] ^= 0x01
+    arena.memory[byte_offset(arena, 0, 0, buffer.address + size - 1, size)] ^= 0x01
     return engine
+
+
+def byte_offset(arena: Arena, row: int, col: int, byte: int, element_bytes: int) -> int:
+    """The index in the memory of an arena of a byte of the SRAM of PE (row, col)."""
+    block = row * arena.blocks_per_row + col // arena.lanes
+    element, byte_in_element = divmod(byte - arena.base_byte, element_bytes)
+    index = (block * (arena.bytes_per_pe // element_bytes) + element) * arena.lanes + col % arena.lanes
+    return index * element_bytes + byte_in_element

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from compiled import compile_model
 
 from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
@@ -17,7 +18,6 @@ from wse.compiler.choice import Choice
 from wse.compiler.options import OPTIMIZED, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.search import compile_model
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import WaferSpec

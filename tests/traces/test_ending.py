@@ -10,7 +10,7 @@ from tiers import slow_but
 
 from wse_traces import RunHeader, TraceError, TraceWriter, open_trace, problems
 from wse_traces.header import ATTRIBUTES
-from wse_traces.writer import flush_timer
+from wse_traces.writer import partial as partial_file
 
 # Writes tokens for ever; prints how many are safe after each flush.
 WRITER = """
@@ -141,7 +141,7 @@ def test_run_that_ends_early_says_why(error: BaseException, ending: str, tmp_pat
 def test_first_flushes_come_soon(tmp_path: Path, header: RunHeader, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a second after the first rows all except the last quarter of a second of them can be read."""
     now = 100.0
-    monkeypatch.setattr(flush_timer.time, "monotonic", lambda: now)
+    monkeypatch.setattr(partial_file.time, "monotonic", lambda: now)
     flushed = []
     with TraceWriter(tmp_path / "t.h5", header) as writer:
         for tick in range(40):

@@ -10,6 +10,7 @@ from statistics import median
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tool_scripts import import_script
 
 from tests.support.inference_rows import rows_of
 from wse.errors import BadWafer, UnknownName
@@ -20,12 +21,12 @@ from wse.hardware.load import load_wafer
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.parts import CONSTANT_OF_PROFILE
 from wse.studies.validate.predictors.predict import predict
-from wse.studies.validate.predictors.wafer_inference.fit_costs import FIT_GROUPS, fit_costs
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import mean_context
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import _depth, _grouped_reduce
 
 FITTED_CONSTANTS, FITTED_ROWS = 14, 31
+FIT = import_script("fit_compute_engine")
 
 
 def value_of(**cells: str) -> float:
@@ -368,12 +369,12 @@ def epcc_rows(beside: Path) -> list[Measurement]:
 
 def test_the_profile_is_the_fit_to_microbenchmarks(epcc_rows: list[Measurement]) -> None:
     profile, costs = sourced_costs("epcc"), load_compute_engine("epcc")
-    fits = fit_costs(epcc_rows, load_wafer("wse3"), costs)
+    fits = FIT.fit_costs(epcc_rows, load_wafer("wse3"), costs)
     constants = [(name, value) for fit in fits for name, value in fit.values.items() if name != "ring_free_bytes"]
     rows = {row.text("id"): row for fit in fits for row in fit.rows}
     assert len(constants) == FITTED_CONSTANTS
     assert len(rows) == sum(len(fit.rows) for fit in fits) == FITTED_ROWS
-    assert {row.text("group") for row in rows.values()} <= FIT_GROUPS
+    assert {row.text("group") for row in rows.values()} <= FIT.FIT_GROUPS
     for name, value in constants:
         assert profile[name].value == pytest.approx(value, rel=2e-3), name
         assert "fitted" in profile[name].source
@@ -412,7 +413,7 @@ def test_errors_of_rows_to_which_nothing_was_fitted(
 ) -> None:
     errors = []
     for m in epcc_rows:
-        if m.text("phase") in phases and m.text("group") not in FIT_GROUPS and m.measured:
+        if m.text("phase") in phases and m.text("group") not in FIT.FIT_GROUPS and m.measured:
             value = predict(m).value
             if value is not None:
                 errors.append(abs(100 * (value / m.measured - 1)))

@@ -16,8 +16,8 @@ from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.machine import Port
+from wse.backends.wavelet.phases.mesh_state import check_size
 from wse.backends.wavelet.phases.phase import PhaseRun, phase_run
-from wse.backends.wavelet.phases.size import check_size
 from wse.compiler.options import THIN_GEMM
 from wse.errors import BadMesh
 from wse.hardware.load import load_software, load_wafer

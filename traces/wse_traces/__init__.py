@@ -10,7 +10,6 @@ from wse_traces.header import RunHeader
 from wse_traces.reader.column import Column
 from wse_traces.reader.read import Trace, open_trace
 from wse_traces.validator.validate import problems
-from wse_traces.writer.token_rows import Token
-from wse_traces.writer.write import TraceWriter
+from wse_traces.writer.write import Token, TraceWriter
 
 __all__ = ["Column", "RunHeader", "Token", "Trace", "TraceError", "TraceWriter", "open_trace", "problems"]

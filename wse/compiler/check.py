@@ -6,8 +6,7 @@ from collections import defaultdict
 from itertools import islice
 
 from wse.compiler.options import MODEL, THIN_GEMM, unsupported_on_mesh
-from wse.compiler.passes.lifetimes import live_steps, steps_before
-from wse.compiler.passes.replacements import may_coincide, replacing_steps
+from wse.compiler.passes.lifetimes import live_steps, may_coincide, replacing_steps, steps_before
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymAddress, SymPhase, distinct_phases
 from wse.errors import WseBug

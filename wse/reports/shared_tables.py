@@ -1,4 +1,4 @@
-"""Tables that studies and views of traces share: cycles by cause, SRAM by use, load of experts."""
+"""Tables and texts that studies and views of traces share: cycles, SRAM, experts, prices, tiles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,59 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import NARROW, WIDEST, bar, count, hertz, percent, plural, printable
+from wse.reports.terminal import NARROW, WIDEST, bar, count, hertz, percent, plural, printable, ranged
+
+PriceEnds = tuple[float, float, float]
+"""Hourly price: low end of its range, value, and high end."""
+_PRICE: Final = "{:,g}".format
+
+
+def scale_note(price: PriceEnds, machine: str) -> str:
+    """Return a note on the price from which a cost column is computed.
+
+    If the price has a range, the note also states the factors by which its ends change the costs.
+
+    Args:
+        price: Low end, value and high end in USD per hour.
+        machine: Machine that the price is for, such as "wafer".
+    """
+    low, value, high = price
+    ends = (
+        ""
+        if low == value == high
+        else f" (x {low / value:.2f} at {_PRICE(low)}, x {high / value:.2f} at {_PRICE(high)})"
+    )
+    return f"at {_PRICE(value)} USD/h per {machine}{ends}"
+
+
+def price_text(price: PriceEnds, machine: str, assumptions: str) -> str:
+    """Return a text with a price, its range, its machine and its source.
+
+    Args:
+        price: Low end, value and high end in USD per hour.
+        machine: Machine that the price is for: "wafer" or "GPU".
+        assumptions: Name and value of the price and, after a colon, its source.
+    """
+    low, value, high = price
+    return f"{ranged(value, low, high, _PRICE)} USD/h per {machine}: {assumptions.partition(': ')[2]}"
+
+
+def tile_name(name: str) -> str:
+    """Return the displayed name of a buffer that stores weights.
+
+    If the buffer stores several tensors, the common prefix of their names is written once. The pair
+    ``gate`` and ``up`` is written as the op ``gate_up``.
+
+    >>> tile_name("layers.0.q+layers.0.k+layers.0.v"), tile_name("layers.0.gate+layers.0.up")
+    ('layers.0.q+k+v', 'layers.0.gate_up')
+    """
+    first, *further_names = name.split("+")
+    stem = first[: first.rfind(".") + 1]
+    display_name = "+".join([first, *(further_name.removeprefix(stem) for further_name in further_names)])
+    for prefix in ("", "shared_"):
+        display_name = display_name.replace(f"{prefix}gate+{prefix}up", f"{prefix}gate_up")
+    return display_name
+
 
 Name = TypeVar("Name", bound=str)
 

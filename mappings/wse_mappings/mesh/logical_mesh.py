@@ -1,10 +1,10 @@
 """Logical mesh: the intact mesh that programs see on a wafer with dead PEs and links.
 
 Each row of the fabric skips its dead PEs, and some live ones so that all rows skip the same number
-(``wse_mappings.mesh.skips``). The logical PE in column c of a row is the (c + 1)-th PE that is not
-skipped. Rows with more dead PEs than that are omitted. The result is a mesh with fewer columns, and
-possibly fewer rows, whose neighbours are still close to each other. This is sparing by columns with
-shifting, as reviewed by Koren and Singh (Computer 23(7), 1990).
+(``wse_mappings.mesh.path_segments``). The logical PE in column c of a row is the (c + 1)-th PE that
+is not skipped. Rows with more dead PEs than that are omitted. The result is a mesh with fewer
+columns, and possibly fewer rows, whose neighbours are still close to each other. This is sparing by
+columns with shifting, as reviewed by Koren and Singh (Computer 23(7), 1990).
 
 A link between logical neighbours is a route over physical links:
 
@@ -25,9 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wse_mappings.mesh.faults import FabricFaults, shortest_route
-from wse_mappings.mesh.path_segments import LinkLoads, PathSegments, concatenate
+from wse_mappings.mesh.path_segments import LinkLoads, PathSegments, concatenate, skipped_columns
 from wse_mappings.mesh.placement import Rect
-from wse_mappings.mesh.skips import skipped_columns
 from wse_mappings.plane import EAST, NORTH, SOUTH, WEST
 
 I32 = npt.NDArray[np.int32]

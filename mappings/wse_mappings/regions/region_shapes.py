@@ -7,8 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from wse_mappings.cuts.contiguous import apportion
-from wse_mappings.cuts.heights import band_heights
-from wse_mappings.cuts.widths import ColumnBytes, region_widths
+from wse_mappings.cuts.widths import ColumnBytes, band_heights, region_widths
 from wse_mappings.regions.demand import Demand
 from wse_mappings.regions.layout import Layout, RegionLayers
 

@@ -27,8 +27,7 @@ from wse.studies.estimate.study import TimedEstimate, estimate, timed_estimate
 from wse.studies.options.option import replace_options
 from wse.studies.workers import engine_pool
 from wse.studies.workers.pool import KilledItem
-from wse.tracing.query.two_traces.comparison_row import ALL_USERS, COLUMNS, ONE_USER
-from wse.tracing.query.two_traces.limits import limits_of
+from wse.tracing.query.two_traces.comparison_row import ALL_USERS, COLUMNS, ONE_USER, limits_of
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from tests.inspect.page.conftest import browser, wait_for  # noqa: F401
 from wse.errors import BadInput
 from wse.studies.explore import csv_table
 from wse.studies.explore.csv_table import read_csv
-from wse.studies.explore.page import A_WAFER, as_html, with_rate_a_wafer
+from wse.studies.explore.study import A_WAFER, as_html, with_rate_a_wafer
 
 SWEEP = (
     "batch,mapping,error,system_wafers,serving_tokens_per_s_per_user,serving_tokens_per_s,serving_ttft_s\n"

@@ -9,7 +9,6 @@ import pytest
 
 from tests.comparison.scenario.scenarios import FIGURE
 from wse.studies.results.operating_points import OperatingPointResult
-from wse.studies.scenario.agreement import agreement_of, compare_with_published, verdict_of
 from wse.studies.scenario.drawing import drawings_of, series_of
 from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT
 from wse.studies.scenario.page import scenario_as_html
@@ -21,6 +20,7 @@ from wse.studies.scenario.result import (
     ScenarioResult,
     TiersResult,
 )
+from wse.studies.scenario.study import agreement_of, compare_with_published, verdict_of
 
 
 def published(**changes: Any) -> PublishedResult:

@@ -16,10 +16,9 @@ from tests.comparison.sweep.conftest import axes
 from tests.models.helpers import write_config
 from wse.errors import BadInput, UnknownName, WseBug
 from wse.reports.result import plain
-
 from wse.studies.sweep.result import SweepResult
 from wse.studies.sweep.row import JournalEntry, flat
-from wse.studies.sweep.table import _merge, check_table_path, write_table
+from wse.studies.sweep.table import _merge, check_table_path, read_entries, write_table
 
 ENTRIES = [
     JournalEntry(setting=0, row={"a": 1, "b": 0.1, "inputs_batch": 7, "c": True, "n": 2**70, "t": 'x,"\n'}),

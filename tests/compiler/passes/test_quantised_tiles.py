@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from compiled import compile_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from session import SOFTWARE, region_options, wafer
@@ -14,7 +15,7 @@ from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM, unsupporte
 from wse.compiler.passes.tiling.quantised_tiles import coded_tiles
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
-from wse.compiler.search.search import compile_model, fits
+from wse.compiler.search.search import fits
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear, stored_bytes, tensor_shapes

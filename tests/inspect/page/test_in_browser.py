@@ -11,7 +11,7 @@ import pytest
 from tests.inspect.page.conftest import IMAGE, SCRIPT, requested, wait_for
 from tests.inspect.runs import TWO_WAFERS
 from tests.traces.conftest import HEADER, write
-from wse.reports.tile_name import tile_name
+from wse.reports.shared_tables import tile_name
 from wse_traces import TraceWriter, open_trace
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wse_mappings.cuts.heights import band_heights
 from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
 from wse_mappings.cuts.split import blocks, ceil_div
-from wse_mappings.cuts.widths import PRECISION, region_widths
+from wse_mappings.cuts.widths import PRECISION, band_heights, region_widths
 from wse_mappings.result_cache import ResultCache
 
 

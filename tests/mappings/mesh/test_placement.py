@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mappings.replay import hops, replay
-from wse_mappings.mesh.free_rects import free_rects
-from wse_mappings.mesh.placement import Rect, even_bands, snake_bands
+from wse_mappings.mesh.path_segments import move_skips, skipped_columns
+from wse_mappings.mesh.placement import Rect, even_bands, free_rects, snake_bands
 from wse_mappings.mesh.ring import ring_pe, ring_place, skew
-from wse_mappings.mesh.skips import move_skips, skipped_columns
 from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 
 

@@ -15,7 +15,7 @@ from wse_traces.errors import TraceError
 from wse_traces.field import Field
 from wse_traces.header import ATTRIBUTES, Attribute, RunHeader
 from wse_traces.reader.chunks import storage_problems
-from wse_traces.reader.lookup import READ_ERRORS, attribute_of, dataset_of, object_of, reason_of
+from wse_traces.reader.column import READ_ERRORS, attribute_of, dataset_of, object_of, reason_of
 from wse_traces.schema import ROWS, TABLES
 
 _MESH_PES = 1 << 28

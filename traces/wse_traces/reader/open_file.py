@@ -18,7 +18,7 @@ from typing import Any
 import h5py
 
 from wse_traces.errors import TraceError
-from wse_traces.reader.lookup import reason_of
+from wse_traces.reader.column import reason_of
 from wse_traces.writer.partial import partial_path
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"

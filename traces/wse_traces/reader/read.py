@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from wse_traces import schema
-from wse_traces.elements import values_of
 from wse_traces.errors import TraceError
+from wse_traces.field import values_of
 from wse_traces.reader.executed_steps import cache_shifts, check_index, executed_steps, rows_of, schedule_rows
 from wse_traces.reader.frames import Frame, FrameKind, frame_of, long_frame
 from wse_traces.reader.groups import distinct_rows, group_sums

@@ -24,8 +24,7 @@ from wse_traces.field import Field
 from wse_traces.header import RunHeader
 from wse_traces.reader.check import checked_dataset, header_of, row_counts
 from wse_traces.reader.chunks import Box, read_box
-from wse_traces.reader.column import Column
-from wse_traces.reader.lookup import READ_ERRORS, reason_of
+from wse_traces.reader.column import READ_ERRORS, Column, reason_of
 from wse_traces.reader.open_file import open_file
 from wse_traces.schema import BY_PATH, FIELDS, TABLES
 

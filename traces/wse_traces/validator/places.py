@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wse_traces.elements import ELEMENT_BYTES
+from wse_traces.field import ELEMENT_BYTES
 from wse_traces.reader.read import Array, Trace
 from wse_traces.schema import BY_PATH, RAGGED
 from wse_traces.validator.times import first_row, repetitions

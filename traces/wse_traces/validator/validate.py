@@ -17,7 +17,6 @@ from wse_traces.reader.check import header_problems
 from wse_traces.reader.open_file import open_file
 from wse_traces.reader.read import LIMIT_BYTES, Array, Columns, Trace, open_trace
 from wse_traces.schema import FIELDS, RAGGED, TABLES
-from wse_traces.validator import links as validate_links
 from wse_traces.validator import places as validate_place
 from wse_traces.validator import times as validate_time
 from wse_traces.validator.times import first_row
@@ -41,12 +40,12 @@ _AGREEMENT: Final[tuple[tuple[tuple[str, ...], Callable[[Trace], Iterator[str]]]
     (("schedule", "pass", "token"), validate_time.token_problems),
     (("tensor",), validate_place.tensor_problems),
     *(((table, sliced), partial(validate_place.ragged_problems, ends=ends)) for table, ends, sliced in RAGGED),
-    (("crossing",), validate_links.crossing_problems),
-    (("wavelet",), validate_links.wavelet_problems),
-    (("pattern",), validate_links.pattern_problems),
-    (("pattern", "placed_layer", "links/words"), validate_links.placed_problems),
-    (("step", "schedule", "pass", "shift", "links/words"), validate_links.hop_problems),
-    (("routed", "expert_load"), validate_links.expert_problems),
+    (("crossing",), validate_time.crossing_problems),
+    (("wavelet",), validate_time.wavelet_problems),
+    (("pattern",), validate_time.pattern_problems),
+    (("pattern", "placed_layer", "links/words"), validate_time.placed_problems),
+    (("step", "schedule", "pass", "shift", "links/words"), validate_time.hop_problems),
+    (("routed", "expert_load"), validate_time.expert_problems),
 )
 
 

@@ -23,8 +23,7 @@ from wse_traces.errors import TraceError
 from wse_traces.header import INTERRUPTED, RunHeader
 from wse_traces.schema import ROWS, TABLES
 from wse_traces.writer.create import empty_trace, open_for_append, write_ending
-from wse_traces.writer.flush_timer import FlushTimer
-from wse_traces.writer.partial import PartialFile
+from wse_traces.writer.partial import FlushTimer, PartialFile
 from wse_traces.writer.written_column import BufferedRows, WrittenColumn, WrittenDataset, join_parts
 
 Array = NDArray[Any]

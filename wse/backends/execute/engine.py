@@ -10,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.backends.execute.backend import check_executable
-from wse.backends.execute.caches import Caches
 from wse.backends.execute.calls.bind import Binder, BoundPhase
 from wse.backends.execute.calls.streams import Draw, Streams
-from wse.backends.execute.engine_state import restore, state_of
+from wse.backends.execute.engine_state import Caches, restore, state_of
 from wse.backends.execute.host_memory.arena import Arena
-from wse.backends.execute.host_tokens.input_ids import InputIds
-from wse.backends.execute.host_tokens.verified_ids import VerifiedIds
+from wse.backends.execute.host_tokens.token_ids import HostResults, InputIds, VerifiedIds
 from wse.backends.execute.observation.outputs import Outputs, Routing, Values
 from wse.backends.execute.observation.pe_contents import Bytes, PeContents, PePlace
 from wse.backends.execute.step_times import StepTimes
@@ -25,13 +23,12 @@ from wse.backends.execute.weight_storage.weights import store_weights
 from wse.models.spec import ModelSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots
 from wse_kernels.library import KERNEL_FILES
 from wse_kernels.precompile import precompile
 from wse_kernels.shared_cores import SharedCores
 
 
-class Engine:
+class Engine(HostResults):
     """The backend that executes one Program on the cores of this machine.
 
     Args:
@@ -110,44 +107,12 @@ class Engine:
         self._binder.contents = PeContents(self.program, self.arenas, places, on_bytes)
 
     @property
-    def logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last token of each user, float32 ``[users, vocabulary]``.
-
-        They are only defined if the Program was compiled with ``logits_out``.
-        """
-        return self.streams.host_logits[: self.program.batch].copy()
-
-    @property
-    def verified_logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last verification pass, float32 ``[tokens, vocabulary]``.
-
-        They are only defined if the Program was compiled with ``logits_out``.
-        """
-        return self.streams.host_logits[self.program.batch :].copy()
-
-    @property
-    def tokens(self) -> list[int]:
-        """Last token id of each user.
-
-        Raises:
-            BadModel: The logits of a token contained NaN or infinity.
-        """
-        return self.streams.ids(range(self.program.batch))
-
-    @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
         """Number of tokens of the last phase that chose each expert, by layer.
 
         A key is the index of a layer with experts; its value is int64 ``[experts]``.
         """
         return self.routing.pairs
-
-    def cache_slots(self, user: int) -> Slots:
-        """Return how many cache slots a user occupies on the fullest row of PEs of each stage.
-
-        A cache slot is the room for the keys and values of one token.
-        """
-        return self.caches.slots(user)
 
     def prefill(self, *prompts: Sequence[int], first_phase: int = 0, end_phase: int | None = None) -> Iterator[int]:
         """Read each user's prompt, chunk by chunk. Each chunk is a prefill phase of the Program.
@@ -197,12 +162,7 @@ class Engine:
         self._verified.check(tokens, user)
         phase = program.verify[user]
         self.run(self.begin(program.phases.index(phase), tokens))
-        places = program.host_places(phase)
-        if program.sampling == "host":
-            self.streams.take_most_likely(places)
-        ids = self.streams.ids(places)
-        self._verified.add(ids, user)
-        return ids
+        return self._ids_after(user)
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
         """Keep the first tokens of a user's last verification pass and remove the rest.

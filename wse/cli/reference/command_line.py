@@ -6,8 +6,7 @@ import inspect
 import re
 from typing import Any, Final
 
-from wse.cli.app import COMMANDS, command
-from wse.cli.help import option_rows
+from wse.cli.app import COMMANDS, command, option_rows
 from wse.cli.reference.docstring import GENERATED
 from wse.reports.markdown import markdown_table
 

@@ -12,8 +12,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from wse.compiler.options import REFUSE
-from wse.compiler.passes.lifetimes import Span, lifetimes, live_steps, steps_before
-from wse.compiler.passes.replacements import Replacements, may_coincide, replacing_steps
+from wse.compiler.passes.lifetimes import (
+    Replacements,
+    Span,
+    lifetimes,
+    live_steps,
+    may_coincide,
+    replacing_steps,
+    steps_before,
+)
 from wse.compiler.passes.sram_overflow import SramOverflow
 from wse.compiler.state import State
 from wse.compiler.symbolic import SymBuffer

@@ -27,9 +27,8 @@ import numpy as np
 
 from wse.arrays import I32
 from wse.compiler.options import BASELINE, PREFILL
-from wse.compiler.passes.block_routes import NO_PATTERN, BlockRoutes, Key, same_routes
 from wse.compiler.passes.colouring import Colouring, colouring, rewrite_count
-from wse.compiler.passes.route_demand import RouteDemand, Visits
+from wse.compiler.passes.route_demand import NO_PATTERN, BlockRoutes, Key, RouteDemand, Visits, same_routes
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymSteps, distinct_phases
 from wse.errors import TooFewColours

@@ -13,8 +13,7 @@ from typing import Protocol, TypeVar
 
 from wse.compiler.options import PRODUCT
 from wse.compiler.passes.tiling.contraction import WeightTypes
-from wse.compiler.passes.tiling.expert_tiles import ROUTED
-from wse.compiler.passes.tiling.op_tiles import Tiling, op_tiles, tiling_of
+from wse.compiler.passes.tiling.op_tiles import ROUTED, Tiling, op_tiles, tiling_of
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
 from wse.compiler.passes.tiling.tiles import frequency_table, latent_tables
 from wse.compiler.state import RegionCut, State

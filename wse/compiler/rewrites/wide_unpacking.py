@@ -6,7 +6,7 @@ codes, 11 for 4-bit codes. Their vectors are short if a row has few outputs. Wit
 memory, there are fewer iterations. The unpacked values and the order of sums do not change.
 
 The search finds how many codes a layout can unpack at a time
-(`wse.compiler.search.fitting.unpacking`).
+(`wse.compiler.search.fitting.chunks`).
 """
 
 from __future__ import annotations

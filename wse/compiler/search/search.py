@@ -18,11 +18,11 @@ from wse.compiler.options import DECODE, REFUSE, VERIFY, Options
 from wse.compiler.pipeline import with_tiles
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.check import check_mesh, check_names
-from wse.compiler.search.exploring.explore import trials_until_one_fits
-from wse.compiler.search.exploring.first_trials import (
+from wse.compiler.search.exploring.explore import (
     fastest_first,
     first_rewrites,
     refusal,
+    trials_until_one_fits,
     try_layouts,
     within_limits,
 )
@@ -105,16 +105,6 @@ class Compilation:
     rewrites: tuple[RewriteTrial, ...] = ()
     verify_rewrites: tuple[RewriteTrial, ...] | None = None
     candidates: tuple[Candidate, ...] = ()
-
-
-def compile_model(
-    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, cost: Cost | None = None
-) -> Program:
-    """Search for the layout of a model with the lowest cost, and return its Program.
-
-    A layout is one way to divide wafers into regions. For arguments and errors, see `search`.
-    """
-    return search(spec, wafer, software, options, cost).program
 
 
 def search(

@@ -22,8 +22,7 @@ from wse.compiler.passes.shard import (
     with_cuts,
 )
 from wse.compiler.passes.tiling.contraction import WeightTypes
-from wse.compiler.passes.tiling.expert_tiles import ROUTED
-from wse.compiler.passes.tiling.op_tiles import Tiling, op_tiles, tiling_of
+from wse.compiler.passes.tiling.op_tiles import ROUTED, Tiling, op_tiles, tiling_of
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
 from wse.compiler.pipeline import PIPELINE, Pass
 from wse.compiler.state import State

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.errors import BadModel
+from wse.files import short_repr
 from wse.models.configs.json_file import parse_object, read_object
 from wse.models.tensors.tensor_entry import MappedFile, TensorEntry, mapped_array, plain_entry
 
@@ -198,14 +199,14 @@ def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[Te
     if not isinstance(kind, str) or kind not in DTYPES:
         is_known = isinstance(kind, str) and kind in OTHER_DTYPES
         verdict = "is not supported" if is_known else "is not an element type of the format"
-        msg = f"{place}: dtype {_shortened(kind)} {verdict}; supported: {', '.join(DTYPES)}"
+        msg = f"{place}: dtype {short_repr(kind)} {verdict}; supported: {', '.join(DTYPES)}"
         raise BadModel(msg)
     if not _are_sizes(shape) or len(shape) > MAX_DIMENSIONS or math.prod(max(n, 1) for n in shape) > MAX_ELEMENTS:
-        msg = f"{place}: shape {_shortened(shape)} is not a list of plausible sizes; {FETCH_AGAIN}"
+        msg = f"{place}: shape {short_repr(shape)} is not a list of plausible sizes; {FETCH_AGAIN}"
         raise BadModel(msg)
     if not _are_sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= data_bytes:
         msg = (
-            f"{place}: data_offsets {_shortened(offsets)} must be [begin, end] inside the "
+            f"{place}: data_offsets {short_repr(offsets)} must be [begin, end] inside the "
             f"{data_bytes:,} bytes of data; the file may be cut short: {FETCH_AGAIN}"
         )
         raise BadModel(msg)
@@ -260,9 +261,3 @@ def _are_sizes(value: Any) -> bool:
 def _is_plain_file_name(name: str) -> bool:
     """Return whether a name denotes a visible .safetensors file and contains no folder."""
     return name.endswith(".safetensors") and not any(c in name for c in "/\\:\0") and not name.startswith(".")
-
-
-def _shortened(value: Any) -> str:
-    """Return the repr of a value, truncated to 80 characters for use in a message."""
-    text = repr(value)
-    return text if len(text) <= 80 else text[:80] + "…"

@@ -1,4 +1,4 @@
-"""Tables as HTML, for notebooks. Texts are escaped, and the best value of a column is bold."""
+"""Tables as HTML, for notebooks, and in the form in which the scripts of pages draw them."""
 
 from __future__ import annotations
 
@@ -79,3 +79,37 @@ def _footer(table: Table) -> str:
     texts = (escape(f"{name} {text}".strip()) for name, text in table.footer)
     rows = "".join(f'<tr><td class="prose" colspan="{span}">{text}</td></tr>' for text in texts)
     return f"<tfoot>{rows}</tfoot>" if rows else ""
+
+
+def page_table(table: Table) -> dict[str, Any]:
+    """Return a table as JSON-like data for the script ``tables.js`` to draw.
+
+    The keys are ``title``, ``note``, ``columns`` (a dict for each column) and ``rows`` (a list of
+    cells for each row).
+    """
+    bests = [column.best_value(table.rows) for column in table.columns]
+    return {
+        "title": table.title,
+        "note": table.note,
+        "columns": [{"title": c.title, "doc": c.doc, "numeric": c.numeric, "wraps": c.wraps} for c in table.columns],
+        "rows": [
+            [_script_cell(column, row, best) for column, best in zip(table.columns, bests, strict=True)]
+            for row in table.rows
+        ],
+    }
+
+
+def _script_cell(column: Column, row: Any, best: Any) -> dict[str, Any]:
+    """Return a cell as plain values for the script ``tables.js`` to draw.
+
+    Args:
+        column: Column of the cell.
+        row: Row of the cell.
+        best: Best value of the column, or None.
+
+    Returns:
+        The ``text`` of the cell, the ``value`` by which it is sorted, and whether it is the
+        ``best``.
+    """
+    value, text = value_of(row, column.key), str(column.text(row))
+    return {"text": text, "value": value if column.numeric else text, "best": best is not None and value == best}

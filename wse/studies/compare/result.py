@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from wse.hardware.number import Grade
 from wse.reports.page.html_table import tables_as_html
-from wse.reports.price import scale_note
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import with_settings_text
+from wse.reports.shared_tables import scale_note, with_settings_text
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, printable
 from wse.studies.compare.grid.streaming import STREAMED

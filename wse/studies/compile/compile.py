@@ -20,11 +20,10 @@ from wse.studies.estimate.timing.first_token import prompts_result
 from wse.studies.options.basis import PreparedPlacement
 from wse.studies.options.settings import replaced_numbers
 from wse.studies.results.defects import defects_result
-from wse.studies.results.phases import decode_result, prefill_result
+from wse.studies.results.phases import crossing_result, decode_result, fabric_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
 from wse.studies.results.rewrites import rewrites_result
 from wse.studies.results.sram import sram_result, use_bytes
-from wse.studies.results.traffic import crossing_result, fabric_result
 
 HISTOGRAM_BINS = 12
 

@@ -15,12 +15,11 @@ from wse.studies.compile.contention import ContentionResult, contention_table
 from wse.studies.compile.reduces import ReduceResult, reduces_table
 from wse.studies.compile.sram_map import SramMapResult, map_tables
 from wse.studies.results.defects import DefectsResult, defects_table
-from wse.studies.results.phases import DecodeResult, PrefillResult
+from wse.studies.results.phases import CrossingResult, DecodeResult, FabricResult, PrefillResult
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
 from wse.studies.results.placement_table import placement_table
 from wse.studies.results.rewrites import RewriteResult, rewrites_table
 from wse.studies.results.sram import BytesByUse, SramResult, fullest_table
-from wse.studies.results.traffic import CrossingResult, FabricResult
 
 MAX_STAGES: Final = 16
 """Maximum number of stages to print."""

@@ -12,9 +12,9 @@ from rich.text import Text
 from wse.program.memory_use import fullest_stage
 from wse.program.program import Buffer, Program
 from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import tile_name
 from wse.reports.table import Column, Table, address, number
 from wse.reports.terminal import COLOURS, INDENT, NARROW, count
-from wse.reports.tile_name import tile_name
 
 MARKS = {"code": "░", "weights": "█", "kv": "▓", "activations": "▒", "buffers": "▒", "free": "·"}
 OF_LAYER = re.compile(r"layers\.(\d+)\.")

@@ -13,8 +13,8 @@ from wse.backends.fabric.activity import Counts, phase_counts
 from wse.backends.fabric.model import Fabric, TokenClass
 from wse.backends.fabric.run_totals import PhaseTotals
 from wse.hardware.number import Grade
-from wse.reports.price import PriceEnds
 from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import PriceEnds
 from wse.serving.cost import Activity, activity_energies, activity_energy, activity_joules, system_cost, system_energy
 from wse.serving.economics import Economics
 from wse.studies.results.operating_points import ServingResult

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
-from wse.reports.price import price_text
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import causes_table, setting_texts
+from wse.reports.shared_tables import causes_table, price_text, setting_texts
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count, printable, seconds
 from wse.serving.goal import LATENCY
@@ -28,12 +27,11 @@ from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_
 from wse.studies.estimate.timing.verify import VerifyResult
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.operating_points import ServingResult, points_table
-from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure
+from wse.studies.results.phases import CrossingResult, DecodeResult, FabricResult, PrefillResult, causes_figure
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
 from wse.studies.results.placement_table import placement_table
 from wse.studies.results.published import PublishedSpeed, published_table
 from wse.studies.results.rewrites import RewriteResult, rewrites_table
-from wse.studies.results.traffic import CrossingResult, FabricResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

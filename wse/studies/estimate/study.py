@@ -34,11 +34,10 @@ from wse.studies.estimate.token_results import token_results
 from wse.studies.options.settings import replaced_numbers
 from wse.studies.options.trace_path import trace_path
 from wse.studies.results.defects import defects_result
-from wse.studies.results.phases import prefill_result
+from wse.studies.results.phases import crossing_result, fabric_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds
 from wse.studies.results.rewrites import rewrites_result
-from wse.studies.results.traffic import crossing_result, fabric_result
 
 
 def estimate(

@@ -1,6 +1,6 @@
 """Result field ``sram``: SRAM of the fullest PE by use, with a table; number of users that fit.
 
-Some studies add their own fields.
+Some studies add their own fields to `SramResult`.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from wse.backends.execute.backend import Backend, BackendFactory
 from wse.backends.execute.engine import Engine
@@ -17,10 +18,9 @@ from wse.program.program import Program
 from wse.reports.output_file import write_output
 from wse.studies.options.settings import replaced_numbers
 from wse.studies.results.defects import defects_result
-from wse.studies.results.phases import decode_result, prefill_result
+from wse.studies.results.phases import crossing_result, decode_result, fabric_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
 from wse.studies.results.sram import sram_result
-from wse.studies.results.traffic import crossing_result, fabric_result
 from wse.studies.run.answer import SILENT, RunCallbacks
 from wse.studies.run.checkpoint.checkpoint_file import CheckpointFile
 from wse.studies.run.checkpoint.checkpointed_engine import CheckpointedEngine
@@ -100,17 +100,35 @@ def _verification(session: Session) -> VerifiedResult | None:
     return verified_result(session.clock, prompts, generated_tokens, session.prepared.wafer.clock_hz, drafts)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFiles:
+    """Files that a run writes in addition to its trace.
+
+    Attributes:
+        trace_policy: What to do if the trace can no longer be written: "stop" the run, or
+            "continue" without a trace.
+        profile: Path of the flame graph of this computer's time. With None, steps are not timed.
+        checkpoint: Path of the checkpoint file. The run resumes from the file if it exists, and
+            rewrites it periodically. None disables checkpoints.
+    """
+
+    trace_policy: str = STOP
+    profile: Path | None = None
+    checkpoint: Path | None = None
+
+
+TRACE_ALONE: Final = RunFiles()
+
+
 def execute(
     prepared_run: PreparedRun,
     program: Program,
     *,
     trace: Path | None = None,
-    trace_policy: str = STOP,
     record: Sequence[int] = (),
     record_pes: Sequence[PePlace] = (),
     wavelets: bool = False,
-    profile: Path | None = None,
-    checkpoint: Path | None = None,
+    files: RunFiles = TRACE_ALONE,
     make_backend: BackendFactory = Engine,
     draft: tuple[PreparedDraft, Program] | None = None,
     callbacks: RunCallbacks = SILENT,
@@ -121,14 +139,10 @@ def execute(
         prepared_run: The validated request, with model, wafer and prompts loaded.
         program: The compiled Program of the request.
         trace: Path of the trace file. None writes no trace.
-        trace_policy: What to do if the trace can no longer be written: "stop" the run, or
-            "continue" without a trace.
         record: Ascending indices of the ops whose outputs are stored in the trace.
         record_pes: PEs whose buffers are stored in the trace. Only an `Engine` supports this.
         wavelets: Whether to also simulate the last pass wavelet by wavelet and record every move.
-        profile: Path of the flame graph of this computer's time. With None, steps are not timed.
-        checkpoint: Path of the checkpoint file. The run resumes from the file if it exists, and
-            rewrites it periodically. None disables checkpoints.
+        files: Further files, and what to do if the trace can no longer be written.
         make_backend: Function that creates the backend that executes the Program.
         draft: The draft model and its Program. None if drafts are looked up in the text or not
             used.
@@ -146,11 +160,11 @@ def execute(
     started = time.perf_counter()
     digest = program.digest()
     samplers = _samplers(prepared_run, program)
-    file = None if checkpoint is None else CheckpointFile(checkpoint, prepared_run, program, digest)
+    file = None if files.checkpoint is None else CheckpointFile(files.checkpoint, prepared_run, program, digest)
     start = None if file is None else file.read()  # before the trace is opened, since it may be refused
     try:
         open_recorder = _recorder(prepared_run, program, digest, trace, callbacks.on_warning)
-        with TraceKeeper(open_recorder, trace_policy, callbacks.on_warning) as keeper:
+        with TraceKeeper(open_recorder, files.trace_policy, callbacks.on_warning) as keeper:
             backend = make_backend(
                 program,
                 prepared_run.loaded.spec,
@@ -160,7 +174,7 @@ def execute(
                 watched=record,
                 on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
                 on_stored=callbacks.on_stored,
-                profile=profile is not None,
+                profile=files.profile is not None,
             )
             if record_pes:
                 assert isinstance(backend, Engine)
@@ -184,16 +198,16 @@ def execute(
             if isinstance(engine, CheckpointedEngine):
                 engine.close()
             result = session_result(session, digest, time.perf_counter() - started)
-            if profile is not None:
+            if files.profile is not None:
                 assert engine.step_times is not None
                 steps = timed_steps(program, engine.step_times)
-                result = replace(result, profile=profile_result(steps, engine.step_times, profile))
+                result = replace(result, profile=profile_result(steps, engine.step_times, files.profile))
             if keeper.recorder is not None:
                 result = _traced(replace(result, trace=str(trace)), session, keeper, wavelets=wavelets)
     except TraceError as error:
         raise BadTrace(str(error)) from error
-    if profile is not None:
-        write_output(PROFILE_OPTION, profile, speedscope(program.model_name, steps))
+    if files.profile is not None:
+        write_output(PROFILE_OPTION, files.profile, speedscope(program.model_name, steps))
     return replace(result, **keeper.lost)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from wse.backends.execute.host_memory.free_memory import free_bytes
-from wse.backends.execute.host_memory.required_memory import required_bytes
+from wse.backends.execute.host_memory.required_memory import free_bytes, required_bytes
 from wse.compiler.search.remedies import largest_passing, narrower_types
 from wse.errors import BadInput, DoesNotFit, InsufficientMemory
 from wse.models.catalogue import CONFIGURATIONS

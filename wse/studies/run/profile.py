@@ -1,7 +1,7 @@
 """ProfileResult: breakdown of this computer's time during a run, and its flame graph as a file.
 
-Format: https://www.speedscope.app/file-format-schema.json. The profile is of type ``sampled``: a
-list of weighted stacks.
+Format of the flame graph: https://www.speedscope.app/file-format-schema.json. The profile is of
+type ``sampled``: a list of weighted stacks.
 """
 
 from __future__ import annotations

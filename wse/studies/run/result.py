@@ -13,11 +13,10 @@ from wse.reports.table import Table, number, pair_table
 from wse.reports.terminal import WIDEST, console_on, count, in_bytes, plural, printable, printable_text, seconds
 from wse.reports.terminal_table import print_tables
 from wse.studies.results.defects import DefectsResult, defects_table
-from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure
+from wse.studies.results.phases import CrossingResult, DecodeResult, FabricResult, PrefillResult, causes_figure
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
 from wse.studies.results.placement_table import placement_table
 from wse.studies.results.sram import SramResult, fullest_table
-from wse.studies.results.traffic import CrossingResult, FabricResult
 from wse.studies.run.profile import ProfileResult, profile_tables
 from wse.studies.run.verify import VerifiedResult, verified_table
 from wse.tracing.expert_load import ExpertLoadResult

@@ -17,7 +17,7 @@ from wse.studies.options.engine import RAY, EngineChoice, check_engine
 from wse.studies.options.trace_path import trace_path
 from wse.studies.run.answer import SILENT, RunCallbacks
 from wse.studies.run.checkpoint.checkpoint_file import CHECKPOINT_OPTION
-from wse.studies.run.execute import execute
+from wse.studies.run.execute import RunFiles, execute
 from wse.studies.run.memory import check_memory
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.prepare_draft import prepare_draft
@@ -59,12 +59,10 @@ def run(request: RunRequest, callbacks: RunCallbacks = SILENT) -> RunResult:
             prepared_run,
             program,
             trace=path,
-            trace_policy=request.tracing.trace_policy,
             record=ops,
             record_pes=pes,
             wavelets=request.tracing.wavelets,
-            profile=profile,
-            checkpoint=checkpoint,
+            files=RunFiles(trace_policy=request.tracing.trace_policy, profile=profile, checkpoint=checkpoint),
             make_backend=make_backend,
             draft=draft,
             callbacks=callbacks,
@@ -80,7 +78,7 @@ def _backend(prepared_run: PreparedRun, program: Program) -> AbstractContextMana
         InsufficientMemory: This computer has too little memory.
     """
     if prepared_run.request.engine == RAY:
-        from wse.studies.run.ray.ray_backend import ray_backend  # brings Ray, which is optional
+        from wse.studies.run.ray.ray_engine import ray_backend  # brings Ray, which is optional
 
         return ray_backend(prepared_run, program)
     check_memory(prepared_run, program)

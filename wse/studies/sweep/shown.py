@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from wse.errors import BadInput, UnknownName
-from wse.reports.price import scale_note
 from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import scale_note
 from wse.reports.terminal import count, printable, seconds, three_figures
 from wse.studies.estimate.gpus.result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult

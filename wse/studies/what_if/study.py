@@ -9,8 +9,8 @@ from typing import Any
 
 from wse.errors import BadInput, WseBug, WseError
 from wse.hardware.load import load_software, load_wafer
-from wse.reports.price import scale_note
 from wse.reports.progress import OnProgress, ignore
+from wse.reports.shared_tables import scale_note
 from wse.reports.terminal import plural
 from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import choose_layout

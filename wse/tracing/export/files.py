@@ -1,7 +1,7 @@
 """Writing of exports, complete or not at all, and of wavelet logs in the simulator's text format.
 
-The grammar is in ``docs/formats.md``. It was derived from the parser of the viewer
-(github.com/davidz-cerebras/wse-viz, ``trace-parser.js`` and ``wavelet.js``).
+The grammar of the text format is in ``docs/formats.md``. It was derived from the parser of the
+viewer (github.com/davidz-cerebras/wse-viz, ``trace-parser.js`` and ``wavelet.js``).
 
 The format has a number for each wavelet, but our log has none. The numbers come from
 `wse.tracing.export.router_events`.

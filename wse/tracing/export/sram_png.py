@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from wse.reports.colours import USES
+from wse.reports.shared_tables import tile_name
 from wse.reports.terminal import printable
-from wse.reports.tile_name import tile_name
 from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.places.sram_lives import Band, SramLives, read_sram_lives
 from wse.tracing.query.request import pe_of

@@ -1,6 +1,6 @@
 """Timeline of a run: its passes, tokens, executed steps and traffic as events.
 
-The host is a process of its own.
+Each wafer is a process of the timeline, and so is the host.
 """
 
 from __future__ import annotations

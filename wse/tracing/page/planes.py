@@ -9,7 +9,7 @@ import numpy as np
 
 from wse.errors import BadTrace
 from wse.reports.result import Report
-from wse.reports.tile_name import tile_name
+from wse.reports.shared_tables import tile_name
 from wse.tracing.page.pack import Array, Pack, checked_table, packed_columns
 from wse.tracing.query.places.stages import busy_cycles, link_words, sram_bytes, used_fraction
 from wse_traces.reader.executed_steps import schedule_rows

@@ -13,7 +13,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.terminal import printable
 from wse_traces.errors import TraceError
 from wse_traces.header import INTERRUPTED
-from wse_traces.reader.lookup import dataset_of
+from wse_traces.reader.column import dataset_of
 from wse_traces.reader.read import Trace, open_trace
 from wse_traces.schema import FIELDS, ROWS, TABLES
 from wse_traces.validator.validate import problems

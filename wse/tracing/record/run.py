@@ -27,7 +27,7 @@ from wse.tracing.expert_load import ExpertLoad
 from wse.tracing.record.program import trace_header
 from wse.tracing.record.recorder import Recorder
 from wse_traces.errors import TraceError
-from wse_traces.writer.token_rows import Token
+from wse_traces.writer.write import Token
 
 MAX_PASSES: Final = 64
 MAX_S: Final = 0.25

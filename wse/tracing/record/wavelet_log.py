@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from wse.arrays import I64
+from wse.backends.wavelet.phases.mesh_state import check_size
 from wse.backends.wavelet.phases.phase import phase_run
-from wse.backends.wavelet.phases.size import check_size
 from wse.errors import BadInput
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase

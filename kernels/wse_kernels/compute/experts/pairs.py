@@ -6,7 +6,7 @@ import numpy as np
 
 from wse_kernels.codegen.elements import narrow, widen
 from wse_kernels.compute._slices import group_of_column
-from wse_kernels.compute.experts._pair_list import limited_index
+from wse_kernels.compute.experts._pair_products import limited_index
 from wse_kernels.operands.experts import ColumnGroups, ExpertBiasShape, ExpertBiasTensors
 from wse_kernels.operands.group import Place
 

@@ -167,19 +167,6 @@ class Arena:
         else:
             STORE_NUMBERS(self.view(element_type), matrix, *indices, operands)
 
-    def byte_offset(self, row: int, col: int, byte: int, element_bytes: int) -> int:
-        """Return the index in ``memory`` of a given byte of a PE's SRAM.
-
-        Args:
-            row, col: Row and column of the PE in its region.
-            byte: Byte address in the SRAM of the PE.
-            element_bytes: Size of the element that contains the byte.
-        """
-        block = row * self.blocks_per_row + col // self.lanes
-        element, byte_in_element = divmod(byte - self.base_byte, element_bytes)
-        index = (block * (self.bytes_per_pe // element_bytes) + element) * self.lanes + col % self.lanes
-        return index * element_bytes + byte_in_element
-
     @property
     def memory(self) -> npt.NDArray[np.uint8]:
         """All bytes of the arena, ordered by block (neighbouring PEs), address and lane (PE)."""

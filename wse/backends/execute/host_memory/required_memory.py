@@ -1,13 +1,109 @@
-"""Memory of the host that the execution of a Program needs, known before it is allocated."""
+"""Memory of this computer: what a run needs, and what is free.
+
+Free memory is limited by the machine, by control groups and by ``ulimit``. All of these limits are
+known on Linux. Elsewhere, only the limits that the operating system reports to every program are
+known, if any. File pages in memory count as free, because the kernel drops them first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Final, NamedTuple
 
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.weight_storage.tiles import VALUES_IN_FLIGHT
 from wse.program.program import Program
 from wse_mappings.cuts.cache_balance import CacheBalance
+
+KIB: Final = 1024
+
+
+class GroupFiles(NamedTuple):
+    """File names of a memory control group (cgroup) in one version of the interface."""
+
+    limit: str
+    usage: str
+    file_pages: str  # line of memory.stat
+
+
+VERSION_1: Final = GroupFiles("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+VERSION_2: Final = GroupFiles("memory.max", "memory.current", "inactive_file")
+
+
+def free_bytes(root: Path = Path("/")) -> int | None:
+    """Return how many bytes this process can still allocate; None if unknown.
+
+    Args:
+        root: Folder that contains the system folders ``proc`` and ``sys``.
+    """
+    limits = [*_machine(root), *_control_groups(root), *_process_limit(root)]
+    return max(0, min(limits)) if limits else None
+
+
+def _machine(root: Path) -> Iterator[int]:
+    """Yield the operating system's estimate of the memory available without swapping.
+
+    This is MemAvailable of proc_meminfo(5), or else the number of free pages.
+    """
+    amount = _amounts(root / "proc/meminfo").get("MemAvailable")
+    if amount is not None:
+        yield amount * KIB
+    else:
+        with suppress(AttributeError, OSError, ValueError):
+            yield os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _control_groups(root: Path) -> Iterator[int]:
+    """Yield the bytes left in this process's control groups and their parents (cgroups(7))."""
+    with suppress(OSError, ValueError):
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers:
+                base, files = root / "sys/fs/cgroup", VERSION_2
+            elif "memory" in controllers.split(","):
+                base, files = root / "sys/fs/cgroup/memory", VERSION_1
+            else:
+                continue
+            group = PurePosixPath(path.lstrip("/"))
+            for folder in (group, *group.parents):
+                yield from _remaining_group_bytes(base / folder, files)
+
+
+def _remaining_group_bytes(folder: Path, files: GroupFiles) -> Iterator[int]:
+    """Yield the limit of a control group minus its usage, or nothing if the group has no limit."""
+    with suppress(OSError, ValueError):
+        limit, usage = (int((folder / name).read_text()) for name in (files.limit, files.usage))
+        yield limit - usage + _amounts(folder / "memory.stat").get(files.file_pages, 0)
+
+
+def _process_limit(root: Path) -> Iterator[int]:
+    """Yield the bytes that this process can still map: the ``ulimit -v`` limit minus its size.
+
+    Nothing is yielded if there is no limit or the size is unknown, as on Windows.
+    """
+    with suppress(ImportError, OSError):
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        size = _amounts(root / "proc/self/status").get("VmSize")
+        if limit != resource.RLIM_INFINITY and size is not None:
+            yield limit - size * KIB
+
+
+def _amounts(path: Path) -> dict[str, int]:
+    """Return the numbers in a file with lines such as ``MemAvailable: 123 kB``.
+
+    The key is the first word of a line. The result is empty if the file does not exist.
+    """
+    try:
+        words = [line.replace(":", " ").split() for line in path.read_text().splitlines()]
+    except OSError:
+        return {}
+    return {line[0]: int(line[1]) for line in words if len(line) > 1 and line[1].isdigit()}
+
 
 DIRECTIONS = 4
 COUNTER_BYTES = 8

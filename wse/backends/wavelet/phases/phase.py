@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wse.arrays import I64
-from wse.backends.wavelet.phases.mesh_state import OnMoves
-from wse.backends.wavelet.phases.size import check_fixed
+from wse.backends.wavelet.phases.mesh_state import OnMoves, check_fixed
 from wse.backends.wavelet.phases.walk import PhaseWalk
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase

@@ -11,8 +11,7 @@ import numpy as np
 
 from wse.arrays import I64
 from wse.backends.wavelet.machine import Port
-from wse.backends.wavelet.phases.mesh_state import MeshState, area_of, relative_to_first
-from wse.backends.wavelet.phases.size import bounding_rect
+from wse.backends.wavelet.phases.mesh_state import MeshState, area_of, bounding_rect, relative_to_first
 from wse.backends.wavelet.phases.step_runs import StepRun, StepRuns
 from wse.program.program import Program
 from wse.program.transfers.messages import EdgeStream, Translation

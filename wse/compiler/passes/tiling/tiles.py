@@ -121,7 +121,7 @@ def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
 def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
     """Return the weight tiles of an op's matrices and gains, as decode and thin GEMM use them.
 
-    For routers and experts, see `wse.compiler.passes.tiling.expert_tiles`.
+    For routers and experts, see `wse.compiler.passes.tiling.op_tiles`.
 
     Raises:
         WseBug: The kind of op is unknown.

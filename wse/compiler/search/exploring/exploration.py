@@ -1,7 +1,7 @@
 """Exploration: trials of some layouts, used to forecast the remaining layouts.
 
 From the trials so far, a linear model forecasts the cycles and bytes of untried layouts
-(`wse.compiler.search.exploring.forecast`).
+(`wse.compiler.search.exploring.candidates`).
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wse.arrays import F64
-from wse.compiler.search.exploring.candidates import Candidates
-from wse.compiler.search.exploring.forecast import TERMS, Forecast
+from wse.compiler.search.exploring.candidates import TERMS, Candidates, Forecast
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.models.tensors.model_tensors import parameters_per_token
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from wse.compiler.choice import TreeSize
-from wse.compiler.passes.block_routes import same_routes
 from wse.compiler.passes.route import count_route_rewrites
+from wse.compiler.passes.route_demand import same_routes
 from wse.compiler.rewrites.fitted_trees import with_groups
 from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.symbolic import BlockRun, SymPhase, SymSteps, distinct_phases

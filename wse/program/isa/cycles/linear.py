@@ -1,9 +1,9 @@
 """Cycles of products of tiles, and of unpacking quantised weights and converting their scales.
 
+M is the number of tokens, K of inputs, and N of outputs.
+
 Codes of quantised weights are unpacked by 16-bit operations, a few rows at a time, into a scratch
 buffer of the kernel.
-
-M is the number of tokens, K of inputs, and N of outputs.
 
 A product is vectorised over its tokens. A product of one token is vectorised over its output
 features. Both are as in the released GEMM and GEMV kernels. The GEMV is a single mapped operation

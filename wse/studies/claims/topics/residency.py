@@ -1,6 +1,6 @@
 """Claims about SRAM capacity: model sizes, numbers of wafers, and long contexts.
 
-A task has independent steps, each of which is right with probability p.
+Retries follow this model: a task has independent steps, each of which is right with probability p.
 
 - If every wrong step is detected, for example by a compiler or a test, only that step is repeated.
   It needs 1/p attempts on average (geometric distribution). At speed v, the task takes a time

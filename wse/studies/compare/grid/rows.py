@@ -18,8 +18,14 @@ from wse.studies.compare.result import AssumptionResult
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import TimedEstimate
 from wse.studies.estimate.timing.pipelining import PipeliningResult
-from wse.tracing.query.two_traces.comparison_row import ALL_USERS, ONE_USER, ComparisonRow
-from wse.tracing.query.two_traces.limits import StreamLimits, fraction, limits_of
+from wse.tracing.query.two_traces.comparison_row import (
+    ALL_USERS,
+    ONE_USER,
+    ComparisonRow,
+    StreamLimits,
+    fraction,
+    limits_of,
+)
 
 
 def row_of(

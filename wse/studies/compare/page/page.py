@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from wse.reports.page.html_table import page_table
 from wse.reports.page.inline_page import inline_page
-from wse.reports.page.page_table import page_table
 from wse.reports.table import Table
 from wse.reports.terminal import plural
 from wse.studies.compare.grid.verdict import change_of_runs

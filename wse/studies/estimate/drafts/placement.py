@@ -24,8 +24,7 @@ from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.drafts.draft import HEAD, HOST, SAME
 from wse.studies.options.option import replace_options
-from wse_mappings.mesh.free_rects import free_rects
-from wse_mappings.mesh.placement import Rect
+from wse_mappings.mesh.placement import Rect, free_rects
 
 MOST_COMPILED: Final = 4
 """Maximum number of free rectangles for which a draft model is compiled, largest first."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from wse.hardware.number import Grade
-from wse.reports.price import PriceEnds, price_text
 from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import PriceEnds, price_text
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, printable, seconds
 from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table

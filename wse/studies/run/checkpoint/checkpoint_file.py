@@ -16,8 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from wse.backends.execute.caches import Caches
-from wse.backends.execute.engine_state import counters_of
+from wse.backends.execute.engine_state import Caches, counters_of
 from wse.errors import BadInput, BadModel
 from wse.models.tensors.safetensors_file import open_safetensors, write_safetensors
 from wse.program.phase import Phase

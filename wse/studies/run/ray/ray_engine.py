@@ -1,6 +1,6 @@
-"""RayEngine: a backend that emulates each wafer in an actor of a Ray cluster.
+"""RayEngine: a backend that emulates each wafer in an actor of a Ray cluster during a run.
 
-Its results are bit-identical to the results of `wse.backends.execute.engine`.
+The results are bit-identical to those of `wse.backends.execute.engine`.
 
 An actor executes its tasks in submission order. Independent passes are therefore submitted ahead:
 prompt chunks, and the announced passes of several users. The wafers then work on different passes
@@ -11,31 +11,35 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wse.backends.execute.caches import Caches
+from wse.backends.execute.backend import BackendFactory
 from wse.backends.execute.calls.streams import Draw, Streams
 from wse.backends.execute.engine import chunk_of
-from wse.backends.execute.engine_state import restore, state_of
+from wse.backends.execute.engine_state import Caches, restore, state_of
 from wse.backends.execute.host_memory.arena import Arena
-from wse.backends.execute.host_tokens.verified_ids import VerifiedIds
+from wse.backends.execute.host_memory.required_memory import required_bytes
+from wse.backends.execute.host_tokens.token_ids import HostResults, VerifiedIds
 from wse.backends.execute.observation.outputs import Values
 from wse.backends.execute.step_times import StepTimes
 from wse.backends.execute.weight_storage.tiles import Source
-from wse.errors import WseBug
+from wse.errors import BadInput, WseBug
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse.program.steps import Slots
+from wse.studies.run.prepare import PreparedRun
 from wse.studies.run.ray.ray_passes import RayPasses, SubmittedPass
-from wse.studies.run.ray.wafer_actor import WaferJob
+from wse.studies.run.ray.wafer_actor import WaferActor, WaferJob
 from wse.studies.run.ray.wafer_actors import WaferActors, merge_states, state_of_wafer
 from wse.studies.run.request import RunRequest
+from wse.studies.workers.ray_cluster import cpus_of_each, imported_ray, node_resources, ray_cluster
 
 
-class RayEngine:
+class RayEngine(HostResults):
     """Backend that executes a Program on a Ray cluster, with one actor (process) per wafer.
 
     Arguments and attributes that are not listed here have the same meaning as in the single-process
@@ -78,19 +82,6 @@ class RayEngine:
         self._actors.load(job, threads, on_stored)
 
     @property
-    def tokens(self) -> list[int]:
-        """Last token id of each user. Access raises BadModel if a token had no finite logit."""
-        return self.streams.ids(range(self.program.batch))
-
-    @property
-    def verified_logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last verification pass, float32 ``[tokens, vocabulary]``.
-
-        The logits are available only if the Program sends them to the host.
-        """
-        return self.streams.host_logits[self.program.batch :].copy()
-
-    @property
     def step_times(self) -> StepTimes | None:
         """Step times summed over all actors, or None without ``profile``.
 
@@ -102,18 +93,6 @@ class RayEngine:
         for part in self._actors.values("step_times"):
             times.add(*part)
         return times
-
-    @property
-    def logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last token of each user, float32 ``[users, vocabulary]``.
-
-        The logits are available only if the Program sends them to the host.
-        """
-        return self.streams.host_logits[: self.program.batch].copy()
-
-    def cache_slots(self, user: int) -> Slots:
-        """Return the KV-cache slots that a user occupies on the fullest PE row of each stage."""
-        return self.caches.slots(user)
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
         """Compile the kernels on the first actor, then on the remaining ones.
@@ -197,12 +176,7 @@ class RayEngine:
             message = f"user {user}: {submitted.ids} were announced, and {tuple(tokens)} are to be verified"
             raise WseBug(message)
         self._finish(submitted)
-        places = self.program.host_places(self.program.verify[user])
-        if self.program.sampling == "host":
-            self.streams.take_most_likely(places)
-        ids = self.streams.ids(places)
-        self._verified.add(ids, user)
-        return ids
+        return self._ids_after(user)
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
         """Keep only the first ``tokens`` tokens of a user's last pass in the KV cache.
@@ -262,3 +236,51 @@ class RayEngine:
         for op, values in (output for report in submitted.reports for output in report.outputs):
             self._on_output(op, values)
         self.caches.append(self.program.phases[submitted.index])
+
+
+@contextmanager
+def ray_backend(prepared_run: PreparedRun, program: Program) -> Iterator[BackendFactory]:
+    """Start one actor (process) per wafer on a Ray cluster, and yield a factory of backends.
+
+    The actors are killed when the context ends.
+
+    Args:
+        prepared_run: The run, whose request specifies the cluster.
+        program: The compiled Program of the run.
+
+    Raises:
+        BadInput: A pipeline stage spans several wafers, Ray is not installed, no cluster responds,
+            or the cluster has fewer CPUs than there are wafers.
+        InsufficientMemory: The cluster has too little memory.
+    """
+    request = prepared_run.request
+    if any(stage.span > 1 for stage in program.stages):
+        message = (
+            f"--engine ray: each wafer is a separate process, but --mapping {program.mapping_name} has regions that "
+            "span wafers; use --mapping region or pipeline, or --engine local"
+        )
+        raise BadInput(message)
+    with ray_cluster(request.ray_address):
+        max_bytes = max(required_bytes(program, (wafer,)) for wafer in range(program.wafers))
+        cpus = cpus_of_each(program.wafers, max_bytes, node_resources())
+        with _actors(program.wafers, cpus, max_bytes) as actors:
+            yield partial(RayEngine, request=request, actors=actors, threads=cpus)
+
+
+@contextmanager
+def _actors(wafers: int, cpus: int, memory_bytes: int) -> Iterator[list[Any]]:
+    """Start actors on the machines of a Ray cluster, and kill them when the context ends.
+
+    Args:
+        wafers: Number of actors, one per wafer.
+        cpus: Number of CPUs per actor.
+        memory_bytes: Memory per actor.
+    """
+    ray = imported_ray()
+    options = {"num_cpus": cpus, "memory": memory_bytes, "scheduling_strategy": "SPREAD"}
+    actors = [ray.remote(WaferActor).options(**options).remote() for _ in range(wafers)]
+    try:
+        yield actors
+    finally:
+        for actor in actors:
+            ray.kill(actor)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from wse.reports.page.html_table import page_table
 from wse.reports.page.inline_page import inline_page
-from wse.reports.page.page_table import page_table
 from wse.serving.simulation.statistics import levels
 from wse.studies.serve.study import Service
 

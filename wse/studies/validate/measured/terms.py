@@ -1,12 +1,12 @@
 """Readers of the free text in which measurements of services and on GPUs state their conditions.
 
-On GPUs, the conditions are the GPU, the serving stack and its version, the parallelism, the weight format,
-and the number of users. Examples are ``NVIDIA H100 SXM``, ``trtllm 1.2.0rc6.post2``, ``TP1 ADP8
-EP8`` and ``int4_wo``.
+On GPUs, the conditions are the GPU, the serving stack and its version, the parallelism, the weight
+format, and the number of users. Examples are ``NVIDIA H100 SXM``, ``trtllm 1.2.0rc6.post2``, ``TP1
+ADP8 EP8`` and ``int4_wo``.
 
-For services, the conditions are the date, drafts (speculative decoding), the element type, lengths, users and
-wafers. Examples are ``16-bit``, ``8k (launch limit)`` and ``n.d. (after 2025-12-30)``. Each
-function documents what it assumes if a measurement does not state the condition.
+For services, the conditions are the date, drafts (speculative decoding), the element type, lengths,
+users and wafers. Examples are ``16-bit``, ``8k (launch limit)`` and ``n.d. (after 2025-12-30)``.
+Each function documents what it assumes if a measurement does not state the condition.
 """
 
 from __future__ import annotations

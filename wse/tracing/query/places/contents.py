@@ -12,10 +12,10 @@ import numpy as np
 
 from wse.errors import BadInput, BadTrace
 from wse.reports.result import Doc, Result
-from wse.reports.tile_name import tile_name
+from wse.reports.shared_tables import tile_name
 from wse.tracing.query.costs.steps import phase_of_pass
 from wse.tracing.query.view import View
-from wse_traces.elements import values_of
+from wse_traces.field import values_of
 from wse_traces.reader.read import Array, Trace
 
 

@@ -9,16 +9,15 @@ from typing import Annotated
 
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.hardware.load import load_wafer
-from wse.reports.price import scale_note
 from wse.reports.result import Doc, Report, Result
+from wse.reports.shared_tables import scale_note
 from wse.reports.terminal import plural, printable
 from wse.serving.cost import power_and_cost
 from wse.serving.economics import Economics, Stated, load_economics
 from wse.serving.prices import Price, wafer_price
 from wse.tracing.query.places.stages import used_fraction
 from wse.tracing.query.two_traces.changes import Change, changes_by_phase, read_totals
-from wse.tracing.query.two_traces.comparison_row import ComparisonRow
-from wse.tracing.query.two_traces.limits import fraction, limits_of
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow, fraction, limits_of
 from wse.tracing.query.view import trace_at
 
 
