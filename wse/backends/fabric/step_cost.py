@@ -65,8 +65,10 @@ class StepCosts:
             return False
         if all(computing):
             return True
-        mine, others = ((costs._pe.issue, costs._pe.act, costs._pe.acc, costs._line) for costs in (self, other))
-        return mine == others and not (at_place and self.wafer != other.wafer)
+        own_costs, other_costs = (
+            (costs._pe.issue, costs._pe.act, costs._pe.acc, costs._line) for costs in (self, other)
+        )
+        return own_costs == other_costs and not (at_place and self.wafer != other.wafer)
 
     @property
     def _task_costs(self) -> tuple[int, int]:

@@ -52,7 +52,7 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
     if result.note:
         yield f"Note: {printable(result.note)}."
     if result.serving is not None:
-        yield speed_sentence(result.serving)
+        yield speed_sentence(result.serving, result.ranges)
     yield draft_sentence(result.drafts)
     if result.decode is not None:
         meanings = {cause: f"{meaning} ({cause})" for cause, meaning in CAUSES.items()}
@@ -68,7 +68,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         tokens = serving.prompt_tokens + serving.new_tokens
         place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
         room = f"KV caches of {plural(serving.max_users, 'sequence')} of {count(tokens)} tokens fit {place}"
-        first, *other_rows = serving_rows(serving, cycles, room)
+        first, *other_rows = serving_rows(serving, cycles, room, result.ranges)
         yield first
         yield _network_row(result, serving.ttft_s - latency.ttft_s)
         yield from other_rows

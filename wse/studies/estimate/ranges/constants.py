@@ -72,8 +72,8 @@ class Costs:
         place, _, key = name.partition(".")
         spec: Any = self.wafer if place == WAFER.rstrip(".") else self.software
         kind = numeric_fields(type(spec))[key]
-        changed = replace(spec, **{key: kind(round(value) if kind is int else value)})
-        return replace(self, **{place: changed})
+        changed_spec = replace(spec, **{key: kind(round(value) if kind is int else value)})
+        return replace(self, **{place: changed_spec})
 
 
 def uncertain_constants(

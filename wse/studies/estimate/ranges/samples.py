@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Final
 
 import numpy as np
@@ -9,24 +10,24 @@ import numpy as np
 from wse.arrays import F64
 from wse.hardware.number import SourcedNumber
 
-SAMPLES: Final = 400
-"""Default number of samples. Twice as many move the ends of an interval by about 1 %."""
+SAMPLES: Final = 256
+"""Default number of samples."""
 
 
-def latin_hypercube(dimensions: int, samples: int, seed: int) -> F64:
-    """Return points of the unit cube, float64 ``[samples, dimensions]``.
+def probabilities_of(name: str, samples: int, seed: int) -> F64:
+    """Return one column of a Latin hypercube, float64 ``[samples]`` from 0 to 1, in random order.
 
-    In each dimension, there is one point in each of ``samples`` equal intervals (McKay, Beckman and
-    Conover, Technometrics 1979).
+    There is one probability in each of ``samples`` equal intervals (McKay, Beckman and Conover,
+    Technometrics 1979). The column depends on the name, so all estimates with the same seed use the
+    same samples of a constant and can be compared sample by sample.
 
     Args:
-        dimensions: Number of dimensions.
-        samples: Number of points.
-        seed: Seed of the random numbers. Equal seeds give equal points.
+        name: Name of the constant or other uncertain number.
+        samples: Number of samples.
+        seed: Seed of the random numbers.
     """
-    generator = np.random.default_rng(seed)
-    columns = [(generator.permutation(samples) + generator.random(samples)) / samples for _ in range(dimensions)]
-    return np.stack(columns, axis=1) if columns else np.zeros((samples, 0))
+    generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    return (generator.permutation(samples) + generator.random(samples)) / samples
 
 
 def values_at(number: SourcedNumber, probabilities: F64) -> F64:
@@ -39,4 +40,4 @@ def values_at(number: SourcedNumber, probabilities: F64) -> F64:
         number: The number with its range.
         probabilities: float64 ``[n]`` from 0 to 1.
     """
-    return np.interp(probabilities, (0.0, 0.5, 1.0), number.low_value_high)
+    return np.asarray(np.interp(probabilities, (0.0, 0.5, 1.0), number.low_value_high))

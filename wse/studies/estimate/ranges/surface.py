@@ -82,24 +82,28 @@ def response_surface(
         on_several_wafers: Whether the Program uses the links between wafers. On one wafer, their
             constants are left out.
     """
-    used = tuple(c for c in constants if on_several_wafers or not c.name.startswith("wafer.wafer_link"))
+    relevant_constants = tuple(c for c in constants if on_several_wafers or not c.name.startswith("wafer.wafer_link"))
     costs = retiming.costs
     base = retiming.times(costs)
-    twice = retiming.times(costs.with_constant(CLOCK, 2 * costs.wafer.clock_hz))
-    effects = np.zeros((2, len(used), len(base)))
-    for column, constant in enumerate(used):
+    times_at_double_clock = retiming.times(costs.with_constant(CLOCK, 2 * costs.wafer.clock_hz))
+    effects = np.zeros((2, len(relevant_constants), len(base)))
+    for column, constant in enumerate(relevant_constants):
         if constant.name == CLOCK:
             continue
         ends = constant.number.low, constant.number.high
         distances = [constant.position(end) - constant.position(constant.number.value) for end in ends]
-        far = int(abs(distances[1]) >= abs(distances[0]))
-        effect = retiming.times(costs.with_constant(constant.name, ends[far])) - base
-        near_effect = effect * distances[1 - far] / distances[far]
+        far_end = int(abs(distances[1]) >= abs(distances[0]))
+        effect = retiming.times(costs.with_constant(constant.name, ends[far_end])) - base
+        near_effect = effect * distances[1 - far_end] / distances[far_end]
         if not constant.is_in_seconds and (abs(near_effect) > _LINEAR * base).any():
-            near_effect = retiming.times(costs.with_constant(constant.name, ends[1 - far])) - base
-        effects[far, column], effects[1 - far, column] = effect, near_effect
+            near_effect = retiming.times(costs.with_constant(constant.name, ends[1 - far_end])) - base
+        effects[far_end, column], effects[1 - far_end, column] = effect, near_effect
     return ResponseSurface(
-        constants=used, base=base, fixed=2 * twice - base, low_effects=effects[0], high_effects=effects[1]
+        constants=relevant_constants,
+        base=base,
+        fixed=2 * times_at_double_clock - base,
+        low_effects=effects[0],
+        high_effects=effects[1],
     )
 
 
