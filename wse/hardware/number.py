@@ -104,7 +104,7 @@ class SourcedNumber:
         source: Origin of the number.
         range: Minimum and maximum that the number may have; None if not stated.
         range_source: Reason for the range: repeated measurements, disagreeing sources or a stated
-            judgement. Empty if there is no range, or if ``source`` contains the reason.
+            judgement. None if there is no range, or if ``source`` contains the reason.
     """
 
     value: float
@@ -112,7 +112,7 @@ class SourcedNumber:
     grade: Grade
     source: str
     range: tuple[float, float] | None = None
-    range_source: str = ""
+    range_source: str | None = None
 
     @property
     def low(self) -> float:

@@ -23,7 +23,7 @@ class _Entry(pydantic.BaseModel):
     grade: Grade = "U"
     source: Annotated[str, pydantic.Field(min_length=1, max_length=1000)] | None = None
     range: Annotated[list[int | float], pydantic.Field(min_length=2, max_length=2)] | None = None
-    range_source: Annotated[str, pydantic.Field(min_length=1, max_length=1000)] = ""
+    range_source: Annotated[str, pydantic.Field(min_length=1, max_length=1000)] | None = None
 
 
 def entries_by(owners: Collection[str], word: str, place: str, key: str, raw_value: Any) -> dict[str, Any]:

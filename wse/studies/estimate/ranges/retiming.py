@@ -15,7 +15,7 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.route import PassRoute, alone_cycles, as_loop, busiest_server
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.ranges.constants import Costs
-from wse.studies.estimate.timing.stage_times import RouteReader
+from wse.studies.estimate.timing.stage_times import HOST_LINK, RouteReader
 
 TIMES: Final = ("token_s", "stage_s", "prompt_s", "delay_s")
 """Fields of a `WaferDeployment` that depend on constants, in the order of the arrays here."""
@@ -64,14 +64,24 @@ class Retiming:
             last_route = reader.route(fabric.program.phases[index], fabric.prefill_cost(index))
             for visit in last_route:
                 busy_by_server[visit.server] += weight * visit.busy_cycles
-        delay_cycles = alone_cycles(last_route) - busiest_server(last_route)[1]
         cycles = (
             decode_cost.cycles,
             busiest_server(decode)[1],
             max(busy_by_server.values()),
-            delay_cycles + costs.wafer.host_round_trip_s / 2 * costs.wafer.clock_hz,
+            self._delay_cycles(reader, last_route, costs),
         )
         return np.array(cycles) / costs.wafer.clock_hz
+
+    def _delay_cycles(self, reader: RouteReader, last_route: PassRoute, costs: Costs) -> float:
+        """Return the cycles from the end of the busiest server's work to the first token.
+
+        They are the path of the last chunk through all other servers, and the round trip to the
+        host: one half before the first chunk, the other half after the last.
+        """
+        host_links = (visit for visit in last_route if reader.servers[visit.server].kind == HOST_LINK)
+        trip_cycles = sum(visit.latency_cycles for visit in host_links)
+        path_cycles = alone_cycles(last_route) - trip_cycles - busiest_server(last_route)[1]
+        return path_cycles + costs.wafer.host_round_trip_s * costs.wafer.clock_hz
 
 
 def scaled_deployment(deployment: WaferDeployment, ratios: F64) -> WaferDeployment:
