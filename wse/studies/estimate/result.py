@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
+from wse.reports.intervals import RangeResult
 from wse.reports.price import price_text
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import causes_table, setting_texts
@@ -21,7 +22,7 @@ from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
 from wse.studies.estimate.economy import CostResult, EnergyResult
 from wse.studies.estimate.grades import GradeResult
 from wse.studies.estimate.layouts.result import SearchResult, search_table
-from wse.studies.estimate.ranges.result import RangeResult, UncertaintyResult, contributions_table
+from wse.studies.estimate.ranges.result import UncertaintyResult, contributions_table
 from wse.studies.estimate.sram import EstimateSram, sram_tables
 from wse.studies.estimate.timing.latency import LatencyResult
 from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_tables

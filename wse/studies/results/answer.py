@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from wse.reports.intervals import RangeResult, interval_text
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import count, percent, plural, range_text, seconds, three_figures
 from wse.studies.estimate.grades import GradeResult
-from wse.studies.estimate.ranges.result import RangeResult, interval_text
 from wse.studies.results.operating_points import ServingResult
 from wse.studies.results.published import PublishedSpeed
 

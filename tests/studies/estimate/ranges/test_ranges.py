@@ -11,13 +11,13 @@ import pytest
 
 import wse
 from wse.hardware.number import SourcedNumber
+from wse.reports.intervals import RangeResult, interval_text, range_of
 from wse.reports.terminal import seconds, three_figures
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.economics import Economics
 from wse.serving.operating_point import RequestShape, operating_point
 from wse.studies.estimate.ranges.constants import UncertainConstant
 from wse.studies.estimate.ranges.model_error import NO_ERROR, groups_of, model_error
-from wse.studies.estimate.ranges.result import RangeResult, interval_text, range_of
 from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_figures
 from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of, values_at
 from wse.studies.estimate.ranges.study import contributions_of, ranges_of

@@ -64,6 +64,11 @@ class Costs:
     wafer: WaferSpec
     software: SoftwareProfile
 
+    def value(self, name: str) -> float:
+        """Return the value of a constant, such as ``wafer.clock_hz``."""
+        place, _, key = name.partition(".")
+        return float(getattr(getattr(self, place), key))
+
     def with_constant(self, name: str, value: float) -> Costs:
         """Return the costs with another value of a constant, such as ``wafer.clock_hz``.
 

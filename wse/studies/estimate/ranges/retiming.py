@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import replace
 from typing import Final
 
@@ -58,7 +58,7 @@ class Retiming:
         self._reader = reader = self._reader.with_costs(fabric)
         decode_cost = fabric.decode_cost(*self._context)
         decode = as_loop(reader.route(fabric.program.decode, decode_cost))
-        busy_by_server: Counter[int] = Counter()
+        busy_by_server: defaultdict[int, float] = defaultdict(float)
         last_route: PassRoute = ()
         for index, weight in self._chunk_weights.items():
             last_route = reader.route(fabric.program.phases[index], fabric.prefill_cost(index))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from wse.program.program import Program
+from wse.reports.intervals import CONFIDENCE, RangeResult, range_of
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.ranges.constants import uncertain_constants
 from wse.studies.estimate.ranges.model_error import model_error
-from wse.studies.estimate.ranges.result import CONFIDENCE, ContributionResult, RangeResult, UncertaintyResult, range_of
+from wse.studies.estimate.ranges.result import ContributionResult, UncertaintyResult
 from wse.studies.estimate.ranges.retiming import TIMES, Retiming
 from wse.studies.estimate.ranges.sampled_figures import (
     DECODE_ERROR,
@@ -26,7 +28,7 @@ from wse.studies.estimate.ranges.samples import SAMPLES
 from wse.studies.estimate.ranges.surface import response_surface
 from wse.studies.results.operating_points import OperatingPointResult
 
-SEED = 0
+SEED: Final = 0
 """Seed of the samples. It is fixed, so equal requests get equal ranges."""
 
 
@@ -46,6 +48,8 @@ def uncertainty_of(prepared_estimate: PreparedEstimate, program: Program) -> Unc
         software_values=machine.software_values,
     )
     retiming = Retiming(prepared_estimate, program)
+    # The links of a comparison replace numbers of the wafer without a trace in the request.
+    constants = tuple(c for c in constants if retiming.costs.value(c.name) == c.number.value)
     return Uncertainty(
         surface=response_surface(retiming, constants, on_several_wafers=program.wafers > 1),
         decode_error=model_error("decode"),
@@ -94,42 +98,40 @@ def contributions_of(
         deployment: The deployment with the stated constants.
         point: Its operating point, which states users and replicas.
     """
-    singles = list(_single_effects(uncertainty, deployment, point))
-    totals = [sum(single.variances[column] for single in singles) or 1.0 for column in (0, 1)]
+    effects = list(_single_effects(uncertainty, deployment, point))
+    ttft_total, tpot_total = (sum(effect.variances[column] for effect in effects) or 1.0 for column in (0, 1))
     with_tokens = point.tpot_s is not None
     numbers = {constant.name: constant.number for constant in uncertainty.surface.constants}
     rows = []
-    for single in singles:
-        number = numbers.get(single.name)
-        constant_fields = (
-            {}
-            if number is None
-            else {
-                "value": number.value,
-                "low": number.low,
-                "high": number.high,
-                "unit": number.unit,
-                "grade": number.grade,
-                "reason": number.range_source or number.source,
-            }
+    for effect in effects:
+        row = ContributionResult(
+            name=effect.name,
+            ttft_s_at_low=effect.at_low[0],
+            ttft_s_at_high=effect.at_high[0],
+            ttft_variance_share=effect.variances[0] / ttft_total,
+            tpot_s_at_low=effect.at_low[1] if with_tokens else None,
+            tpot_s_at_high=effect.at_high[1] if with_tokens else None,
+            tpot_variance_share=effect.variances[1] / tpot_total if with_tokens else None,
         )
-        tpot = {
-            "tpot_s_at_low": single.at_low[1],
-            "tpot_s_at_high": single.at_high[1],
-            "tpot_variance_share": single.variances[1] / totals[1],
-        }
-        rows.append(
-            ContributionResult(
-                name=single.name,
-                **constant_fields,
-                ttft_s_at_low=single.at_low[0],
-                ttft_s_at_high=single.at_high[0],
-                ttft_variance_share=single.variances[0] / totals[0],
-                **(tpot if with_tokens else {}),
+        number = numbers.get(effect.name)
+        if number is not None:
+            row = replace(
+                row,
+                value=number.value,
+                low=number.low,
+                high=number.high,
+                unit=number.unit,
+                grade=number.grade,
+                reason=number.range_source or number.source,
             )
-        )
-    rows.sort(key=lambda row: row.ttft_variance_share if row.tpot_variance_share is None else row.tpot_variance_share)
-    return UncertaintyResult(ttft_s=point.ttft_s, tpot_s=point.tpot_s, contributions=tuple(reversed(rows)))
+        rows.append(row)
+    rows.sort(key=_variance_share, reverse=True)
+    return UncertaintyResult(ttft_s=point.ttft_s, tpot_s=point.tpot_s, contributions=tuple(rows))
+
+
+def _variance_share(row: ContributionResult) -> float:
+    """Return the fraction of the variance of TPOT, or of TTFT if no token is decoded."""
+    return row.ttft_variance_share if row.tpot_variance_share is None else row.tpot_variance_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,8 +168,8 @@ def _single_effects(
         times = np.concatenate([ends, sampled_times(uncertainty, samples, SEED, only_name=name)])
         speeds = speeds_of(times, deployment, point.users, point.replicas)
         figures = [speeds["ttft_s"], speeds.get("tpot_s", np.zeros(0))]
-        (ttft_low, tpot_low), (ttft_high, tpot_high) = (
-            tuple(float(figure[end]) if len(figure) else 0.0 for figure in figures) for end in (0, 1)
+        ttft_low, tpot_low, ttft_high, tpot_high = (
+            float(figure[end]) if len(figure) else 0.0 for end in (0, 1) for figure in figures
         )
         variances = [float(np.log(figure[2:]).var()) if len(figure) else 0.0 for figure in figures]
         yield _SingleEffect(
