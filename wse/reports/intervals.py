@@ -23,6 +23,10 @@ class RangeResult(Result):
     high: Annotated[float, Doc("upper end of the 90 % interval")]
     samples: Annotated[int, Doc("number of samples of the uncertain constants and of the model error")]
 
+    def reciprocal(self) -> RangeResult:
+        """Return the range of 1 divided by the figure, such as tokens/s for a time per token."""
+        return RangeResult(value=1 / self.value, low=1 / self.high, high=1 / self.low, samples=self.samples)
+
 
 def range_of(value: float, sampled: F64, confidence: float = CONFIDENCE) -> RangeResult:
     """Return a figure with the interval between two quantiles of its samples.
@@ -55,6 +59,18 @@ def interval_text(interval: RangeResult | None, text: Callable[[float], str]) ->
     low_number, _, low_unit = low.partition(" ")
     low = low_number if low_unit and high.endswith(f" {low_unit}") else low
     return f"({percent_text(CONFIDENCE)}: {low} to {high})"
+
+
+def with_interval(value: str, unit: str, interval: RangeResult | None, text: Callable[[float], str]) -> str:
+    """Return a figure with its unit and interval, such as ``950 tokens/s (90 %: 700 to 1,100)``.
+
+    Args:
+        value: The figure as text.
+        unit: Its unit, with a space before it, or an empty string.
+        interval: Its interval; None if unknown.
+        text: Function that formats the ends of the interval.
+    """
+    return f"{value}{unit} {interval_text(interval, text)}".rstrip()
 
 
 def percent_text(fraction: float) -> str:
