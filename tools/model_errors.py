@@ -25,7 +25,8 @@ from wse.studies.estimate.ranges.model_error import FILE
 from wse.studies.validate.parts import CALIBRATED, ValidationRow
 from wse.studies.validate.study import BUNDLED, validate
 
-COLUMNS: Final = ("kind", "group", "file", "row", "time_ratio")
+COLUMNS: Final = ("kind", "group", "source", "file", "row", "time_ratio")
+EPCC: Final = "EPCC 2026 working notes, unreviewed"
 RATE_UNITS: Final = ("tok/s", "tokens_per_s", "tok_s")
 BUNDLED_FILES: Final = ("public_tokens_per_s.csv", "waferllm_measured.csv")
 
@@ -46,7 +47,8 @@ def errors_of(rows: Iterable[ValidationRow]) -> list[dict[str, str]]:
         is_rate = any(text in unit for text in RATE_UNITS)
         ratio = row.predicted / row.measured if is_rate else row.measured / row.predicted
         place = {"file": Path(row.file).name, "row": row.input.get("id") or str(row.line)}
-        points.append({"kind": kind, "group": group, **place, "time_ratio": f"{ratio:.4f}"})
+        source = EPCC if group == "epcc" else row.source
+        points.append({"kind": kind, "group": group, "source": source, **place, "time_ratio": f"{ratio:.4f}"})
     return points
 
 

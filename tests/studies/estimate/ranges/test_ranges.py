@@ -17,7 +17,7 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.economics import Economics
 from wse.serving.operating_point import RequestShape, operating_point
 from wse.studies.estimate.ranges.constants import UncertainConstant
-from wse.studies.estimate.ranges.model_error import NO_ERROR, groups_of, model_error
+from wse.studies.estimate.ranges.model_error import NO_ERROR, coverage, model_error
 from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_figures
 from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of, values_at
 from wse.studies.estimate.ranges.study import contributions_of, ranges_of
@@ -137,16 +137,26 @@ def test_price_and_power_are_sampled() -> None:
     assert energy.high / energy.value == pytest.approx(1 + 0.25 * 0.9, rel=0.01)
 
 
-def test_model_errors_are_symmetric_and_can_leave_out_a_group() -> None:
+def test_model_errors_are_symmetric_and_can_leave_out_a_source() -> None:
     probabilities = np.linspace(0.01, 0.99, 99)
     for kind in ("decode", "prefill"):
         error = model_error(kind)
         assert error.at(probabilities) == pytest.approx(-error.at(probabilities)[::-1])
         assert (np.diff(error.at(probabilities)) >= 0).all()
         assert error.probabilities[-1] == pytest.approx(1)
-        assert len(groups_of(kind)) >= 2
-    tails = np.array([0.95])
-    assert model_error("decode", without_group="services").at(tails) < model_error("decode").at(tails)
+    tails, epcc = np.array([0.95]), "EPCC 2026 working notes, unreviewed"
+    assert model_error("decode", without_source=epcc).at(tails) > model_error("decode").at(tails)
+    assert model_error("prefill", without_source="nobody").at(tails) == model_error("prefill").at(tails)
+
+
+def test_intervals_of_the_model_error_cover_measurements_of_other_sources() -> None:
+    """At 90 %, all but 3 of 13 services. At 50 %, one project has too many and services have too few."""
+    decode = coverage("decode", 0.9)
+    assert decode == {"epcc": 1.0, "services": pytest.approx(10 / 13)}
+    assert coverage("decode", 0.5)["services"] < 0.5 < coverage("decode", 0.5)["epcc"]
+    prefill = coverage("prefill", 0.9)
+    assert (prefill["epcc"], prefill["waferllm"]) == (1.0, 1.0)
+    assert coverage("decode", 0.99)["services"] >= decode["services"]
 
 
 def test_contributions_sum_to_one_and_rank_the_largest_first() -> None:

@@ -61,15 +61,15 @@ NO_ERROR: Final = ModelError(sizes=np.zeros(2), probabilities=np.array([0.0, 1.0
 
 
 @cache
-def model_error(kind: ErrorKind, *, without_group: str = "") -> ModelError:
+def model_error(kind: ErrorKind, *, without_source: str = "") -> ModelError:
     """Return the distribution of the model error of one kind of prediction.
 
     Args:
         kind: Kind of prediction.
-        without_group: Group of measurements to leave out, so that an interval for one of its
-            measurements does not depend on that measurement.
+        without_source: Source to leave out, so that an interval for one of its measurements does
+            not depend on that measurement.
     """
-    rows = [row for row in _rows() if row["kind"] == kind and row["group"] != without_group]
+    rows = [row for row in _rows() if row["kind"] == kind and row["source"] != without_source]
     rows_by_group = Counter(row["group"] for row in rows)
     sizes = np.abs(np.log([float(row["time_ratio"]) for row in rows]))
     weights = np.array([1 / rows_by_group[row["group"]] for row in rows]) / len(rows_by_group)
@@ -80,9 +80,25 @@ def model_error(kind: ErrorKind, *, without_group: str = "") -> ModelError:
     )
 
 
-def groups_of(kind: ErrorKind) -> tuple[str, ...]:
-    """Return the groups of measurements of one kind, such as ``services``."""
-    return tuple(dict.fromkeys(row["group"] for row in _rows() if row["kind"] == kind))
+def coverage(kind: ErrorKind, confidence: float) -> dict[str, float]:
+    """Return how many measured errors are inside an interval of the model error, by group.
+
+    The interval of each measurement is computed without the measurements of the same source. It
+    contains the model error only, so an interval with uncertain constants covers more.
+
+    Args:
+        kind: Kind of prediction.
+        confidence: Confidence of the interval, such as 0.9.
+
+    Returns:
+        Fraction of the measurements inside their interval, keyed by group.
+    """
+    rows = [row for row in _rows() if row["kind"] == kind]
+    covered_by_group: dict[str, list[bool]] = {}
+    for row in rows:
+        limit = model_error(kind, without_source=row["source"]).at(np.array([0.5 + confidence / 2]))[0]
+        covered_by_group.setdefault(row["group"], []).append(bool(abs(np.log(float(row["time_ratio"]))) <= limit))
+    return {group: float(np.mean(is_inside)) for group, is_inside in covered_by_group.items()}
 
 
 @cache

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 BELOW, ABOVE = PLOT_SERIES[0], PLOT_SERIES[1]
 MOST_BARS: Final = 16
+NO_EFFECT: Final = 1e-4
+"""Relative change up to which a constant has no bar."""
 
 
 def as_png(uncertainty: UncertaintyResult) -> bytes:
@@ -34,8 +36,11 @@ def tornado(uncertainty: UncertaintyResult) -> Figure:
     """
     from wse.reports.figure import NotebookFigure
 
-    rows = uncertainty.contributions[:MOST_BARS]
     name, base = ("TTFT", uncertainty.ttft_s) if uncertainty.tpot_s is None else ("TPOT", uncertainty.tpot_s)
+    with_effect = [
+        row for row in uncertainty.contributions if any(abs(end / base - 1) > NO_EFFECT for end in _ends(row))
+    ]
+    rows = with_effect[:MOST_BARS]
     figure = NotebookFigure(figsize=(9, 1.6 + 0.36 * max(1, len(rows))), layout="constrained")
     axes = figure.subplots()
     for place, row in enumerate(rows):
