@@ -16,7 +16,7 @@ from wse.compiler import strategies
 from wse.compiler.rewrites import catalogue, early_shift
 from wse.errors import BadInput, UnknownName
 from wse.hardware import load as hardware
-from wse.hardware import preset_reader
+from wse.hardware import preset_reader, wafer_links
 from wse.models.configs import config
 from wse.models.families import llama
 from wse.program import line_patterns
@@ -176,12 +176,13 @@ def test_a_preset_of_a_package_is_found_by_the_name_of_its_file(entry_points: li
 def test_bundled_presets_are_read_without_looking_for_packages(entry_points: list[EntryPoint]) -> None:
     entry_points += [
         point("broken", "no_such_package_of_anybody:WAFER", group)
-        for group in (plugins.WAFERS, plugins.SOFTWARE, plugins.GPUS, plugins.STACKS)
+        for group in (plugins.WAFERS, plugins.SOFTWARE, plugins.GPUS, plugins.STACKS, plugins.LINKS)
     ]
     wafer = hardware.load_wafer("wse3")
     assert load_economics(wafer).power_w.value > 0
     assert hardware.provenance("academic")
     assert gpus.load_stack("graph", gpus.load_gpu("h100").generation)
+    assert wafer_links.link_numbers("sdk-host")
 
 
 @pytest.mark.parametrize(
@@ -202,6 +203,7 @@ def test_bundled_presets_are_read_without_looking_for_packages(entry_points: lis
         (plugins.SOFTWARE, hardware.known_software, "an object of type object is not a pathlib.Path of a TOML file"),
         (plugins.GPUS, gpus.known_gpus, "an object of type object is not a pathlib.Path of a TOML file"),
         (plugins.STACKS, gpus.known_stacks, "an object of type object is not a pathlib.Path of a TOML file"),
+        (plugins.LINKS, wafer_links.known_links, "an object of type object is not a pathlib.Path of a TOML file"),
     ],
 )
 def test_an_object_of_another_kind_is_refused(

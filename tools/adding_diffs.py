@@ -1,7 +1,12 @@
-"""The diffs of docs/adding: what a page shows, a copy of the tree with the diff in it, and the page's diff made anew.
+"""Repair the diffs in the pages of docs/adding after a change of the code.
 
-After a rename, where a diff does not apply any more, ``open`` makes a copy of the tree with as much of the diff as
-applies, the rest beside it in ``*.rej``; ``take`` puts what was edited there into the page.
+A page shows an example as a diff against the current code. If it does not apply any more, repair it
+in three steps:
+
+1. ``open`` copies the repository and applies the parts of the diff that still apply. The other
+   parts are written to ``*.rej`` files in the copy.
+2. Make the remaining changes in the copy by hand.
+3. ``take`` replaces the diff in the page by the changes in the copy.
 
 Example:
     python tools/adding_diffs.py open pattern /tmp/pattern
@@ -28,13 +33,14 @@ TOUCHED = re.compile(r"^diff --git a/(\S+)", re.MULTILINE)
 
 
 class PageContent(NamedTuple):
-    """The content of a page.
+    """The code blocks of a page in docs/adding.
 
     Attributes:
-        diff: What is added.
-        commands: Shell commands that use it.
-        output: Lines of what they print.
-        generated: Files that are added and that a tool writes, too large for a page.
+        diff: The example, as a diff against the repository.
+        commands: Shell commands that use the example.
+        output: Lines that these commands print.
+        generated: Further files of the example, which a tool writes and which are too large for
+            the page.
     """
 
     diff: str
@@ -49,7 +55,10 @@ class PageContent(NamedTuple):
 
     @property
     def created_files(self) -> list[str]:
-        """The files that the diff adds. The tree may have them: a page may show the last one that was added."""
+        """The files that the diff adds.
+
+        They may already be in the repository, because a page may show a feature that exists.
+        """
         return CREATED.findall(self.diff)
 
     @property
@@ -59,13 +68,16 @@ class PageContent(NamedTuple):
 
 
 def read_page(page: str) -> PageContent:
-    """Return the content of the page of that name: its blocks ``diff``, ``sh``, ``text`` and ``files``, one of each."""
+    """Read a page of docs/adding, given by its file name without ``.md``.
+
+    It must have a block ``diff`` and a block ``sh``; ``text`` and ``files`` are optional.
+    """
     blocks = dict(BLOCK.findall((PAGES / f"{page}.md").read_text(encoding="utf-8")))
     return PageContent(blocks["diff"], blocks["sh"], blocks.get("text", ""), tuple(blocks.get("files", "").split()))
 
 
 def copy_tree(folder: Path) -> None:
-    """Copy the tree to a new folder."""
+    """Copy the repository to a new folder, without hidden files and compiled code."""
     folder.mkdir(parents=True)
     left_out = shutil.ignore_patterns("__pycache__", ".*")
     for name in COPIED:
@@ -76,12 +88,12 @@ def copy_tree(folder: Path) -> None:
 
 
 def is_in_tree(edit: PageContent) -> bool:
-    """Return whether the tree has what a page adds: the page shows the last one that was added."""
+    """Return whether the repository already has files that a page's diff adds."""
     return any((ROOT / file).exists() for file in edit.created_files)
 
 
 def take_out(edit: PageContent, folder: Path) -> None:
-    """Take what a page adds out of a copy of the tree, where the tree has it."""
+    """Remove a page's example from a copy of the repository, if the repository has it."""
     if is_in_tree(edit):
         apply(edit.diff, folder, "--reverse")
         for file in edit.generated:
@@ -89,21 +101,33 @@ def take_out(edit: PageContent, folder: Path) -> None:
 
 
 def add(edit: PageContent, folder: Path) -> None:
-    """Add what a page adds to a copy of the tree without it."""
+    """Add a page's example to a copy of the repository that does not have it."""
     apply(edit.diff, folder)
     for file in edit.generated:
         shutil.copy(ROOT / file, folder / file)
 
 
 def apply(diff: str, folder: Path, *options: str) -> None:
-    """Apply a diff to a copy of the tree; one line of context before and after a change is enough."""
+    """Apply a diff to a copy of the repository with ``git apply``.
+
+    One line of context before and after a change is enough.
+
+    Args:
+        diff: The diff.
+        folder: The copy.
+        options: Further options of ``git apply``. With ``--reject``, a part that does not apply is
+            written to a ``.rej`` file. Otherwise it raises CalledProcessError.
+    """
     arguments = ("git", "apply", "--recount", "-C1", *options, "-")
     nowhere_else = os.environ | {"GIT_CEILING_DIRECTORIES": str(folder.resolve().parent)}
     subprocess.run(arguments, cwd=folder, input=diff, text=True, check="--reject" not in options, env=nowhere_else)
 
 
 def open_copy(page: str, folder: Path) -> None:
-    """Make a repository of the tree in ``folder``, with the page's diff as an edit that is not committed."""
+    """Copy the code to a new git repository in ``folder`` and apply the page's diff to it.
+
+    The copy is committed there before the diff is applied, so the diff is an uncommitted change.
+    """
     edit = read_page(page)
     copy_tree(folder)
     for file in edit.created_files:
@@ -118,7 +142,7 @@ def open_copy(page: str, folder: Path) -> None:
 
 
 def take(page: str, folder: Path) -> None:
-    """Put what was edited in ``folder`` into the page."""
+    """Replace the diff in a page by the uncommitted changes in ``folder``."""
     subprocess.run(("git", "add", "-A"), cwd=folder, check=True)
     command = ("git", "diff", "--cached", "-U1", "--no-color")
     diff = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
@@ -129,11 +153,11 @@ def take(page: str, folder: Path) -> None:
 
 
 def main() -> None:
-    """Open a copy of the tree for a page, or take its diff from one."""
+    """Open a copy of the repository for a page, or take the page's diff from the copy."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=("open", "take"))
-    parser.add_argument("page", help="kernel: docs/adding/kernel.md")
-    parser.add_argument("folder", type=Path, help="of the copy")
+    parser.add_argument("page", help="name of the page, such as kernel for docs/adding/kernel.md")
+    parser.add_argument("folder", type=Path, help="folder of the copy")
     asked = parser.parse_args()
     (open_copy if asked.action == "open" else take)(asked.page, asked.folder)
 

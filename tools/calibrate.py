@@ -1,11 +1,14 @@
-"""Fit the constants of the `academic` profile on published measurements, and tell the errors of rows left out.
+"""Fit the software costs of the `academic` profile to published measurements, and cross-validate.
 
     python tools/calibrate.py wse/data/measurements/waferllm_measured.csv
 
-Least squares on relative errors, every group of rows with the same weight: MeshGEMV, MeshGEMM and region shifts on
-WSE-3, decode on WSE-2. Prefill is not among them: it is predicted. Then each group is left out once, a decode grid, a
-model, a side of the MeshGEMV and MeshGEMM grids, and the rows left out are predicted with constants fitted on the
-others. Nothing is written; what is printed goes into wse/hardware/software/academic.toml by hand.
+The fit minimises squared relative errors. It uses four groups of measurements, with equal total
+weights: MeshGEMV, MeshGEMM and region shifts on WSE-3, and decode on WSE-2. Prefill is only
+predicted.
+
+Then some rows are left out and predicted with constants fitted to the others: each group, each
+model of decode, each grid of decode, and all MeshGEMV or MeshGEMM rows of large grids. The script
+writes no file. Copy the printed constants to wse/hardware/software/academic.toml by hand.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import numpy.typing as npt
 
 from wse.hardware.spec import SoftwareProfile
 from wse.studies.validate.measured.measurements import Measurement, read
-from wse.studies.validate.measured.versions import software
+from wse.studies.validate.measured.platforms import software
 from wse.studies.validate.predictors import mesh_kernels, waferllm
 
 F64 = npt.NDArray[np.float64]
@@ -35,22 +38,22 @@ STEPS = {
     "loop_cycles": 2.0,
     "transfer_sync_cycles": 3.0,
 }
-"""The constants, and the change of each by which slopes are taken."""
+"""The fitted constants in cycles, and the change of each with which derivatives are estimated."""
 
-TURNS = 3
-EVERY = 4  # of the rows of a kernel, of which many differ by a cycle, one in so many is fitted on
-DAMPING = 0.02
+ITERATIONS = 3
+SAMPLING_STEP = 4  # of MeshGEMV, MeshGEMM and shifts, only each 4th row is fitted, since rows are similar
+DAMPING = 0.02  # weight of keeping the constants, relative to their changes in STEPS
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measurement, what answers it, and the group it is in."""
+    """A measurement and the name of its group, such as "MeshGEMV" or "decode"."""
 
     measured: Measurement
     group: str
 
     def error(self, constants: F64) -> float:
-        """Relative error in percent with these constants."""
+        """Return the relative error in percent of the prediction with these constants."""
         answer = None
         for predictor in (waferllm.predict, mesh_kernels.predict, mesh_kernels.shift):
             answer = answer or predictor(self.measured, lambda _, generation: profile(constants, generation))
@@ -61,21 +64,26 @@ class Row:
 
 
 def profile(constants: F64, generation: str) -> SoftwareProfile:
-    """Return the academic profile with these constants."""
+    """Return the academic profile of a wafer generation with other constants.
+
+    Args:
+        constants: Values in the order of ``STEPS``.
+        generation: "wse2" or "wse3", which have different costs of a relay.
+    """
     values = dict(zip(STEPS, map(float, constants), strict=True))
     relay = {g: values.pop(f"relay_cycles.{g}") for g in ("wse2", "wse3")}
     return replace(software("academic", generation), relay_cycles=relay[generation], **values)  # type: ignore[arg-type]
 
 
 def start() -> F64:
-    """Return the constants of the bundled profile."""
+    """Return the constants of the bundled profile, in the order of ``STEPS``."""
     two, three = software("academic", "wse2"), software("academic", "wse3")
     relays = {"relay_cycles.wse2": two.relay_cycles, "relay_cycles.wse3": three.relay_cycles}
     return np.array([relays.get(name, getattr(two, name, 0.0)) for name in STEPS], np.float64)
 
 
 def rows_of(path: Path) -> tuple[list[Row], list[Row]]:
-    """Return the rows to calibrate on, and those of prefill."""
+    """Read a CSV file of measurements. Return the rows to fit, and the rows of prefill."""
     fitted, predicted = [], []
     for m in read(path):
         system, metric = m.text("system"), m.text("metric")
@@ -87,9 +95,16 @@ def rows_of(path: Path) -> tuple[list[Row], list[Row]]:
 
 
 def fit(rows: list[Row]) -> F64:
-    """Damped Gauss-Newton steps from the bundled constants, none below zero.
+    """Fit the constants by damped Gauss-Newton steps that start from the bundled constants.
 
-    A relay of WSE-2 is in the decode rows alone: without them it is taken to cost what it costs on WSE-3.
+    Negative values are replaced by 0. Only measurements of decode depend on the cost of a relay on
+    WSE-2. Without such measurements, this cost is set to that of WSE-3.
+
+    Args:
+        rows: Rows to fit.
+
+    Returns:
+        Values in the order of ``STEPS``.
     """
     x, steps = start(), np.array(list(STEPS.values()))
     rows = [row for group in dict.fromkeys(r.group for r in rows) for row in fit_sample(rows, group)]
@@ -99,7 +114,7 @@ def fit(rows: list[Row]) -> F64:
     def errors(x: F64) -> F64:
         return weights * np.array([row.error(x) for row in rows])
 
-    for _ in range(TURNS):
+    for _ in range(ITERATIONS):
         now = errors(x)
         slopes = np.stack([(errors(x + step) - now) / step.sum() for step in np.diag(steps)], axis=1)
         held = DAMPING * np.diag(1 / steps)
@@ -112,25 +127,31 @@ def fit(rows: list[Row]) -> F64:
 
 
 def fit_sample(rows: list[Row], group: str) -> list[Row]:
-    """Return the rows of a group to fit on."""
+    """Return the rows of a group that are fitted: all of decode, each 4th row of other groups."""
     mine = [row for row in rows if row.group == group]
-    return mine if group == "decode" else mine[::EVERY]
+    return mine if group == "decode" else mine[::SAMPLING_STEP]
 
 
 def print_errors(name: str, errors: Iterable[float]) -> None:
-    """One line of errors."""
+    """Print a line with the number of errors and their median and maximum size, in percent."""
     size = np.abs(np.array(list(errors)))
     print(f"{name:44} {len(size):4} rows   median {np.median(size):5.2f} %   worst {size.max():6.2f} %", flush=True)
 
 
 def print_left_out(rows: list[Row], name: str, out: Callable[[Row], bool]) -> None:
-    """Predict the rows of which ``out`` is true with constants fitted on the others."""
+    """Fit without some rows, predict these rows, and print the errors.
+
+    Args:
+        rows: All rows.
+        name: Name of the rows that are left out.
+        out: Whether a row is left out of the fit.
+    """
     x = fit([row for row in rows if not out(row)])
     print_errors(f"left out: {name}", (row.error(x) for row in rows if out(row)))
 
 
 def main() -> None:
-    """Fit, print, and leave out."""
+    """Print the bundled and the fitted constants with their errors, then the cross-validation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measurements", type=Path, metavar="FILE.csv")
     rows, prefill = rows_of(parser.parse_args().measurements)

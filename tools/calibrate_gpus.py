@@ -1,11 +1,13 @@
-"""Fit the constants of serving stacks on measured rows, and write them into their files.
+"""Fit the constants of GPU serving stacks to measurements and write them into the stacks' files.
 
     python tools/calibrate_gpus.py ../shared/reference/gpu_baselines.csv
     python tools/calibrate_gpus.py ../shared/reference/gpu_baselines.csv --stack vllm --keys link_ratio,all_reduce_s
 
-Print the constants of each stack and the errors on the rows that they were fitted on. The constants and rows are
-listed in `wse/studies/validate/gpu_calibration.py`. With ``--keys``, fit only these constants and keep the others.
-`wse validate --leave-out` reports what fits on a part of the rows predict.
+For each stack, the fitted constants and the errors of the fit are printed. Which constants are
+fitted to which measurements is defined in `wse/studies/validate/gpu_calibration.py`. With
+``--keys``, only the named constants are fitted, and the others stay as they are.
+
+`wse validate --leave-out` cross-validates these fits.
 """
 
 from __future__ import annotations
@@ -23,7 +25,12 @@ STACKS = Path(__file__).parents[1] / "wse" / "serving" / "gpus" / "stacks"
 
 
 def with_values(text: str, constants: dict[str, float]) -> str:
-    """Return the text of a stack's file with other values of some numbers, each on a line of its own."""
+    """Return the text of a stack's TOML file with new values, rounded to three significant digits.
+
+    Args:
+        text: Text of the file. Each constant is on its own line: ``KEY = { value = ...``.
+        constants: New values by key. Every key must be in the file.
+    """
     for key, value in constants.items():
         text, replaced = re.subn(
             rf"^({re.escape(key)} = \{{ value = )[^,]+", rf"\g<1>{value:.3g}", text, count=1, flags=re.MULTILINE
@@ -33,7 +40,7 @@ def with_values(text: str, constants: dict[str, float]) -> str:
 
 
 def main(file: Path, stacks: Sequence[str], keys: Sequence[str]) -> None:
-    """Calibrate stacks on the rows of a file."""
+    """Fit stacks to the measurements of a CSV file, update their TOML files, and print errors."""
     rows = fit_rows(read(file))
     for stack in stacks:
         constants, errors = fit_stack(stack, rows, keys)

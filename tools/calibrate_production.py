@@ -1,14 +1,19 @@
-"""Fit what production kernels cost beside hand-written ones on two launch figures, and tell all errors.
+"""Fit two costs of the software profile `production` to two speeds that the vendor published.
 
     python tools/calibrate_production.py ../shared/reference/public_tokens_per_s.csv
 
-Two figures of August 2024 state a count of wafers and no speculative decoding: 8B on one wafer, 70B
-on four. What they take longer than hand-written code is put on two constants of the profile
-`production`. First every candidate is fitted alone, in the regions that are chosen without it: on
-both figures, and on each to predict the other. Then the two in use are fitted again and again with
-regions chosen anew by `--mapping auto`; the turn with the smallest errors counts. Last, the bytes
-that four wafers leave beside the weights of 70B are compared with the profile's code. Nothing is
-written; what is printed goes into wse/hardware/software/production.toml by hand.
+In August 2024 the vendor published two speeds with a number of wafers and without speculative
+decoding: Llama 3 8B on one wafer, and 70B on four. They are slower than hand-written kernels would
+be. The difference is attributed to two constants of the profile. The script:
+
+1. Fits every candidate constant alone, with the layout that is best without it: to both speeds,
+   and to each of them to predict the other.
+2. Fits the two constants in use, alternating with a new search for the best layout. The iteration
+   with the smallest error is kept.
+3. Compares the SRAM that the weights of 70B leave free on four wafers with the size of the
+   profile's code and stack.
+
+It writes no file. Copy the printed constants to wse/hardware/software/production.toml by hand.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ from wse.hardware.spec import SoftwareProfile
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.validate.measured.measurements import Measurement, read
-from wse.studies.validate.measured.service_terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
+from wse.studies.validate.measured.terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
 from wse.studies.validate.predictors.services import PROFILE, ServiceRequest, service_request
 
 CANDIDATES = {
@@ -42,33 +47,43 @@ CANDIDATES = {
     "loop_cycles": 10.0,
     "route_rewrite_cycles": 50.0,
 }
-"""Constants that production code may differ in, and the change of each by which slopes are taken."""
+"""Constants that may differ from hand-written code, and a change of each for derivatives."""
 
 FITTED = ("task_dispatch_cycles", "function_cycles")
-"""Those in use: each stays within what is known of it (see production.toml)."""
+"""The fitted constants. Their fitted values are within the known ranges (see production.toml)."""
 
-MAX_TURNS = 4
+MAX_ITERATIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A launch figure and its request, of which the cache is that of the prompt and the answer."""
+    """A published speed and the estimate request that predicts it.
+
+    Attributes:
+        row: The measurement, in tokens/s of one user.
+        prepared: The request. Its KV cache has room for exactly the prompt and the answer.
+    """
 
     row: Measurement
     prepared: PreparedEstimate
 
     @property
     def measured_us(self) -> float:
-        """Microseconds of a token."""
+        """Measured microseconds per generated token."""
         assert self.row.measured
         return 1e6 / self.row.measured
 
     def choose(self, software: SoftwareProfile) -> Compilation:
-        """Return the compilation that the search finds with these costs."""
+        """Return the fastest layout with these software costs, compiled."""
         return compile_fastest(replace(self.prepared, software=software))
 
     def us(self, found: Compilation, software: SoftwareProfile) -> float:
-        """Microseconds of a token, the mean over the answer."""
+        """Return the predicted microseconds per generated token, as a mean over the answer.
+
+        Args:
+            found: The compiled layout.
+            software: Costs of the software.
+        """
         p = self.prepared
         clock = RunTotals(Fabric(found.program, p.wafer, software))
         clock.lengths = list(p.options.prompt_tokens)
@@ -77,7 +92,11 @@ class Figure:
 
 
 def launch_figures(path: Path) -> list[Figure]:
-    """Of each model the first row that states wafers, no drafts and a month before there were any."""
+    """Return the published speed of each model that is used for the fit.
+
+    It is the first row that states a number of wafers, that uses no speculative decoding, and that
+    is from a month before the service introduced it (``LAST_PLAIN_MONTH``).
+    """
     figures: dict[str, Figure] = {}
     for row in read(path):
         asked = service_request(row)
@@ -92,22 +111,31 @@ def launch_figures(path: Path) -> list[Figure]:
 
 @cache
 def unfitted_profile() -> SoftwareProfile:
-    """Return the bundled profile before the fit: one completion task a step, functions as in hand-written code."""
+    """Return the bundled profile without the fitted constants.
+
+    A step costs one completion task, and functions such as exp cost what they do in hand-written
+    code (profile `tuned`).
+    """
     tuned = load_software("tuned", "wse3")
     bundled = load_software(PROFILE, "wse3")
     return replace(bundled, task_dispatch_cycles=bundled.transfer_sync_cycles, function_cycles=tuned.function_cycles)
 
 
 def profile(values: dict[str, float]) -> SoftwareProfile:
-    """That profile with other values of constants."""
+    """Return the unfitted profile with other values of the given constants."""
     return replace(unfitted_profile(), **values)  # type: ignore[arg-type]
 
 
 def solve(figures: Sequence[Figure], found: Sequence[Compilation], start: dict[str, float]) -> dict[str, float]:
-    """Return the values, none below zero, with the least squares of relative errors in the regions that were found.
+    """Fit constants by least squares of relative errors, with given layouts.
 
-    Time is linear in a constant as long as nothing hides behind something else: a few turns find
-        where it is not.
+    Times are linear in a constant except where steps overlap, so a few iterations are enough.
+    Negative values are replaced by 0.
+
+    Args:
+        figures: The published speeds.
+        found: The compiled layout of each of them.
+        start: Names of the constants to fit, with their initial values in cycles.
     """
     x, measured = dict(start), np.array([f.measured_us for f in figures])
 
@@ -123,7 +151,7 @@ def solve(figures: Sequence[Figure], found: Sequence[Compilation], start: dict[s
 
 
 def errors(figures: Sequence[Figure], found: Sequence[Compilation], software: SoftwareProfile) -> str:
-    """Relative errors of the rates, as text."""
+    """Return the relative errors of the predicted tokens/s as a line of text."""
     return "  ".join(
         f"{f.prepared.request.model} {100 * (f.measured_us / f.us(p, software) - 1):+5.1f} %"
         for f, p in zip(figures, found, strict=True)
@@ -131,7 +159,7 @@ def errors(figures: Sequence[Figure], found: Sequence[Compilation], software: So
 
 
 def candidates(figures: Sequence[Figure], found: Sequence[Compilation]) -> None:
-    """Each constant alone, fitted on both figures and on each."""
+    """Fit each candidate constant alone, to one or both speeds, and print values and errors."""
     for name in CANDIDATES:
         before = {name: float(getattr(unfitted_profile(), name))}
         both = solve(figures, found, before)
@@ -145,10 +173,14 @@ def candidates(figures: Sequence[Figure], found: Sequence[Compilation]) -> None:
 
 
 def fit(figures: Sequence[Figure]) -> dict[str, float]:
-    """Return the values, whole cycles, with which the regions that are then chosen come nearest to the figures."""
+    """Fit the constants in use, alternating with a search for the fastest layouts.
+
+    Returns:
+        The values in whole cycles of the iteration whose largest relative error is smallest.
+    """
     x = {name: float(getattr(unfitted_profile(), name)) for name in FITTED}
     tried: list[tuple[float, dict[str, float]]] = []
-    for _ in range(MAX_TURNS):
+    for _ in range(MAX_ITERATIONS):
         found = [figure.choose(profile(x)) for figure in figures]
         worst = max(abs(f.us(p, profile(x)) / f.measured_us - 1) for f, p in zip(figures, found, strict=True))
         tried.append((worst, x))
@@ -159,7 +191,16 @@ def fit(figures: Sequence[Figure]) -> dict[str, float]:
 
 
 def print_rates(name: str, software: SoftwareProfile, figures: Sequence[Figure]) -> list[Compilation]:
-    """Return one line a figure: predicted and measured tokens a second, regions chosen with these costs."""
+    """Print measured and predicted tokens/s and the fastest layout of each speed.
+
+    Args:
+        name: Heading to print.
+        software: Costs of the software.
+        figures: The published speeds.
+
+    Returns:
+        The compiled layouts.
+    """
     print(name, flush=True)
     chosen = [figure.choose(software) for figure in figures]
     for figure, found in zip(figures, chosen, strict=True):
@@ -175,7 +216,11 @@ def print_rates(name: str, software: SoftwareProfile, figures: Sequence[Figure])
 
 
 def code(figure: Figure) -> None:
-    """The bytes that the layout with the least waste leaves for code and stack."""
+    """Print how much SRAM per PE is left for code and stack, and how much the profile needs.
+
+    Lines are printed for the number of wafers of the published speed and for one wafer fewer, each
+    with the layout that needs the least SRAM.
+    """
     software = figure.prepared.software
     taken = software.code_bytes_per_pe + software.stack_bytes_per_pe
     for wafers in (figure.prepared.options.wafers, figure.prepared.options.wafers - 1):
@@ -183,19 +228,19 @@ def code(figure: Figure) -> None:
         trials = compile_fastest(prepared).trials
         least = min(trial.needed_bytes for trial in trials if trial.needed_bytes)
         left = prepared.wafer.sram_bytes_per_pe - least + taken
-        print(f"{figure.prepared.request.model} on {wafers} wafers leaves {left:,} bytes a PE for code and stack; "
-              f"the profile takes {taken:,}")  # fmt: skip
+        print(f"{figure.prepared.request.model} on {wafers} wafers leaves {left:,} bytes/PE for code and stack; "
+              f"the profile needs {taken:,}")  # fmt: skip
 
 
 def main() -> None:
-    """Fit, print, and leave out."""
+    """Print predictions without the fit, with each candidate, with the fit, and as bundled."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measurements", type=Path, metavar="FILE.csv")
     figures = launch_figures(parser.parse_args().measurements)
-    found = print_rates("with what hand-written code costs", unfitted_profile(), figures)
+    found = print_rates("with the costs of hand-written code", unfitted_profile(), figures)
     candidates(figures, found)
     x = fit(figures)
-    print_rates(f"fitted, regions chosen anew: {x}", profile(x), figures)
+    print_rates(f"fitted, with a new search: {x}", profile(x), figures)
     print_rates("bundled", load_software(PROFILE, "wse3"), figures)
     code(max(figures, key=lambda figure: figure.prepared.options.wafers))
 

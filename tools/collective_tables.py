@@ -1,4 +1,7 @@
-"""The tables of docs/collectives.md: closed forms beside the fabric model, and distances to the lower bound.
+"""Write the tables of docs/collectives.md about patterns for collectives such as reduce.
+
+The first table compares published closed forms with the cycles of the fabric model (the timing
+model that all commands use). The second one compares reduces with the published lower bound.
 
 Example:
     python tools/collective_tables.py docs/collectives.md
@@ -33,15 +36,15 @@ COSTS = LineCosts.of(WAFER, load_software("tuned", WAFER.generation).reduce_gap_
 SIZES = [(length, words) for length in (64, 256) for words in (1, 64, 1024)]
 ADD = Arrival.ADD
 Pattern = Callable[[int, int], LineSchedule]
-"""From PEs and words to a pattern of one line."""
+"""A function from (PEs, words) to the schedule of a pattern on one line of PEs."""
 
 
 def search_schedule(length: int, words: int) -> LineSchedule:
-    """Auto-gen at the depth that its closed form chooses."""
+    """Return the Auto-gen reduce tree with the depth that is fastest by its closed form."""
     return auto_gen(length, 1, ADD, best_depth(length, words, level_cycles(WAFER)))
 
 
-INTO_THE_END: dict[str, Pattern] = {
+REDUCES_TO_THE_END: dict[str, Pattern] = {
     "star": lambda length, _: star(length, 1, ADD),
     "chain": lambda length, _: chain(length, 1, ADD),
     "binary_tree": lambda length, _: binary_tree(length, 1, ADD),
@@ -51,15 +54,23 @@ INTO_THE_END: dict[str, Pattern] = {
 
 
 def cycles(words: int, pattern: LineSchedule) -> float:
-    """Return the fabric model's."""
+    """Return the cycles of a pattern on one line by the fabric model.
+
+    Args:
+        words: 32-bit words per PE.
+        pattern: Schedule of the messages.
+    """
     return PatternTimes(COSTS).time([LinePattern(pattern, 0, words, ROWS)]).cycles.total
 
 
 def forms() -> list[str]:
-    """Closed forms as published and in both groupings, and the fabric model."""
+    """Return the Markdown table that compares closed forms with the fabric model.
+
+    Closed forms are shown as published and with each way to group their terms (``Grouping``).
+    """
     rows = []
     shown: list[tuple[str, str, Pattern]] = [("broadcast", "flooding", lambda length, _: multicast(length, 1, 0))]
-    shown += [("reduce", name, pattern) for name, pattern in INTO_THE_END.items()]
+    shown += [("reduce", name, pattern) for name, pattern in REDUCES_TO_THE_END.items()]
     for collective, name, pattern in shown:
         for length, words in SIZES:
             form = partial(closed_form, collective, name, 1, length, words, WAFER)
@@ -72,12 +83,13 @@ def forms() -> list[str]:
 
 
 def distances() -> list[str]:
-    """Fast-model cycles of each reduce over the lower bound of its root."""
+    """Return the Markdown table of the cycles of reduces, divided by their lower bound."""
     rows = []
     for length, words in SIZES:
         cost = partial(cycles, words)
         row = [
-            distance_to_bound(cost(pattern(length, words)), length, words, WAFER) for pattern in INTO_THE_END.values()
+            distance_to_bound(cost(pattern(length, words)), length, words, WAFER)
+            for pattern in REDUCES_TO_THE_END.values()
         ]
         tree = k_tree(length, 1, ADD, broadcast=False)
         row.append(distance_to_bound(cost(tree), length, words, WAFER, root=root_of(length)))
@@ -86,18 +98,19 @@ def distances() -> list[str]:
         rows.append(
             [str(length), str(words), *(f"{value:.2f}" for value in row), f"{best.label}: {best.cost:,.0f} cycles"]
         )
-    return markdown_table(("PEs", "words", *INTO_THE_END, "k_tree, 2 levels", "auto", "pattern of auto"), rows)
+    head = ("PEs", "words", *REDUCES_TO_THE_END, "k_tree, 2 levels", "auto", "pattern of auto")
+    return markdown_table(head, rows)
 
 
 def tables() -> str:
-    """Both tables with their headings, from marker to marker."""
+    """Return both tables with their headings, between the markers ``BEGIN`` and ``END``."""
     lines = [BEGIN, "", "### Closed forms and the fabric model", "", *forms()]
     lines += ["", "### Distance of reduces to the lower bound", "", *distances(), "", END]
     return "\n".join(lines)
 
 
 def main() -> None:
-    """Put the tables where the page has them."""
+    """Replace the tables in the page that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("page", type=Path)
     page = parser.parse_args().page

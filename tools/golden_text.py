@@ -1,4 +1,7 @@
-"""How goldens are written: JSON with a list of numbers on one line, so that a changed value is a changed line."""
+"""Write goldens (reference outputs that tests compare with) as JSON files.
+
+Each list of numbers is on one line, so a change of one list shows as one changed line in a diff.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ NUMBERS = re.compile(r"\[\s+(-?[\d.e+-]+(?:,\s+-?[\d.e+-]+)*)\s+\]")
 
 
 def golden_text(made: Any) -> str:
-    """Return the text of a golden's file.
+    """Return a golden as JSON text, with every list of numbers on one line.
 
     >>> print(golden_text({"ids": [1, 2.5, -3e-7]}), end="")
     {
@@ -24,7 +27,14 @@ def golden_text(made: Any) -> str:
 
 
 def write_goldens(folder: Path, names: Iterable[str], golden: Callable[[str], dict[str, Any]]) -> None:
-    """Make the golden of each name, write it as NAME.json, and tell its seed and the tokens of its cases."""
+    """Compute one golden per name, write it to NAME.json, and print its seed and token ids.
+
+    Args:
+        folder: Folder for the files. It is created if it does not exist.
+        names: Names of the goldens.
+        golden: Function that computes the golden of a name. The result has the keys "seed" and
+            "cases", and each case has the key "ids" (generated token ids).
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         made = golden(name)

@@ -1,9 +1,10 @@
-"""Goldens of random blocks of every quantised type, decoded by the gguf package: tests/data/gguf_blocks.json.
+"""Write tests/data/gguf_blocks.json: random quantised blocks, decoded by the gguf package.
 
     pip install gguf
     python tools/make_block_goldens.py
 
-Blocks are drawn anew by tests/support/random_gguf.py; values are stored as the bits of float32.
+The blocks themselves are not stored: tests/support/random_gguf.py generates the same ones from the
+seed. The decoded values are stored as the bits of float32 numbers, in hexadecimal.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SEED = 1
 
 
 def main() -> None:
-    """Write the goldens."""
+    """Write the decoded values of ``NUMBER`` random blocks of each type."""
     made = {}
     for kind, (weights, _, _) in BLOCKS.items():
         row = stored("blocks", [1, NUMBER * weights], kind, SEED)

@@ -1,6 +1,8 @@
-"""Chat templates of our own in four public styles, and what transformers makes of them: ``tests/data/text/chats.json``.
+"""Write ``tests/data/text/chats.json``: chats that transformers rendered with chat templates.
 
-pip install "transformers>=5" jinja2; python tools/make_chat_goldens.py
+    pip install "transformers>=5" jinja2; python tools/make_chat_goldens.py
+
+Four templates imitate the styles of public models. The fifth one uses other features of Jinja.
 """
 
 from __future__ import annotations
@@ -72,7 +74,12 @@ CHATS: tuple[list[dict[str, str]], ...] = (
 
 
 def transformers_text(source: str, messages: Sequence[Mapping[str, str]]) -> str | None:
-    """Return the text that transformers renders; None where the template refuses."""
+    """Return a chat as rendered by transformers, or None if the template raises an exception.
+
+    Args:
+        source: The chat template, in Jinja.
+        messages: Messages with the keys "role" and "content".
+    """
     import jinja2
     from transformers.utils.chat_template_utils import render_jinja_template
 

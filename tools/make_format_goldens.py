@@ -1,10 +1,10 @@
-"""Goldens of Hugging Face transformers for tiny random checkpoints of 16 and fewer bits: tests/data/formats/*.json.
+"""Write tests/data/formats/*.json: outputs of transformers for tiny checkpoints of each format.
 
     pip install torch transformers safetensors accelerate
     python tools/make_format_goldens.py [float16 bfloat16 fp8 mxfp4]
 
-transformers converts the weights and computes in float32. Codes and scales are
-not stored: tests/support/random_checkpoint.py draws them anew.
+transformers converts the weights to float32 and computes in float32. The files contain a seed
+instead of weights: tests/support/random_checkpoint.py generates the same codes and scales.
 """
 
 from __future__ import annotations
@@ -24,17 +24,23 @@ from tiny_families import COMMON, FAMILIES
 
 OUT = ROOT / "tests" / "data" / "formats"
 FORMATS = ("float16", "bfloat16", "fp8", "mxfp4")
-BLOCK = 48  # transformers takes blocks to divide the matrices, so they do here
-MX_BLOCK = 32
+BLOCK = 48  # rows and columns of an fp8 block; transformers requires sizes that are multiples of it
+MX_BLOCK = 32  # weights of an mxfp4 block
 
 
 def sixteen() -> tuple[dict[str, Any], dict[str, Any], Any]:
-    """qwen2: biases, tied embeddings."""
+    """Return config, quantisation entry and quantisation method of a tiny qwen2 in 16 bits.
+
+    It has biases and tied embeddings. Both quantisation values are empty.
+    """
     return {**COMMON, **FAMILIES["qwen2"], "model_type": "qwen2"}, {}, None
 
 
 def fp8() -> tuple[dict[str, Any], dict[str, Any], Any]:
-    """qwen3 of several blocks each way; norms, embedding and head in float32."""
+    """Return config, quantisation entry and quantisation method of a tiny qwen3 in fp8.
+
+    Its matrices have several blocks in both dimensions. Norms, embedding and head are float32.
+    """
     changed = {"hidden_size": 144, "intermediate_size": 192, "num_attention_heads": 3, "num_key_value_heads": 1}
     wanted = {**COMMON, **FAMILIES["qwen3"], **changed, "head_dim": 48, "model_type": "qwen3"}
     method = {"quant_method": "fp8", "activation_scheme": "dynamic", "fmt": "e4m3", "weight_block_size": [BLOCK, BLOCK]}
@@ -42,14 +48,26 @@ def fp8() -> tuple[dict[str, Any], dict[str, Any], Any]:
 
 
 def mxfp4() -> tuple[dict[str, Any], dict[str, Any], Any]:
-    """gpt-oss, its experts' matrices in blocks of 32."""
+    """Return config, quantisation entry and quantisation method of a tiny gpt-oss in mxfp4.
+
+    The matrices of its experts are in blocks of 32 weights.
+    """
     wanted = {**COMMON, **FAMILIES["gpt_oss"], "hidden_size": 96, "intermediate_size": 32, "model_type": "gpt_oss"}
     method = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]}
     return wanted, method, transformers.Mxfp4Config(dequantize=True)
 
 
 def quantise(kind: str, tensors: dict[str, list[int]]) -> tuple[dict[str, list[int]], dict[str, str]]:
-    """Return the tensors with codes and scales instead of those that are quantised; and what each of these is."""
+    """Replace quantised tensors by tensors of codes and scales.
+
+    Args:
+        kind: Format of the checkpoint.
+        tensors: Shape of each tensor, by name.
+
+    Returns:
+        Shape of each stored tensor, by name; and the kind of the codes and scales among them, such
+        as "fp8_scale".
+    """
     found: dict[str, list[int]] = {}
     kinds: dict[str, str] = {}
     for name, shape in tensors.items():
@@ -68,7 +86,13 @@ def quantise(kind: str, tensors: dict[str, list[int]]) -> tuple[dict[str, list[i
 
 
 def golden(kind: str) -> dict[str, Any]:
-    """Return the golden of one format, by the first seed whose tokens are clear."""
+    """Return the golden of a format: config, tensors, seed and the outputs of transformers.
+
+    The first seed with clear tokens is used (``clear_answers`` in make_goldens.py).
+
+    Raises:
+        SystemExit: No seed has clear tokens.
+    """
     wanted, method, how = {"fp8": fp8, "mxfp4": mxfp4}.get(kind, sixteen)()
     config = transformers.AutoConfig.for_model(wanted.pop("model_type"), **wanted)
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +101,7 @@ def golden(kind: str) -> dict[str, Any]:
         stored.pop("transformers_version", None)
         if method:
             stored["quantization_config"] = method
-        dtype = "float32" if method else kind  # of what is not quantised
+        dtype = "float32" if method else kind  # of tensors that are not quantised
         for seed in SEEDS:
             made = {
                 "format": kind,

@@ -1,9 +1,10 @@
-"""Goldens of Hugging Face transformers for tiny random GGUF files of every type: tests/data/gguf/*.json.
+"""Write tests/data/gguf/*.json: outputs of transformers for tiny random GGUF files, one per type.
 
     pip install torch transformers gguf accelerate
     python tools/make_gguf_goldens.py [TYPE ...]
 
-Weights are not stored: tests/support/random_gguf.py draws the blocks anew.
+TYPE is a GGUF element type such as Q4_K; all types by default. The JSON files contain a seed
+instead of weights: tests/support/random_gguf.py generates the same weights from the seed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ LAYERS = 2
 
 
 def description(kind: str) -> dict[str, Any]:
-    """Metadata and tensors of a Llama model whose matrices are of one type; rows of K types are 256 weights."""
+    """Return the GGUF metadata and the tensor shapes of a tiny Llama model.
+
+    Args:
+        kind: GGUF type of all matrices; norm weights are F32. Types that end with ``_K`` have
+            blocks of 256 weights, so the model has 256 features for them instead of 96.
+
+    Returns:
+        ``{"metadata": ..., "tensors": {name: (shape, type)}}``.
+    """
     wide = kind.endswith("_K")
     hidden, heads, kv_heads, ffn = (256, 4, 1, 256) if wide else (96, 3, 1, 160)
     keys = hidden // heads * kv_heads
@@ -62,7 +71,14 @@ def description(kind: str) -> dict[str, Any]:
 
 
 def golden(kind: str) -> dict[str, Any]:
-    """Return the golden of one type, by the first seed whose tokens are clear."""
+    """Return the golden of a GGUF type: tensor shapes, seed and the outputs of transformers.
+
+    The first seed is used with which every generated token is clearly the most likely one
+    (``clear_answers``).
+
+    Raises:
+        SystemExit: There is no such seed among ``SEEDS``.
+    """
     with tempfile.TemporaryDirectory() as folder:
         for seed in SEEDS:
             made = {"type": kind, "seed": seed, **description(kind)}

@@ -1,11 +1,11 @@
-"""Goldens of Hugging Face transformers for a tiny random model of every family: tests/data/families/*.json.
+"""Write tests/data/families/*.json: outputs of transformers for a tiny random model per family.
 
     pip install torch transformers safetensors
     python tools/make_goldens.py [FAMILY ...]
 
-Weights are not stored: tests/support/random_checkpoint.py draws them anew from the seed and the tensors' names.
-A seed is taken whose greedy tokens are clear: the two largest logits of every step differ by a thousandth of the
-largest at least, and more than half of the tokens are different ones.
+The files contain a seed instead of weights: tests/support/random_checkpoint.py generates the same
+weights from the seed and the names of the tensors. The seed is the first one with clear tokens
+(``clear_answers``), so that rounding errors do not change the generated tokens.
 """
 
 from __future__ import annotations
@@ -32,13 +32,18 @@ from random_checkpoint import write_checkpoint  # noqa: E402
 OUT = ROOT / "tests" / "data" / "families"
 PROMPTS = ([3, 200, 17, 88, 41, 5, 130, 9, 251, 64, 23], [7, 190, 33])
 NEW_TOKENS = 8
-DISTINCT = 5  # of the new tokens
-CLEAR = 1e-3
+DISTINCT = 5  # minimum number of different tokens among the generated ones
+CLEAR = 1e-3  # gap between the two largest logits, relative to the largest absolute logit
 SEEDS = range(1, 50)
 
 
 def on_disk(config: Any, folder: Path) -> dict[str, list[int]]:
-    """Return the names and shapes of the tensors that transformers writes for a config."""
+    """Return the names and shapes of the tensors that transformers writes for a config.
+
+    Args:
+        config: Config of transformers.
+        folder: Folder to which a random model is saved.
+    """
     model = transformers.AutoModelForCausalLM.from_config(config)
     model.save_pretrained(folder)
     found = {}
@@ -49,7 +54,16 @@ def on_disk(config: Any, folder: Path) -> dict[str, list[int]]:
 
 
 def answer(model: Any, prompt: list[int]) -> tuple[dict[str, Any], float]:
-    """Greedy tokens, logits after the prompt and before the last token, and the least gap between the two best."""
+    """Generate ``NEW_TOKENS`` tokens greedily.
+
+    Args:
+        model: Model of transformers.
+        prompt: Token ids of the prompt.
+
+    Returns:
+        The case (prompt, generated ids, and the logits of the first and the last generated token),
+        and the minimum gap between the two largest logits, relative to the largest absolute logit.
+    """
     ids, logits, gap = list(prompt), [], np.inf
     for _ in range(NEW_TOKENS):
         with torch.no_grad():
@@ -63,9 +77,17 @@ def answer(model: Any, prompt: list[int]) -> tuple[dict[str, Any], float]:
 
 
 def clear_answers(model: Any, distinct: int = DISTINCT) -> dict[str, Any] | None:
-    """Return the answers of a model to PROMPTS, and the versions that made them; None where its tokens are not clear.
+    """Return the outputs of a model for ``PROMPTS``, or None if its tokens are not clear.
 
-    They are where the best is ahead in each, and an answer has ``distinct`` different ones at least.
+    Tokens are clear if the relative gap between the two largest logits is always more than
+    ``CLEAR``, and each output has enough different tokens.
+
+    Args:
+        model: Model of transformers.
+        distinct: Minimum number of different tokens in each output.
+
+    Returns:
+        ``cases``, one per prompt, and ``made_by``, the versions of transformers and torch.
     """
     answers = [answer(model, prompt) for prompt in PROMPTS]
     varied = all(len(set(case["ids"])) >= distinct for case, _ in answers)
@@ -76,7 +98,16 @@ def clear_answers(model: Any, distinct: int = DISTINCT) -> dict[str, Any] | None
 
 
 def golden(family: str, seeds: Iterable[int] = SEEDS, distinct: int = DISTINCT) -> dict[str, Any]:
-    """Return the golden of one family, by the first of ``seeds`` whose tokens are clear."""
+    """Return the golden of a model family: config, tensor shapes, seed and transformers' outputs.
+
+    Args:
+        family: Key of ``FAMILIES``.
+        seeds: Seeds to try. The first one with clear tokens is used.
+        distinct: Minimum number of different tokens in each output.
+
+    Raises:
+        SystemExit: No seed has clear tokens.
+    """
     wanted = {**COMMON, "model_type": family, **FAMILIES[family]}
     kind = wanted.pop("model_type")
     config = transformers.AutoConfig.for_model(kind, **wanted)

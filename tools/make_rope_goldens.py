@@ -1,4 +1,4 @@
-"""Rotary frequencies that Hugging Face transformers computes for every scaling: tests/data/rope.json.
+"""Write tests/data/rope.json: rotary frequencies by transformers for every type of RoPE scaling.
 
 pip install torch transformers
 python tools/make_rope_goldens.py
@@ -34,7 +34,7 @@ CASES: list[dict[str, Any]] = [
         "head_dim": 128,
         "rope_parameters": {**LLAMA3, "rope_theta": 500000.0, "original_max_position_embeddings": 8192},
     },
-    {  # no waves between the two limits
+    {  # both limits are equal, so there are no wavelengths between them
         "head_dim": 128,
         "rope_parameters": {
             **LLAMA3,
@@ -76,7 +76,7 @@ CASES: list[dict[str, Any]] = [
         "rope_parameters": {**YARN, "rope_theta": 10000.0, "original_max_position_embeddings": 2},
     },
     {"head_dim": 12, "rope_parameters": {**LONG, "rope_theta": 10000.0}, "original_max_position_embeddings": 1024},
-    {  # a scaling that shortens nothing
+    {  # the original context is as long as the context
         "head_dim": 12,
         "rope_parameters": {**LONG, "rope_theta": 10000.0},
         "original_max_position_embeddings": 4096,
@@ -91,11 +91,16 @@ CASES: list[dict[str, Any]] = [
 
 
 def compute(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the case, its frequencies (float32 values) and what cosine and sine are multiplied with."""
+    """Compute the rotary frequencies of a case with transformers.
+
+    Returns:
+        The case with three more keys: ``model_type``, ``frequencies`` (float32 values), and
+        ``multiplier``, the factor of all cosines and sines.
+    """
     size = case["head_dim"]
     settings: dict[str, Any] = {"hidden_size": 2 * size, "num_attention_heads": 2, "max_position_embeddings": 4096}
     settings |= {key: value for key, value in case.items() if key != "head_dim"}
-    settings["rope_parameters"] = dict(case["rope_parameters"])  # transformers changes what it is given
+    settings["rope_parameters"] = dict(case["rope_parameters"])  # a copy, because transformers changes it
     phi = "original_max_position_embeddings" in case or "partial_rotary_factor" in case["rope_parameters"]
     if phi:
         embedding = Phi3RotaryEmbedding(Phi3Config(**settings, pad_token_id=0))

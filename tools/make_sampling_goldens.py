@@ -1,8 +1,9 @@
-"""Goldens of transformers' logits processors for made-up logits: ``tests/data/text/sampling.json``.
+"""Write ``tests/data/text/sampling.json``: token probabilities by transformers' logits processors.
 
     pip install torch "transformers>=5"; python tools/make_sampling_goldens.py
 
-Each case: logits, ids seen, options, the ids that may still be drawn and their probabilities.
+Each case has random logits, the ids of previous tokens, sampling options, the ids that have a
+probability above 0 under these options, and their probabilities.
 """
 
 from __future__ import annotations
@@ -35,7 +36,16 @@ SETTINGS: tuple[dict[str, Any], ...] = (
 
 
 def scores(logits: Sequence[float], seen: Sequence[int], options: Mapping[str, Any]) -> Any:
-    """Return a float64 tensor [1, vocabulary], processed in the order that transformers' generation has."""
+    """Return the logits after transformers' processors, applied in the order of generation.
+
+    Args:
+        logits: One logit per id of the vocabulary.
+        seen: Ids of previous tokens, to which the repetition penalty applies.
+        options: Sampling options, with the names of transformers.
+
+    Returns:
+        Float64 tensor [1, vocabulary].
+    """
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
@@ -49,7 +59,7 @@ def scores(logits: Sequence[float], seen: Sequence[int], options: Mapping[str, A
 
 
 def cases() -> list[dict[str, Any]]:
-    """Return all settings on logits of three widths."""
+    """Return a case for each setting and each of three standard deviations of the logits."""
     random = np.random.default_rng(5)
     found = []
     for index, options in enumerate(SETTINGS):

@@ -1,9 +1,10 @@
-"""Small vocabularies and the ids that transformers and sentencepiece give: ``tests/data/text/tokenizers.json``.
+"""Write ``tests/data/text/tokenizers.json``: token ids by transformers and sentencepiece.
 
     pip install "transformers>=5" sentencepiece protobuf; python tools/make_tokenizer_goldens.py
 
-A case has the files of a model folder (``.model`` in base64) or the metadata of a GGUF, and the ids of every text. Long
-values that several cases share are under ``shared``, and a case has ``{"shared": their number}`` instead.
+Each case has a small vocabulary, trained here, and the token ids of every text. The vocabulary is
+stored as files of a model folder (``.model`` files in base64) or as metadata of a GGUF file. Long
+values are stored once, in the list ``shared``. Cases refer to them as ``{"shared": index}``.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ TEXTS = [
     "@@x @@ y<|user|> z <unk>",
     "▁x ▁ é e\u0301",
 ]
-PLAIN = TEXTS[:9]  # without tokens that only transformers finds in a text
+PLAIN = TEXTS[:9]  # texts without special tokens, which transformers recognises and sentencepiece does not
 CONTROL = ["<|user|>"]
 USER_DEFINED = ["@@"]
 SHARED_CHARACTERS = 500
-SPLITS = ("llama-bpe", "qwen2", "gpt-4o", "tekken", "default")  # the ways of splitting that transformers knows too
+SPLITS = ("llama-bpe", "qwen2", "gpt-4o", "tekken", "default")  # GGUF split rules that transformers supports as well
 
 
 def sentencepiece_bytes(**options: Any) -> bytes:
-    """Return a trained model."""
+    """Train a sentencepiece model on the corpus and return its ``.model`` file."""
     import sentencepiece
 
     out = io.BytesIO()
@@ -62,7 +63,7 @@ def sentencepiece_bytes(**options: Any) -> bytes:
 
 
 def folder_with(files: Mapping[str, str | bytes], model_type: str, folder: Path) -> Path:
-    """Return a model folder without weights."""
+    """Write a config.json and the given files into a folder, and return the folder."""
     (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
     for name, content in files.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -70,7 +71,7 @@ def folder_with(files: Mapping[str, str | bytes], model_type: str, folder: Path)
 
 
 def auto_tokenizer(files: Mapping[str, str | bytes], model_type: str = "llama") -> Callable[[str], list[int]]:
-    """Return the encoder that transformers makes of a model folder."""
+    """Return the function with which transformers' AutoTokenizer encodes texts for these files."""
     from transformers import AutoTokenizer
 
     with tempfile.TemporaryDirectory() as folder:
@@ -79,7 +80,11 @@ def auto_tokenizer(files: Mapping[str, str | bytes], model_type: str = "llama") 
 
 
 def spelled_json() -> str:
-    """A tokenizer.json of the Llama 2 form: spaces as ▁, unknown characters in bytes, a begin token before a text."""
+    """Return a tokenizer.json like that of Llama 2.
+
+    Spaces are written as ▁, unknown characters are encoded as bytes, and every text starts with a
+    begin token.
+    """
     import tokenizers
     from tokenizers import decoders, models, normalizers, processors, trainers
 
@@ -103,7 +108,15 @@ def spelled_json() -> str:
 
 
 def byte_level_json(begin: str, *, regex: bool) -> str:
-    """Return a byte-level tokenizer.json; pairs merge over everything, so that every way of splitting shows."""
+    """Return a byte-level tokenizer.json.
+
+    It is trained without splitting the corpus into words, so its tokens can span several words.
+    Different rules for splitting texts therefore result in different ids.
+
+    Args:
+        begin: If not empty, every encoded text starts with the token ``<s>``.
+        regex: Whether texts are split by GPT-2's regular expression before encoding.
+    """
     import tokenizers
     from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
@@ -126,7 +139,7 @@ def byte_level_json(begin: str, *, regex: bool) -> str:
 
 
 def json_cases() -> list[dict[str, Any]]:
-    """Folders with tokenizer.json."""
+    """Return the cases that are folders with a tokenizer.json, with ids by transformers."""
     spelled = spelled_json()
     config = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
     declared = config | {"tokenizer_class": "LlamaTokenizerFast", "add_bos_token": True}
@@ -160,7 +173,10 @@ def json_cases() -> list[dict[str, Any]]:
 
 
 def sentencepiece_cases() -> list[dict[str, Any]]:
-    """Folders with tokenizer.model."""
+    """Return the cases that are folders with a tokenizer.model.
+
+    The ids are those of sentencepiece, or of transformers' LlamaTokenizer.
+    """
     import sentencepiece
     from transformers import LlamaTokenizer
 
@@ -183,7 +199,8 @@ def sentencepiece_cases() -> list[dict[str, Any]]:
     for name, data in (("pairs", pairs), ("unigram", unigram)):
         own = sentencepiece.SentencePieceProcessor(model_proto=data)
         files: dict[str, Any] = {"tokenizer.model": data}
-        # LlamaTokenizer puts no second space before a text that begins with one; sentencepiece does, and so we: unigram
+        # Before a text that begins with a space, sentencepiece adds another one, LlamaTokenizer
+        # does not. wse follows LlamaTokenizer for pairs and sentencepiece for unigram models.
         texts = [text for text in PLAIN if name == "unigram" or not text.startswith(" ")]
         cases.append({"name": f"sentencepiece, {name}", "files": files, "ids": ids_of(own.encode, texts)})
     for stated in ({}, {"add_bos_token": True, "add_eos_token": True, "legacy": True}):
@@ -198,7 +215,7 @@ def sentencepiece_cases() -> list[dict[str, Any]]:
 
 
 def gguf_cases() -> list[dict[str, Any]]:
-    """Metadata as converters write it, and what transformers makes of it."""
+    """Return the cases that are metadata of GGUF files, with ids by transformers' GGUF reader."""
     from transformers.convert_slow_tokenizer import import_protobuf
     from transformers.integrations.gguf.gguf_tokenizer_mapping import convert_gguf_tokenizer
 
@@ -232,7 +249,7 @@ def gguf_cases() -> list[dict[str, Any]]:
         theirs = {"tokenizer_type": values["model"], "pre_tokenizer_type": values.get("pre")}
         library, _ = convert_gguf_tokenizer(architecture, values | theirs)
         begin = [1] if values["model"] == "llama" else []
-        # whole words stay tokens in tokenizer.json of these models, which transformers' GGUF reader leaves out
+        # The tokenizer.json of these models sets ignore_merges; transformers' GGUF reader does not.
         library.model.ignore_merges = values.get("pre") in ("llama-bpe", "tekken")
         metadata = {f"tokenizer.ggml.{key}": value for key, value in values.items()}
         cases.append(
@@ -246,12 +263,17 @@ def gguf_cases() -> list[dict[str, Any]]:
 
 
 def ids_of(encode: Callable[[str], Sequence[int]], texts: Sequence[str] = TEXTS) -> dict[str, list[int]]:
-    """Ids by text."""
+    """Return the token ids of each text, keyed by text."""
     return {text: list(encode(text)) for text in texts}
 
 
 def without_repetition(cases: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the cases, and what they share."""
+    """Move long values out of the cases into a common list without duplicates.
+
+    Returns:
+        ``{"shared": values, "cases": cases}``. In the cases, a moved value is replaced by
+        ``{"shared": index}``. Values of more than ``SHARED_CHARACTERS`` characters are moved.
+    """
     shared: list[Any] = []
     for case in cases:
         values = case.get("files") or case["metadata"]
@@ -264,7 +286,7 @@ def without_repetition(cases: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Write all cases."""
+    """Write all cases to ``OUT``. Return the exit code 0."""
     found = without_repetition([*json_cases(), *sentencepiece_cases(), *gguf_cases()])
     shared, cases = (",\n".join(map(json.dumps, found[key])) for key in ("shared", "cases"))
     OUT.parent.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,16 @@
-"""Whether the tests notice a wrong line: each mutation is made in a copy of the tree, and its tests have to fail.
+"""Check that tests detect wrong code (mutation testing).
 
-    python tools/mutate.py            all mutations, some five minutes on two cores
-    python tools/mutate.py emit       those whose file or tests have this in their names
+    python tools/mutate.py            all mutations, about five minutes on two cores
+    python tools/mutate.py emit       mutations whose source file or tests contain this text
 
-Prints one line a mutation, caught or missed. Exits 0 when all are caught, 1 when one is missed, and
-2 when a mutation cannot be made, because the text that it replaces is not there exactly once (the
-source has moved: write it anew) or its tests fail without it.
+A mutation (``tools/mutations/*.toml``) replaces code in a copy of the repository by wrong code. It
+is caught if the tests that are listed with it then fail. One line per mutation says whether it was
+caught or missed. The exit code is one of:
+
+- 0: all mutations were caught.
+- 1: at least one was missed.
+- 2: a mutation cannot be tested. Either the source has changed, so that the text to replace does
+  not occur exactly once, or the listed tests fail even without the mutation.
 """
 
 from __future__ import annotations
@@ -23,11 +28,18 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "tools" / "mutations"
 COPIED: Final = ("kernels", "mappings", "tests", "traces", "wse", "pyproject.toml")
-MAX_S: Final = 300  # a mutation may make a loop without end
+MAX_S: Final = 300  # a mutation can cause an endless loop
 
 
 class Mutation(NamedTuple):
-    """One line made wrong in ``file``, and the arguments of pytest that have to notice."""
+    """A wrong change of a source file that tests must detect.
+
+    Attributes:
+        file: Source file, relative to the repository.
+        right: Text to replace. It occurs exactly once in the file.
+        wrong: The text that replaces it.
+        tests: Arguments of pytest that run the tests which must fail.
+    """
 
     file: str
     right: str
@@ -42,11 +54,12 @@ def read_mutations() -> list[Mutation]:
 
 
 def main() -> None:
+    """Test the mutations that contain every word of the command line, and exit with the result."""
     chosen = [m for m in read_mutations() if all(word in f"{m.file} {m.tests}" for word in sys.argv[1:])]
     for mutation in chosen:
         count = (ROOT / mutation.file).read_text(encoding="utf-8").count(mutation.right)
         if count != 1:
-            print(f"{mutation.file}: {mutation.right!r} is there {count} times, not once; the source has moved")
+            print(f"{mutation.file}: {mutation.right!r} occurs {count} times instead of once; update the mutation")
             sys.exit(2)
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +75,7 @@ def main() -> None:
 
 
 def copy_tree(target: Path) -> Path:
-    """Sources and tests, without what was compiled from them."""
+    """Copy sources and tests, without hidden files and compiled code. Return the target folder."""
     ignored = shutil.ignore_patterns("__pycache__", ".*")
     for name in COPIED:
         source = ROOT / name
@@ -74,12 +87,19 @@ def copy_tree(target: Path) -> Path:
 
 
 def notice(mutation: Mutation, tree: Path) -> bool:
-    """Return whether the tests of a mutation, which pass on the tree, fail once it is made.
+    """Return whether the tests of a mutation fail with the mutation.
 
-    The tree is as before then.
+    The mutation is reverted afterwards.
+
+    Args:
+        mutation: The mutation to test.
+        tree: Folder of a copy of the repository.
+
+    Raises:
+        SystemExit: The tests fail without the mutation.
     """
     if not passes(mutation.tests, tree):
-        print(f"{mutation.tests}: fails without any mutation")
+        print(f"{mutation.tests}: fails without the mutation")
         sys.exit(2)
     path = tree / mutation.file
     text = path.read_text(encoding="utf-8")
@@ -91,7 +111,11 @@ def notice(mutation: Mutation, tree: Path) -> bool:
 
 
 def passes(tests: str, tree: Path) -> bool:
-    """Return whether these tests of a tree pass; what runs without end does not."""
+    """Return whether tests pass in a copy of the repository. Tests that take too long do not pass.
+
+    Raises:
+        SystemExit: pytest could not run the tests.
+    """
     paths = [str(tree / name) for name in (".", "kernels", "mappings", "traces")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests.split()]
@@ -99,7 +123,7 @@ def passes(tests: str, tree: Path) -> bool:
         done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=MAX_S, check=False)
     except subprocess.TimeoutExpired:
         return False
-    if done.returncode > 1:  # neither passed nor failed: no such test, or a file that cannot be imported
+    if done.returncode > 1:  # no such test, or a file that cannot be imported
         print(done.stdout.decode(errors="replace")[-2000:])
         sys.exit(2)
     return done.returncode == 0

@@ -1,8 +1,10 @@
-"""Write the measurements that come with wse: every row of the files in a folder, those that no model predicts too.
+"""Copy published measurements (CSV files) into the package, with shortened notes.
 
     python tools/pack_measurements.py ../shared/reference
 
-Every column of a row stays as it is, except for the note: of it, the facts that predictors read are kept.
+All rows are copied, including those that no model predicts. In the column ``note``, only the facts
+that predictors read (``FACTS``) are kept. The other columns stay as they are, except that
+``(own arithmetic)`` is removed from the source.
 """
 
 from __future__ import annotations
@@ -33,14 +35,14 @@ ASIDE: Final = " (own arithmetic)"
 
 
 def pack_row(m: Measurement) -> dict[str, str]:
-    """Return a row's columns, with the facts of its note instead of the note."""
+    """Return the columns of a measurement, with its note reduced to the facts in ``FACTS``."""
     facts = [found[0] for fact in FACTS if (found := re.search(fact, m.text("note"), re.IGNORECASE))]
     source = {column: m.input[column].replace(ASIDE, "") for column in ("source",) if column in m.input}
     return {**m.input, **source, "note": "; ".join(facts)}
 
 
 def text_of(rows: list[Measurement]) -> str:
-    """Return the text of a packed file of these rows of one file."""
+    """Return the text of the CSV file for the measurements of one file."""
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0].input), lineterminator="\n")
     writer.writeheader()
@@ -49,7 +51,7 @@ def text_of(rows: list[Measurement]) -> str:
 
 
 def main(folder: Path) -> None:
-    """Pack every file of a folder."""
+    """Shorten and copy every CSV file of a folder, and print its number of rows and its size."""
     for path in sorted(folder.glob("*.csv")):
         rows = read(path)
         text = text_of(rows)

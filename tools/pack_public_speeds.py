@@ -1,16 +1,18 @@
-"""Write the published speeds that come with wse, from files of measurements.
+"""Convert files of measurements to the tables of published speeds that are bundled with wse.
 
     python tools/pack_public_speeds.py ../shared/reference/public_tokens_per_s.csv \\
         ../shared/reference/gpu_baselines.csv
 
-The first file has speeds of services, the second those of benchmarks on GPUs. Each row that gives the generated tokens
-per second of one user, for a model with a bundled configuration, becomes a row of ``wse/data/public_speeds.csv`` or
-``wse/data/gpu_speeds.csv``. Outputs of other models are left out.
+The first file contains speeds of inference services, the second one speeds of benchmarks on GPUs.
+The result is written to ``wse/data/public_speeds.csv`` and ``wse/data/gpu_speeds.csv``.
 
-The price of a service is the one that a row of the same service and model states. Where a source states the rent of its
-GPUs and the rate of a node instead, the price is chips x rent / rate.
-
-Of the benchmark rows with equal model, GPUs, users, element width and drafts, only the fastest is written.
+- **Rows**: measurements of the generated tokens per second of one user, for models with a bundled
+  configuration. Other measurements are skipped.
+- **Prices**: the price that another row states for the same service and model. If the source
+  states the rent of its GPUs and the throughput of a node instead, the price is chips x rent /
+  throughput.
+- **Benchmarks**: among rows with the same model, GPUs, users, bits per weight and drafts
+  (speculative decoding), only the fastest is written.
 """
 
 from __future__ import annotations
@@ -24,11 +26,10 @@ from typing import Final
 
 from wse.serving.cost import usd_per_million_tokens
 from wse.studies.results.published import weight_bits
-from wse.studies.validate.measured.gpu_terms import gpu_of
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.measured.platforms import wafer_of
-from wse.studies.validate.measured.service_terms import count, element_type
-from wse.studies.validate.measured.shapes import configuration_of
+from wse.studies.validate.measured.terms import count, element_type, gpu_of
+from wse.studies.validate.measured.text_numbers import configuration_of
 
 DATA: Final = Path(__file__).parents[1] / "wse" / "data"
 SPEED, TPOT_MS, SYSTEM_SPEED = "output_tok_s_per_user", "tpot_ms", "system_output_tok_s"
@@ -42,7 +43,7 @@ SAME_BENCHMARK: Final = ("configuration", "machine", "chips", "users", "weight_b
 
 
 def service_points(rows: Sequence[Measurement]) -> list[dict[str, str]]:
-    """Return the speeds of services, in the order of the rows."""
+    """Return the rows of ``public_speeds.csv``, in the order of the measurements."""
     points = []
     for row in rows:
         name = configuration_of(row.text("model").replace("V3/R1", "V3"))
@@ -57,9 +58,10 @@ def service_points(rows: Sequence[Measurement]) -> list[dict[str, str]]:
 
 
 def gpu_points(rows: Iterable[Measurement]) -> list[dict[str, str]]:
-    """Return the fastest speed of each benchmark on GPUs, in the order of the rows.
+    """Return the rows of ``gpu_speeds.csv``: the fastest measurement of each benchmark.
 
-    A row needs a known model, GPU, number of GPUs, number of users and element type.
+    Measurements whose model, GPU, number of GPUs, number of users or element type is unknown are
+    skipped.
     """
     fastest: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows:
@@ -76,7 +78,7 @@ def gpu_points(rows: Iterable[Measurement]) -> list[dict[str, str]]:
 
 
 def text_of(points: Iterable[dict[str, str]]) -> str:
-    """Return the text of a packed file."""
+    """Return the text of a CSV file with these rows, which have the columns ``COLUMNS``."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -85,7 +87,13 @@ def text_of(points: Iterable[dict[str, str]]) -> str:
 
 
 def _point(row: Measurement, configuration: str, speed: float) -> dict[str, str]:
-    """Return the columns that services and benchmarks share; the price is empty."""
+    """Return a row of either file, with an empty price and machine.
+
+    Args:
+        row: The measurement.
+        configuration: Name of the bundled model configuration.
+        speed: Generated tokens per second of one user.
+    """
     stated_type = element_type(row, configuration) if row.text("precision") else None
     return dict.fromkeys(COLUMNS, "") | {
         "configuration": configuration,
@@ -104,9 +112,10 @@ def _point(row: Measurement, configuration: str, speed: float) -> dict[str, str]
 
 
 def _user_speed(row: Measurement) -> float | None:
-    """Return the tokens per second of one user of a benchmark; None where the row does not give them.
+    """Return the tokens per second of one user of a benchmark, or None if they are not stated.
 
-    The rate of the whole system counts for one user alone: with more, it contains the time of their prompts.
+    The throughput of the system is used only for runs with one user. With more users, it includes
+    the time in which the prompts of other users are read.
     """
     users, metric, value = count(row.text("batch_or_concurrency")), row.text("metric"), row.measured
     if users is None or not value:
@@ -117,7 +126,15 @@ def _user_speed(row: Measurement) -> float | None:
 
 
 def _price(row: Measurement, rows: Sequence[Measurement]) -> tuple[float | None, str]:
-    """Return the price of a million tokens of a row's service in USD, and the address of its source."""
+    """Return the price of a service in USD per million tokens, and the address of its source.
+
+    Args:
+        row: Measurement of the service's speed.
+        rows: All measurements, which may include prices.
+
+    Returns:
+        (None, "") if no price is known.
+    """
     same = [m for m in rows if all(m.text(key) == row.text(key) for key in ("system", "model"))]
     stated = [m for m in same if m.text("metric") in PRICES and m.measured is not None]
     if stated:
@@ -130,7 +147,7 @@ def _price(row: Measurement, rows: Sequence[Measurement]) -> tuple[float | None,
 
 
 def _drafts(text: str) -> str:
-    """Return whether tokens are drafted: ``yes``, ``no`` or ``unknown``."""
+    """Return whether a service uses speculative decoding: ``yes``, ``no`` or ``unknown``."""
     word = text.split(" ")[0]
     if word in ("", "not", "unknown"):
         return "unknown"

@@ -1,8 +1,9 @@
-"""Write the output of commands into the blocks of pages again: those below ``<!-- $ wse ... -->``.
+"""Update the command outputs in pages: the code blocks below ``<!-- $ wse ... -->``.
 
-A block that still shows what its command prints is left as it is. In other blocks, each piece between lines of ``...``
-is found in the new output by its first and its last line, which may have other numbers. A block whose pieces are not
-found gets the whole output, and is reported, so that somebody can cut it again.
+A block may show excerpts of the output, separated by lines of ``...``. A block whose excerpts still
+occur in the output of its command is not changed. Otherwise, each excerpt is located in the new
+output by its first and last line, even if their numbers have changed. If an excerpt cannot be
+located, the block gets the whole output and is reported, so that you can shorten it by hand.
 
 Example:
     python tools/page_outputs.py                          # all pages, or those that are named
@@ -25,20 +26,22 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "docs"), str(ROOT / "tests" / "support")]
 
-from test_outputs import BLOCK, CUT, FOLDERS, PAGES, words  # noqa: E402  # what the tests of the pages look for
+from test_outputs import BLOCK, CUT, FOLDERS, PAGES, words  # noqa: E402
 
 from wse.models.catalogue import CONFIGURATIONS  # noqa: E402
 
 SIMILAR = 0.75
-"""The smallest similarity, without numbers, of a line and the line that replaces it."""
+"""Minimum similarity (0 to 1) between an old line and its replacement, both without numbers."""
 
 
 def printed(command: str, file: str, page_text: str) -> str:
-    """Return what the last of the commands joined by ``&& wse`` prints.
+    """Run the commands of a block in an empty folder, and return the output of the last one.
 
     Args:
-        command: The command after ``wse``, such as ``run --trace t.h5 && wse inspect t.h5``.
-        file: File that the commands read; the page has its text. Empty for none.
+        command: The commands without the first ``wse``, such as
+            ``run --trace t.h5 && wse inspect t.h5``.
+        file: Name of a file that the commands read and whose text the page contains. Empty for
+            none.
         page_text: Text of the page.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -56,13 +59,21 @@ def printed(command: str, file: str, page_text: str) -> str:
 
 
 def refilled(block: str, output: str) -> tuple[str, bool]:
-    """Return a block with the figures of an output, and whether all of its pieces were found in it."""
+    """Replace the excerpts in a block by the corresponding lines of a new output.
+
+    Args:
+        block: Current text of the block.
+        output: New output of its command.
+
+    Returns:
+        The new text and True, or the whole output and False if an excerpt was not located.
+    """
     lines = [line.rstrip() for line in output.strip("\n").splitlines()]
     pieces, shown = CUT.split(block), words(output)
     new, begin = [], 0
     for index, piece in enumerate(pieces):
         old = piece.strip("\n").splitlines()
-        if words(piece) in shown:  # as for an empty piece, which is a cut at an end
+        if words(piece) in shown:  # unchanged, or empty because the block starts or ends with "..."
             new.append(piece)
             continue
         start = 0 if index == 0 else _similar(old[0], lines, begin, begin)
@@ -78,9 +89,16 @@ def refilled(block: str, output: str) -> tuple[str, bool]:
 
 
 def _similar(line: str, lines: Sequence[str], begin: int, near: int) -> int | None:
-    """Return the index of the most similar line from ``begin`` on; None if none is similar.
+    """Return the index of the line that is most similar to ``line``, or None if none is similar.
 
-    Numbers, and the distance from the index ``near``, decide between lines that are equal without numbers.
+    Among lines that are equal without their numbers, the one with more similar numbers is
+    returned, and then the one closest to the index ``near``.
+
+    Args:
+        line: The old line.
+        lines: Lines of the new output.
+        begin: Index of the first line to consider.
+        near: Index at which the line is expected.
     """
     ratios = {at: _ratio(_letters(line), _letters(lines[at])) for at in range(begin, len(lines))}
     best = max(ratios, key=lambda at: (ratios[at], _ratio(line, lines[at]), -abs(at - near)), default=None)
@@ -88,27 +106,29 @@ def _similar(line: str, lines: Sequence[str], begin: int, near: int) -> int | No
 
 
 def _ratio(first: str, second: str) -> float:
-    return SequenceMatcher(None, first, second).ratio()
-
-
-def _ratio(first: str, second: str) -> float:
+    """Return the similarity of two texts, from 0 to 1."""
     return SequenceMatcher(None, first, second).ratio()
 
 
 def _letters(line: str) -> str:
-    """Return a line without its numbers and bars, which change with figures."""
+    """Return a line with every run of digits, bar characters and spaces replaced by one space."""
     return re.sub(r"[\d.,▏▎▍▌▋▊▉█\s]+", " ", line)
 
 
 def rewrite(page: Path, only: str) -> None:
-    """Write the blocks of a page whose commands contain a text, and report those that changed."""
+    """Update the blocks of a page, and print the commands whose blocks changed.
+
+    Args:
+        page: The Markdown file.
+        only: Only blocks whose commands contain this text are updated.
+    """
     text = page.read_text(encoding="utf-8")
     for file, command, block in BLOCK.findall(text):
         if only not in command:
             continue
         new, found = refilled(block, printed(command, file, text))
         if new != block:
-            print(f"{page.name}: wse {command}: {'changed' if found else 'WHOLE OUTPUT, cut it again'}", flush=True)
+            print(f"{page.name}: wse {command}: {'changed' if found else 'WHOLE OUTPUT, shorten it'}", flush=True)
             before = f"$ wse {command} -->\n```text\n"
             text = text.replace(before + block, before + new)
             page.write_text(text, encoding="utf-8")

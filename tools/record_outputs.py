@@ -1,7 +1,7 @@
-"""Record what commands answer as JSON, or compare today's answers with recorded ones.
+"""Record the JSON output of many wse commands, or compare their output with an earlier recording.
 
-A change that only moves or simplifies code leaves every answer as it is. Record the answers before it, and compare
-after every step. What depends on the speed of the computer (`UNSTEADY`) is left out.
+Use it to check that moving or simplifying code changes no result: record before the change, and
+compare after every step. Values that differ from run to run (`UNSTEADY`) are not recorded.
 
 Example:
     python tools/record_outputs.py /tmp/before              # record
@@ -28,14 +28,14 @@ from wse.models.catalogue import CONFIGURATIONS
 
 ROOT: Final = Path(__file__).parents[1]
 UNSTEADY: Final = {"emulation", "trace", "wall_s", "settings_per_s"}
-"""Keys whose values differ from run to run: times on this computer and paths of files."""
+"""JSON keys whose values differ from run to run: times on this computer, and file paths."""
 MAPPINGS: Final = ("auto", "bands", "pipeline", "region", "tensor")
 SMALL: Final = "story --mesh 24x24 --prompt-len 16 --new-tokens 16"
 LONG: Final = "--prompt-len 4000 --new-tokens 300"
 
 
 def commands() -> Iterator[str]:
-    """Yield the commands that are recorded."""
+    """Yield the commands to record, without the leading ``wse`` and without ``--json``."""
     for name in sorted(CONFIGURATIONS):
         yield f"estimate {name}"
     for dtype in ("float16", "fp8", "int4"):
@@ -77,7 +77,12 @@ def commands() -> Iterator[str]:
 
 
 def answer(command: str) -> dict[str, Any]:
-    """Return the exit code of a command, its answer without unsteady values, and its message."""
+    """Run a wse command in an empty folder.
+
+    Returns:
+        A dict with the command, its exit code (``code``), the lines of its error output that start
+        with ``wse:`` (``messages``), and its JSON output without unsteady values (``answer``).
+    """
     roots = os.pathsep.join(str(ROOT / name) for name in ("", "kernels", "mappings", "traces"))
     environment = {**os.environ, "PYTHONPATH": roots, "NO_COLOR": "1"}
     line = [sys.executable, "-m", "wse", *shlex.split(command), "--json"]
@@ -92,14 +97,20 @@ def answer(command: str) -> dict[str, Any]:
 
 
 def steady(value: Any) -> Any:
-    """Return a value without the keys of `UNSTEADY`."""
+    """Return a JSON value without the keys of `UNSTEADY`, at any depth."""
     if isinstance(value, dict):
         return {key: steady(one) for key, one in value.items() if key not in UNSTEADY}
     return [steady(one) for one in value] if isinstance(value, list) else value
 
 
 def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
-    """Yield the places at which two values differ, with both."""
+    """Yield a line of text for each difference between two JSON values.
+
+    Args:
+        before: Recorded value.
+        after: New value.
+        where: Path of both values inside the whole output, such as ``.decode.rows[3]``.
+    """
     if isinstance(before, dict) and isinstance(after, dict):
         for key in {**before, **after}:
             yield from differences(before.get(key), after.get(key), f"{where}.{key}")
@@ -111,17 +122,17 @@ def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
 
 
 def file_of(folder: Path, command: str) -> Path:
-    """Return the file of a command's answer."""
+    """Return the path of the JSON file in which a command's output is recorded."""
     return folder / f"{re.sub(r'[^a-zA-Z0-9.]+', '-', command)}.json"
 
 
 def main() -> int:
-    """Record or compare."""
+    """Record or compare outputs. Return 1 if any output differs from the recording, else 0."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="where answers are")
-    parser.add_argument("--compare", action="store_true", help="compare with the answers in the folder")
-    parser.add_argument("--only", default="", help="commands that contain this")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="commands at a time")
+    parser.add_argument("folder", type=Path, help="folder of the recorded outputs")
+    parser.add_argument("--compare", action="store_true", help="compare with the recorded outputs")
+    parser.add_argument("--only", default="", help="only commands that contain this text")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of commands that run in parallel")
     arguments = parser.parse_args()
     asked = [command for command in commands() if arguments.only in command]
     arguments.folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,9 @@
-"""Runs the notebooks of docs/notebooks again, writes their outputs into them: python tools/run_notebooks.py [NAME ...].
+"""Run the notebooks in docs/notebooks and save their new outputs.
 
-Figures in their prose follow by hand: the difference that git shows says which.
+    python tools/run_notebooks.py [NAME ...]
+
+The text cells are not changed. If the text states a number that has changed, correct it by hand;
+``git diff`` shows the changed outputs.
 """
 
 from __future__ import annotations
@@ -16,7 +19,10 @@ NOTEBOOKS = Path(__file__).parents[1] / "docs" / "notebooks"
 
 
 def run(path: Path) -> None:
-    """Runs the notebook at `path` from top to bottom and replaces its outputs; nothing is written if a cell fails."""
+    """Run a notebook from top to bottom and replace its outputs.
+
+    If a cell raises an exception, the file is not changed.
+    """
     notebook = nbformat.read(path, 4)
     metadata = notebook.metadata
     resources = {"metadata": {"path": str(path.parent)}}

@@ -1,4 +1,4 @@
-"""A Llama decoder in torch: the shape of the story model and of its teacher."""
+"""A Llama decoder in torch, to train the bundled story model and to sample its training data."""
 
 import json
 from dataclasses import dataclass
@@ -12,7 +12,10 @@ from torch.nn import functional as F  # noqa: N812
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The fields of a Llama `config.json` that fix its arrays."""
+    """The fields of a Llama `config.json` that determine shapes and arithmetic.
+
+    The defaults are those of the bundled story model.
+    """
 
     hidden_size: int = 128
     intermediate_size: int = 288
@@ -27,10 +30,16 @@ class Shape:
 
 
 Pair = tuple[Tensor, Tensor]
+"""Two tensors: cosines and sines, each [position, head_dim / 2], or the keys and values of a layer.
+
+Keys and values are [sequence, head, position, head_dim] each."""
 
 
 class Attention(nn.Module):
-    """Grouped-query attention with split-half RoPE."""
+    """Grouped-query attention with rotary embeddings.
+
+    A rotated pair is an element of the first half of a head and its counterpart in the second.
+    """
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -42,6 +51,14 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(query, shape.hidden_size, bias=False)
 
     def forward(self, x: Tensor, rope: Pair, cache: Pair | None, at: int) -> Tensor:
+        """Return the output of attention, [rows, length, hidden_size].
+
+        Args:
+            x: Normalised hidden vectors, [rows, length, hidden_size].
+            rope: Cosines and sines of these positions.
+            cache: Keys and values of the layer, which are extended in place. None for no cache.
+            at: Position of the first token.
+        """
         rows, length, _ = x.shape
         q, k, v = (
             p(x).view(rows, length, -1, self.shape.head_dim).transpose(1, 2)
@@ -54,13 +71,13 @@ class Attention(nn.Module):
         groups = self.shape.num_attention_heads // self.shape.num_key_value_heads
         if groups > 1:
             k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-        with torch.autocast("cpu", enabled=False):  # its bfloat16 kernel is the slower one on a CPU
+        with torch.autocast("cpu", enabled=False):  # on a CPU, this kernel is slower in bfloat16
             y = F.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=length > 1)
         return self.o_proj(y.to(x.dtype).transpose(1, 2).reshape(rows, length, -1))
 
 
 class Mlp(nn.Module):
-    """SwiGLU."""
+    """Feed-forward block with a gate: down(silu(gate(x)) * up(x)), called SwiGLU."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -88,7 +105,10 @@ class Layer(nn.Module):
 
 
 class Llama(nn.Module):
-    """A Llama decoder with tied embeddings; `state_dict` keys are Hugging Face's without "model."."""
+    """A Llama decoder that uses its embedding table as output head, too.
+
+    Keys of `state_dict` are those of Hugging Face without the prefix "model.".
+    """
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -99,7 +119,16 @@ class Llama(nn.Module):
         self.rope = rope_tables(shape)
 
     def forward(self, ids: Tensor, cache: list[Pair] | None = None, at: int = 0) -> Tensor:
-        """Logits [rows, length, vocab] of ids [rows, length] that start at position `at`."""
+        """Return the logits after each token.
+
+        Args:
+            ids: Token ids, [rows, length].
+            cache: Keys and values of each layer, which are extended in place. None for no cache.
+            at: Position of the first token.
+
+        Returns:
+            [rows, length, vocab_size].
+        """
         rope = tuple(table[at : at + ids.shape[1]] for table in self.rope)
         x = self.embed_tokens(ids)
         for n, layer in enumerate(self.layers):
@@ -107,26 +136,30 @@ class Llama(nn.Module):
         return F.linear(self.norm(x), self.embed_tokens.weight)
 
     def empty_cache(self, rows: int) -> list[Pair]:
-        """Return a float32 cache whatever the type of the weights: attention to one query is then faster."""
+        """Return an empty KV cache for ``rows`` sequences: keys and values of each layer.
+
+        It is in float32 for weights of any type, because attention of one query is faster so.
+        """
         size = (rows, self.shape.num_key_value_heads, self.shape.max_position_embeddings, self.shape.head_dim)
         return [(torch.zeros(size), torch.zeros(size)) for _ in self.layers]
 
 
 def rope_tables(shape: Shape) -> Pair:
-    """Cosines and sines [position, head_dim / 2]."""
+    """Return the cosines and sines of rotary embeddings, each [position, head_dim / 2]."""
     frequency = shape.rope_theta ** (-torch.arange(0, shape.head_dim, 2).float() / shape.head_dim)
     angle = torch.outer(torch.arange(shape.max_position_embeddings).float(), frequency)
     return angle.cos(), angle.sin()
 
 
 def rotate(x: Tensor, rope: Pair) -> Tensor:
+    """Apply rotary embeddings to x, [..., position, head_dim]. Return a tensor of the same type."""
     cos, sin = rope
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
 
 
 def load_llama(folder: Path) -> Llama:
-    """Read a Hugging Face Llama folder with tied embeddings, as float32."""
+    """Load a Llama model with tied embeddings from a Hugging Face folder, with float32 weights."""
     config = json.loads((folder / "config.json").read_text())
     model = Llama(Shape(**{name: config[name] for name in Shape.__dataclass_fields__}))
     weights = load_file(folder / "model.safetensors")

@@ -1,4 +1,7 @@
-"""Stories sampled from a larger story model, hot in their opening words, cool after them."""
+"""Sample stories from a larger story model (the teacher), as training data for a smaller one.
+
+The temperature is high for the first tokens of a story and low after them.
+"""
 
 import struct
 from collections.abc import Iterator
@@ -9,23 +12,35 @@ import torch
 from story_llama import Llama
 from torch import Tensor
 
-TEACHER_BEGIN_IDS = (1, 2)  # both end a story: the teacher starts the next one, or stops
+TEACHER_BEGIN_IDS = (1, 2)  # begin and end token: after a story, the teacher generates either of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """Options of the stories that are drawn from the teacher: their number and the sampling."""
+    """Settings for sampling stories.
+
+    Attributes:
+        sampled_stories: Number of stories to sample; duplicates and unfinished ones are dropped.
+        sample_rows: Number of stories that are generated together as a batch.
+        opening_tokens: Number of tokens at the start of a story with ``opening_temperature``.
+        opening_temperature: Temperature of the opening tokens.
+        temperature: Temperature of all later tokens.
+        top_p: Nucleus sampling: probability mass of the tokens that can be drawn.
+    """
 
     sampled_stories: int = 9216
-    sample_rows: int = 256  # stories at once
+    sample_rows: int = 256
     opening_tokens: int = 24
     opening_temperature: float = 1.0
-    temperature: float = 0.6  # after the opening
+    temperature: float = 0.6
     top_p: float = 0.95
 
 
 def read_pieces(path: Path) -> list[bytes]:
-    """Return the bytes of each token of a `tokenizer.bin`: int32, then float32 score, int32 size, bytes for each."""
+    """Read the bytes of each token from a llama2.c `tokenizer.bin`.
+
+    The file has an int32, followed for each token by a float32 score, an int32 size and the bytes.
+    """
     data, at, pieces = path.read_bytes(), 4, []
     while at < len(data):
         (size,) = struct.unpack_from("<i", data, at + 4)
@@ -37,7 +52,17 @@ def read_pieces(path: Path) -> list[bytes]:
 
 
 def draw(logits: Tensor, temperature: float, top_p: float, generator: torch.Generator) -> Tensor:
-    """Return one token id per row, from the fewest likeliest tokens (at most 32) that hold `top_p` of the mass."""
+    """Draw one token id per row by nucleus (top-p) sampling from the 32 most likely tokens.
+
+    Args:
+        logits: [rows, vocabulary].
+        temperature: Divisor of the logits.
+        top_p: The most likely tokens are drawn from until their probabilities exceed this sum.
+        generator: Source of randomness.
+
+    Returns:
+        Ids, [rows, 1].
+    """
     values, ids = logits.float().topk(32)
     p = (values / temperature).softmax(-1)
     p = p.masked_fill(p.cumsum(-1) - p > top_p, 0.0)
@@ -52,7 +77,19 @@ def sample_batch(
     generator: torch.Generator,
     ends: tuple[int, ...] = TEACHER_BEGIN_IDS,
 ) -> list[list[int]]:
-    """Token ids of `rows` stories behind the first of `ends`; one that ended has one of these as its last."""
+    """Generate a batch of stories.
+
+    Args:
+        teacher: The model that generates them.
+        rows: Number of stories.
+        how: Temperatures and top-p.
+        generator: Source of randomness.
+        ends: Ids that end a story. The first of them is also the token before each story.
+
+    Returns:
+        Token ids of each story, without the token before it. A finished story ends with one of
+        ``ends``; others reached the context length of the model.
+    """
     done: list[list[int]] = []
     ids = torch.full((rows, 1), ends[0])
     cache = teacher.empty_cache(rows)
@@ -61,7 +98,8 @@ def sample_batch(
         temperature = how.opening_temperature if at < how.opening_tokens else how.temperature
         ids = torch.cat((ids, draw(logits, temperature, how.top_p, generator)), dim=1)
         ended = torch.isin(ids[:, 1:], torch.tensor(ends)).any(1)
-        if ended.float().mean() > 1 / 8:  # moving the cache costs as much as a few steps
+        # Removing finished rows from the cache costs as much as a few steps: remove many at once.
+        if ended.float().mean() > 1 / 8:
             done += ids[ended, 1:].tolist()
             ids = ids[~ended]
             cache = [(k[~ended], v[~ended]) for k, v in cache]
@@ -71,13 +109,22 @@ def sample_batch(
 
 
 def story_ids(ids: list[int], ends: tuple[int, ...] = TEACHER_BEGIN_IDS) -> list[int]:
-    """Return the ids up to and with the first that ends a story, or all."""
+    """Return the ids up to and including the first one in ``ends``, or all ids if there is none."""
     places = [n for n, i in enumerate(ids) if i in ends]
     return ids[: places[0] + 1] if places else ids
 
 
 def sample_stories(teacher: Llama, pieces: list[bytes], how: Sampling, seed: int) -> Iterator[str]:
-    """Yield different stories, batch by batch; those that do not end in the teacher's context are dropped."""
+    """Yield the texts of sampled stories, without duplicates.
+
+    Stories that do not end within the context length of the teacher are dropped.
+
+    Args:
+        teacher: The model that generates them.
+        pieces: Bytes of each token of the teacher's vocabulary.
+        how: Number of stories, batch size, temperatures and top-p.
+        seed: Determines the stories.
+    """
     generator = torch.Generator().manual_seed(seed)
     seen: set[str] = set()
     for first in range(0, how.sampled_stories, how.sample_rows):

@@ -1,6 +1,7 @@
-"""Configs of tiny models, one a family: the keys in which they differ from transformers' defaults.
+"""Configs of tiny models for tests, at least one per model family.
 
-Shapes are awkward on purpose, windows are shorter than the goldens' prompts.
+Only keys whose values differ from transformers' defaults are listed. The sizes are not powers of
+two, so that tensors are padded, and attention windows are shorter than the prompts of the tests.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
 """Train the bundled story model on text sampled from a larger story model.
 
-The teacher is a folder with a Llama checkpoint in Hugging Face layout and its llama2.c `tokenizer.bin`
-(the 15M-parameter TinyStories model of karpathy/llama2.c was used). Three steps, each fixed by the seed:
+The larger model (the teacher) is a folder with a Llama checkpoint in Hugging Face layout and its
+llama2.c `tokenizer.bin`. The bundled model was trained with the 15M-parameter TinyStories model of
+karpathy/llama2.c. There are three steps, each of them determined by the seed:
 
-1. sample stories from the teacher, hot in their opening words (many subjects), cool after them (plain prose);
-2. train a byte-level BPE tokenizer on them;
-3. train a Llama model of under one million parameters on them, and write it as a Hugging Face folder.
+1. Sample stories from the teacher. The temperature is high for the first tokens, for a variety of
+   subjects, and low after them, for plain prose.
+2. Train a byte-level BPE tokenizer on the stories.
+3. Train a Llama model with under one million parameters on the stories, and write it as a Hugging
+   Face folder.
 
 Needs torch 2.9 or later (for its Muon optimizer) and a C++ compiler (for `torch.compile`).
 
@@ -33,26 +36,39 @@ from torch.nn import functional as F  # noqa: N812
 BEGIN, END = "<|begin|>", "<|end|>"
 BEGIN_ID, END_ID = 0, 1
 PROMPTS = ["Once upon a time", "One day, a little dog"]
-IGNORED = -100  # the target that cross_entropy leaves out
+IGNORED = -100  # target id of tokens that cross_entropy does not count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """How long and how fast to train."""
+    """Length of the training, batch sizes and learning rates.
+
+    Attributes:
+        steps: Number of optimizer steps.
+        cosine_steps: Step at which the learning rate reaches its minimum. If this is more than
+            ``steps``, the training ends before that.
+        long_steps: Number of final steps whose rows have the full context length of the model.
+        batch_tokens: Tokens per step.
+        context: Tokens per row of a batch, except in the long steps.
+        projection_learning_rate: Peak learning rate of Muon, for the projection matrices.
+        learning_rate: Peak learning rate of AdamW, for embeddings and norm gains.
+        warmup_steps: Steps in which the learning rates rise linearly to their peaks.
+        weight_decay: Weight decay of Muon. AdamW has none.
+    """
 
     steps: int = 7500
-    cosine_steps: int = 7500  # where the learning rate would reach its least; more than `steps` stops earlier
-    long_steps: int = 150  # of them: the last, whose rows are as long as the model's context
+    cosine_steps: int = 7500
+    long_steps: int = 150
     batch_tokens: int = 2560
     context: int = 320
-    projection_learning_rate: float = 0.012  # of Muon
-    learning_rate: float = 0.006  # of AdamW: embeddings and gains
+    projection_learning_rate: float = 0.012
+    learning_rate: float = 0.006
     warmup_steps: int = 100
     weight_decay: float = 0.1
 
 
 def train_tokenizer(stories: list[str], vocab_size: int) -> Tokenizer:
-    """Return a byte-level BPE: all 256 bytes are in it, so no text is unknown."""
+    """Train a byte-level BPE tokenizer. All 256 bytes are tokens, so it can encode every text."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -68,7 +84,19 @@ def train_tokenizer(stories: list[str], vocab_size: int) -> Tokenizer:
 
 
 def rows_of(stories: list[list[int]], context: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Endless rows of context + 1 ids; each starts where a story does and is filled with the next ones."""
+    """Yield training rows without end.
+
+    Each row starts at the beginning of a story and is filled with the stories after it. The order
+    is random, and changes when all stories have been used.
+
+    Args:
+        stories: Token ids of each story.
+        context: Tokens that the model reads per row. A row has one id more, the last target.
+        generator: Source of the random order.
+
+    Yields:
+        Ids as an int64 tensor [context + 1].
+    """
     row: list[int] = []
     while True:
         for n in torch.randperm(len(stories), generator=generator).tolist():
@@ -79,7 +107,10 @@ def rows_of(stories: list[list[int]], context: int, generator: torch.Generator) 
 
 
 def pace(step: int, how: Schedule) -> float:
-    """Return the learning rate over its peak: linear warm-up, then a cosine to a hundredth."""
+    """Return the learning rate of a step as a fraction of its peak.
+
+    It rises linearly during the warm-up and then falls along a cosine to 0.01.
+    """
     if step < how.warmup_steps:
         return (step + 1) / how.warmup_steps
     done = (step - how.warmup_steps) / max(1, how.cosine_steps - how.warmup_steps)
@@ -87,7 +118,12 @@ def pace(step: int, how: Schedule) -> float:
 
 
 def fresh_model(shape: Shape, seed: int) -> Llama:
-    """Normal weights: 0.02 for embeddings, 1 / sqrt(inputs) for projections, less where they add to the stream."""
+    """Return a model with normally distributed random weights.
+
+    The standard deviation is 0.02 for embeddings and 1 / sqrt(inputs) for projections. For
+    projections that add to the residual stream (o_proj, down_proj), it is divided by
+    sqrt(2 * layers), as in GPT-2.
+    """
     model = Llama(shape)
     torch.manual_seed(seed)
     for name, weight in model.named_parameters():
@@ -100,7 +136,18 @@ def fresh_model(shape: Shape, seed: int) -> Llama:
 
 
 def train(model: Llama, stories: list[list[int]], how: Schedule, seed: int) -> Iterator[tuple[int, float]]:
-    """Train in place; yield (step, mean nats per token since the last) now and then."""
+    """Train the model in place.
+
+    Args:
+        model: Model to train.
+        stories: Token ids of each story, each starting with ``BEGIN_ID``.
+        how: Length of the training, batch sizes and learning rates.
+        seed: Determines the order of the stories.
+
+    Yields:
+        Every 100 steps and at the end: the number of steps done, and the mean loss in nats per
+        token since the previous yield.
+    """
     projections = [w for name, w in model.named_parameters() if w.ndim == 2 and "embed" not in name]
     others = [w for name, w in model.named_parameters() if w.ndim == 1 or "embed" in name]
     muon = torch.optim.Muon(projections, weight_decay=how.weight_decay, adjust_lr_fn="match_rms_adamw")
@@ -133,7 +180,7 @@ def train(model: Llama, stories: list[list[int]], how: Schedule, seed: int) -> I
 
 
 def write_folder(model: Llama, tokenizer: Tokenizer, out: Path) -> None:
-    """Write config.json, tokenizer.json and the weights rounded to float16."""
+    """Write a Hugging Face folder: config.json, tokenizer.json and model.safetensors in float16."""
     out.mkdir(parents=True, exist_ok=True)
     config = {
         "architectures": ["LlamaForCausalLM"],
@@ -156,7 +203,16 @@ def write_folder(model: Llama, tokenizer: Tokenizer, out: Path) -> None:
 
 @torch.inference_mode()
 def continue_greedily(model: Llama, prompt_ids: list[int], count: int) -> tuple[list[int], float]:
-    """At most `count` likeliest next ids, with the end if it comes, and their smallest lead in logits."""
+    """Continue a prompt, always with the most likely token.
+
+    Args:
+        model: Model that generates.
+        prompt_ids: Token ids of the prompt.
+        count: Maximum number of generated tokens. Generation also stops after ``END_ID``.
+
+    Returns:
+        The generated ids, and the smallest difference between the two largest logits of a step.
+    """
     cache, ids, at, lead = model.empty_cache(1), list(prompt_ids), 0, math.inf
     while len(ids) < len(prompt_ids) + count and ids[-1] != END_ID:
         values, likeliest = model(torch.tensor([ids[at:]]), cache, at)[0, -1].topk(2)
@@ -166,7 +222,17 @@ def continue_greedily(model: Llama, prompt_ids: list[int], count: int) -> tuple[
 
 
 def golden(folder: Path, prompts: list[str], count: int) -> list[dict[str, object]]:
-    """Greedy continuations of the written model, in float32 arithmetic."""
+    """Return greedy continuations of prompts by the model in a folder, computed in float32.
+
+    Args:
+        folder: Hugging Face folder of the model.
+        prompts: Prompt texts.
+        count: Maximum number of generated tokens per prompt.
+
+    Returns:
+        One dict per prompt: the prompt, its ids, the generated ids, their text, and
+        ``smallest_top2_gap``, the smallest difference between the two largest logits of a step.
+    """
     model, tokenizer = load_llama(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
     rows: list[dict[str, object]] = []
     for prompt in prompts:
@@ -178,16 +244,16 @@ def golden(folder: Path, prompts: list[str], count: int) -> list[dict[str, objec
 
 
 def arguments() -> argparse.Namespace:
-    """Return the command line: its paths, and one option for each field of `Sampling` and `Schedule`."""
+    """Parse the command line. Each field of `Sampling` and `Schedule` has an option of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--teacher", type=Path, required=True, help="folder of the model that tells stories")
-    parser.add_argument("--stories", type=Path, required=True, help="the sampled text; made if missing")
+    parser.add_argument("--teacher", type=Path, required=True, help="folder of the model to sample stories from")
+    parser.add_argument("--stories", type=Path, required=True, help="file of the sampled stories; created if missing")
     parser.add_argument("--out", type=Path, required=True, help="folder to write the trained model to")
-    parser.add_argument("--start", type=Path, help="folder whose weights to train on, not random ones")
+    parser.add_argument("--start", type=Path, help="folder whose weights to start with instead of random ones")
     parser.add_argument("--golden", type=Path, help="file to write greedy continuations to")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=1, help="of torch; another number rounds differently")
-    parser.add_argument("--save-every", type=int, default=500, help="steps between writings of the folder")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch; results depend on it by rounding")
+    parser.add_argument("--save-every", type=int, default=500, help="steps between two saves of the model")
     for field in (*fields(Sampling), *fields(Schedule)):
         option = "--" + field.name.replace("_", "-")
         parser.add_argument(option, type=type(field.default), default=field.default)
@@ -195,7 +261,7 @@ def arguments() -> argparse.Namespace:
 
 
 def options(kind: type, args: argparse.Namespace) -> dict[str, Any]:
-    """Return those that are fields of `kind`."""
+    """Return the command-line options that are fields of the dataclass `kind`, by name."""
     return {field.name: getattr(args, field.name) for field in fields(kind)}
 
 
@@ -203,7 +269,7 @@ def main() -> None:
     args = arguments()
     torch.set_num_threads(args.threads)
     if not args.stories.exists():
-        teacher = load_llama(args.teacher).to(torch.bfloat16)  # on a CPU half the time of float32
+        teacher = load_llama(args.teacher).to(torch.bfloat16)  # twice as fast as float32 on a CPU
         pieces = read_pieces(args.teacher / "tokenizer.bin")
         texts = sample_stories(teacher, pieces, Sampling(**options(Sampling, args)), args.seed)
         args.stories.write_text("".join(json.dumps(text) + "\n" for text in texts))

@@ -68,7 +68,7 @@ def claims(
         png: Image file to write, the plot of a single claim.
         on_progress: Called with (claims done, claims in total, current computation).
     """
-    from wse.studies.claims.files import decide_to_files
+    from wse.studies.claims.study import decide_to_files
 
     return decide_to_files(numbers, on_progress or ignore, page=page, png=png)
 
@@ -149,10 +149,10 @@ def sweep(
         on_progress: Called with (settings done, settings in total, a text on settings without an
             answer).
     """
-    from wse.studies.sweep.progress import without_answer
     from wse.studies.sweep.request import grid_of, read_grid, sweep_picture
     from wse.studies.sweep.shown import sweep_view
     from wse.studies.sweep.study import sweep as study
+    from wse.studies.sweep.study import without_answer
 
     if isinstance(source, Mapping):
         if sets:

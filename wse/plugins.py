@@ -36,6 +36,7 @@ WAFERS: Final = "wse.wafers"
 SOFTWARE: Final = "wse.software"
 GPUS: Final = "wse.gpus"
 STACKS: Final = "wse.stacks"
+LINKS: Final = "wse.links"
 
 SOURCE_LIMIT_BYTES: Final = 2**20
 _FILE_OBJECT: Final = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")

@@ -1,13 +1,18 @@
-"""The wavelet reference beside BookSim2 on the same traffic: hops of words over links a second of one core.
+"""Compare the speed of the wavelet reference (cycle-by-cycle timing model) with BookSim2.
 
     python tests/benchmarks/booksim.py --booksim PATH --section booksim.md
 
-Two kinds of traffic on square meshes, x first and then y. *neighbour*: every PE sends to the one that is one further
-along both axes, around the ends of the mesh, which makes some ways long; *uniform*: destinations are drawn evenly, by
-BookSim2 for every packet and here once for every PE, none twice. BookSim2 (github.com/booksim/booksim2) has one virtual
-channel, queues of 8 flits and packets of one flit, at a load a little below saturation, where it does most hops a
-second. It allocates channels as it goes; here every PE has a colour of its own, as if there were as many, with static
-routes, which is an easier problem: the ratio compares tools, not algorithms. Processor time is counted, not the wall's.
+Both simulate the same traffic on square meshes with routes along x first and then y. The rate is in
+hops (a word moves over a link) per second of processor time.
+
+- **Traffic**: with *neighbour*, every PE sends to the PE that is one further along both axes. At
+  the ends of the mesh this wraps around, so some routes are long. With *uniform*, destinations are
+  random: BookSim2 draws one for every packet, and the wavelet reference uses a fixed permutation.
+- **BookSim2** (github.com/booksim/booksim2) has one virtual channel, queues of 8 flits and packets
+  of one flit. Its load is a little below saturation, where its rate is highest.
+- **Wavelet reference**: every PE has a colour (a configured route) of its own, although a real
+  wafer has only 24. Fixed routes are an easier problem than the channel allocation of BookSim2, so
+  the ratio compares tools and not algorithms.
 """
 
 from __future__ import annotations
@@ -47,7 +52,14 @@ max_samples = 10; sim_count = 1; seed = 7;
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Hops a second of both on one mesh: of the wavelet reference, and of BookSim2."""
+    """Rates of both simulators for one kind of traffic on one mesh.
+
+    Attributes:
+        traffic: "neighbour" or "uniform".
+        side: PEs per side of the mesh.
+        wavelets: Hops per second of the wavelet reference.
+        booksim: Hops per second of BookSim2.
+    """
 
     traffic: str
     side: int
@@ -56,7 +68,7 @@ class Pair:
 
 
 def destinations(traffic: str, side: int) -> I32:
-    """int32 ``[PEs]``: the PE that each sends to, another one."""
+    """Return the destination of every PE, int32 ``[PEs]``. No PE sends to itself."""
     pes = np.arange(side * side, dtype=np.int32)
     if traffic == "neighbour":
         return (pes // side + 1) % side * side + (pes + 1) % side
@@ -67,7 +79,14 @@ def destinations(traffic: str, side: int) -> I32:
 
 
 def machine(traffic: str, side: int, words: int) -> WaveletMachine:
-    """Every PE sends ``words`` words to its destination on a colour of its own."""
+    """Return a simulated mesh in which every PE sends words to its destination.
+
+    Args:
+        traffic: "neighbour" or "uniform".
+        side: PEs per side of the mesh.
+        words: Words that each PE sends, on a colour (route) of its own. They are at address 0 of
+            the sender and arrive at address ``words`` of the destination.
+    """
     wafer, to = load_wafer("wse2"), destinations(traffic, side)
     made = WaveletMachine(replace(wafer, colours=len(to) + wafer.reserved_colours), side, side, 2 * words)
     for pe, target in enumerate(to.tolist()):
@@ -86,13 +105,22 @@ def machine(traffic: str, side: int, words: int) -> WaveletMachine:
 
 
 def distance(traffic: str, side: int) -> float:
-    """Links on the way of a word, on average."""
+    """Return the average number of links between a PE and its destination."""
     to, pes = destinations(traffic, side), np.arange(side * side)
     return float((abs(to // side - pes // side) + abs(to % side - pes % side)).mean())
 
 
 def wavelet_hops(traffic: str, side: int, repeats: int) -> tuple[float, int]:
-    """Hops a second of the wavelet reference, the best of some runs, and the hops of one."""
+    """Measure the wavelet reference.
+
+    Args:
+        traffic: "neighbour" or "uniform".
+        side: PEs per side of the mesh.
+        repeats: Number of runs.
+
+    Returns:
+        Hops per second of the fastest run, and the number of hops of a run.
+    """
     words = int(np.clip(HOPS / side**2 / distance(traffic, side), LEAST_WORDS, MAX_WORDS))
     made, best, hops = machine(traffic, side, words), 0.0, 0
     for _ in range(repeats):
@@ -107,7 +135,18 @@ def wavelet_hops(traffic: str, side: int, repeats: int) -> tuple[float, int]:
 
 
 def booksim_hops(program: Path, traffic: str, side: int) -> float:
-    """Hops a second of BookSim2: flits that arrived, times the routers that each passed except for the first."""
+    """Run BookSim2 and return its hops per second of processor time.
+
+    The number of hops is the number of flits that arrived times (mean number of routers - 1).
+
+    Args:
+        program: Path of the executable.
+        traffic: "neighbour" or "uniform".
+        side: PEs per side of the mesh.
+
+    Raises:
+        RuntimeError: BookSim2 printed no overall statistics.
+    """
     rate = 0.25 if traffic == "neighbour" else 0.8 / side
     cycles = max(100, round(HOPS / 8 / (side**2 * rate * distance(traffic, side))))
     text = CONFIGURATION.format(side=side, traffic=traffic.replace("neighbour", "neighbor"), rate=rate, cycles=cycles)
@@ -131,7 +170,13 @@ def booksim_hops(program: Path, traffic: str, side: int) -> float:
 
 
 def pairs(program: Path, sides: Sequence[int], repeats: int) -> Iterator[Pair]:
-    """Both on each kind of traffic and mesh."""
+    """Measure both simulators, and yield a pair of rates for each kind of traffic and mesh.
+
+    Args:
+        program: Path of the executable of BookSim2.
+        sides: PEs per side of each mesh.
+        repeats: Number of runs of the wavelet reference.
+    """
     for traffic in TRAFFIC:
         for side in sides:
             found, _ = wavelet_hops(traffic, side, repeats)
@@ -139,7 +184,7 @@ def pairs(program: Path, sides: Sequence[int], repeats: int) -> Iterator[Pair]:
 
 
 def section(found: Sequence[Pair]) -> Iterator[str]:
-    """The lines of a section for docs/performance.md."""
+    """Yield the lines of the section about BookSim2 in docs/performance.md."""
     yield from ("## Wavelet reference compared with BookSim2", "")
     yield "`python tests/benchmarks/booksim.py` simulates the same traffic with the cycle-by-cycle wavelet reference"
     yield "and with BookSim2, a simulator of networks on chips. Rates are hops of words over links per second on one"
@@ -152,14 +197,13 @@ def section(found: Sequence[Pair]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="The wavelet reference beside BookSim2.")
-    parser.add_argument("--booksim", type=Path, required=True, help="the program, built from its sources")
-    parser.add_argument("--sides", default=",".join(map(str, SIDES)), help="PEs on a side of each mesh")
-    parser.add_argument(
-        "--repeats", type=int, default=3, help="runs of the wavelet reference, of which the best counts"
-    )
-    parser.add_argument("--json", type=Path, help="write the numbers there")
-    parser.add_argument("--section", type=Path, help="write a section of docs/performance.md there")
+    """Compare both simulators and print the section. With options, write it or JSON to files."""
+    parser = argparse.ArgumentParser(description="Compare the speed of the wavelet reference with BookSim2.")
+    parser.add_argument("--booksim", type=Path, required=True, help="the executable of BookSim2")
+    parser.add_argument("--sides", default=",".join(map(str, SIDES)), help="PEs per side of each mesh")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of the wavelet reference; the fastest one counts")
+    parser.add_argument("--json", type=Path, help="file for the rates")
+    parser.add_argument("--section", type=Path, help="file for the section of docs/performance.md")
     asked = parser.parse_args(arguments)
     found = []
     for one in pairs(asked.booksim, [int(side) for side in asked.sides.split(",")], asked.repeats):

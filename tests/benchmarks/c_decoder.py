@@ -1,4 +1,7 @@
-"""The decoder of decoder.c, compiled on the spot: weights and cache are numpy arrays, which it reads where they are."""
+"""Python interface of the Llama decoder in decoder.c, which is compiled when it is first used.
+
+The C code reads the weights and the KV cache directly from numpy arrays.
+"""
 
 from __future__ import annotations
 
@@ -34,19 +37,25 @@ class _Model(ctypes.Structure):
 
 
 def compiler() -> str | None:
-    """The C compiler of this machine; None without one."""
+    """Return the path of a C compiler, or None if there is none on this machine."""
     return next((found for name in COMPILERS if (found := shutil.which(name))), None)
 
 
 class CDecoder:
-    """One token at a time, float32, on as many threads as OpenMP is set to use."""
+    """A float32 Llama decoder in C for one sequence, which processes one token at a time.
+
+    OpenMP determines the number of threads.
+
+    Attributes:
+        length: Number of tokens in the KV cache.
+    """
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint, context: int, folder: Path) -> None:
         library, cc = folder / "decoder.so", compiler()
         assert cc is not None
         subprocess.run([cc, *FLAGS, "-o", library, SOURCE, "-lm"], check=True)
         self._step = ctypes.CDLL(str(library)).step
-        self._kept: list[Any] = []  # arrays that only C knows
+        self._kept: list[Any] = []  # references to arrays that only C uses, so that they are not freed
         self.length = 0
         cache = (spec.layer_count, context, spec.kv_head_count * spec.head_size)
         self._logits = np.zeros(spec.vocab_size, np.float32)
@@ -75,13 +84,16 @@ class CDecoder:
         return pointers
 
     def step(self, token: int) -> F32:
-        """Logits [vocabulary] after ``token``."""
+        """Append a token to the sequence and return the logits after it, [vocabulary].
+
+        The next call overwrites the returned array.
+        """
         self._step(ctypes.byref(self._model), token, self.length, self._logits.ctypes.data_as(_FLOATS))
         self.length += 1
         return self._logits
 
     def read(self, tokens: Sequence[int]) -> F32:
-        """Logits after a prompt, which is read token by token."""
+        """Append tokens to the sequence one by one, and return the logits after the last one."""
         for token in tokens:
             self.step(token)
         return self._logits

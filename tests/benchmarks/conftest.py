@@ -1,7 +1,9 @@
-"""Two sizes of every benchmark: ``pytest tests/benchmarks`` runs the full one, ``--benchmark-size small`` another.
+"""Options and fixtures of the benchmarks, which have two sizes.
 
-The small one takes seconds and is for CI, where it shows that a benchmark still runs; goals are stated for the full
-size. Nothing is asserted of a time: each benchmark prints what it measured beside its goal.
+- full (default of ``pytest tests/benchmarks``): the size for which goals are stated.
+- small (``--benchmark-size small``): needs seconds, and shows in CI that the benchmarks still run.
+
+No test fails because of a time. Each benchmark prints what it measured, and its goal.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ Say = Callable[[str], None]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--benchmark-size", choices=("small", "full"), default="full", help="size of benchmarks")
-    parser.addoption("--booksim", help="the program BookSim2, for test_booksim.py")
+    parser.addoption("--booksim", help="path of the executable of BookSim2, for test_booksim.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "full_size: a case of a benchmark that its small size leaves out")
+    config.addinivalue_line("markers", "full_size: a case that is skipped in the small size of benchmarks")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -36,7 +38,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def one_core(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Leave the choice of cores as users have it, unlike other tests; small, run on one, as kernels are compiled."""
+    """Replace the fixture of the other tests, which restricts kernels to one core.
+
+    In the full size, kernels use the cores that they use for users. In the small size, they use
+    one core, so that only one variant of each is compiled.
+    """
     with pytest.MonkeyPatch.context() as patch:
         if pytestconfig.getoption("--benchmark-size") == "small":
             patch.setattr(library, "parallel_core_s", lambda: inf)
@@ -45,19 +51,19 @@ def one_core(pytestconfig: pytest.Config) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def one_search() -> None:
-    """Search each time that a benchmark asks, unlike other tests."""
+    """Replace the fixture of the other tests that caches layout searches, so that each is run."""
 
 
 @pytest.fixture(scope="session")
 def by_size(pytestconfig: pytest.Config) -> BySize:
-    """Give the value for the size that was requested: ``by_size(small=1, full=9)``."""
+    """Return a function that selects a value by requested size: ``by_size(small=1, full=9)``."""
     size = pytestconfig.getoption("--benchmark-size")
     return lambda **values: values[size]
 
 
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    """Print a line whether or not pytest captures output."""
+    """Return a function that prints a line even if pytest captures output."""
 
     def line(text: str) -> None:
         with capsys.disabled():

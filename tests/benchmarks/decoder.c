@@ -1,7 +1,7 @@
-/* A plain float32 decoder of Llama models, one token at a time: what the emulation's speed is compared with.
+/* A plain Llama decoder in float32, with which the speed of the emulation is compared.
 
-   Matrices are [outputs, inputs], row-major, and products are spread over threads by outputs. Rotary pairs are an
-   element of the first half of a head and its counterpart in the second. */
+   Matrices are [outputs, inputs], row-major. Threads divide the outputs of a product among them. A
+   rotary pair is an element of the first half of a head and its counterpart in the second half. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,9 @@ static void attend(float *out, const float *q, const Model *m, int layer, int po
     }
 }
 
-/* Logits [vocab] after `token` at `position`, with the keys and values of those before in their places. */
+/* Compute the logits [vocab] after `token` at `position`.
+
+   The KV cache must contain keys and values of all earlier positions. Those of `token` are added. */
 void step(const Model *m, int token, int position, float *logits) {
     int d = m->hidden, width = m->kv_heads * m->head_size, wide = m->heads * m->head_size;
     float x[d], normed[d], added[d], q[wide], mixed[wide], *gate = malloc(2 * m->ffn * sizeof(float)), *up = gate + m->ffn;

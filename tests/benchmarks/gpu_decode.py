@@ -1,18 +1,19 @@
-"""Decoding of random weights on a GPU at hand, in rows that ``wse validate --data FILE`` reads.
+"""Measure passes of a model with random weights on a GPU, as rows for ``wse validate --data FILE``.
 
     python tests/benchmarks/gpu_decode.py llama-3-8b gpu_rows.csv
 
-Needs torch and an NVIDIA GPU; says so and ends where there is none. Measures, of a dense model with as many layers as
-fit:
+The script needs torch and an NVIDIA GPU; without them it prints a message and ends. It measures a
+dense model in bfloat16:
 
-- decode: one new token of each user, over batch sizes and contexts, as one CUDA graph (metric ``tpot_ms``);
-- prefill: a prompt of one user (``ttft_ms``);
-- verify: several new tokens of each user in one pass (``verify_ms``), and single products of its matrices
-  (``product_ms``), which no row of a server gives.
+- decode (metric ``tpot_ms``): one new token per user, for several numbers of users and contexts
+- prefill (``ttft_ms``): the prompt of one user
+- verify (``verify_ms``): several new tokens per user in one pass, as in speculative decoding
+- product (``product_ms``): a single matrix product
 
-A step has the products, the attention over a cache and the norms of each layer, in bfloat16, with nothing of a server
-around it: it is a stack of its own, ``graph``. Layers that do not fit are not measured: times of a layer are taken from
-two depths and extrapolated, which the note says.
+A pass consists of the matrix products, the attention over a KV cache and the norms of each layer.
+It is captured as a CUDA graph, so the costs of a server are not included. The rows therefore name a
+serving stack of their own, ``graph``. If not all layers fit in memory, models with two numbers of
+layers are measured and the time is extrapolated. The column ``note`` says so.
 """
 
 from __future__ import annotations
@@ -34,11 +35,20 @@ PROMPTS: Final = (256, 1024, 4096)
 VERIFIED: Final = (2, 4, 8)
 REPEATS: Final = 20
 NEW_TOKENS: Final = 2
-"""Tokens of an answer that rows name: a pass in the middle of it has the context of the prompt and one."""
+"""Answer length that rows state. The pass in its middle has (prompt + 1) tokens of context."""
 
 
 class Decoder:
-    """Random layers of a dense decoder on a GPU, with caches for some users."""
+    """Layers of a dense model with random weights on a GPU, and the KV caches of several users.
+
+    Attributes:
+        torch: The torch module.
+        spec: The model.
+        layers: Weights of each layer, by name.
+        head: Output head, [vocabulary, hidden size].
+        cache: Keys and values of each layer, [2, users, kv heads, context, head size].
+        x: Inputs of a pass, [users, new tokens, hidden size].
+    """
 
     def __init__(self, torch: Any, spec: ModelSpec, layers: int, users: int, context: int, new: int) -> None:
         self.torch, self.spec = torch, spec
@@ -63,7 +73,11 @@ class Decoder:
         self.x = torch.randn(users, new, hidden, **options)
 
     def step(self) -> Any:
-        """One pass over the new tokens of all users."""
+        """Run a pass over the new tokens of all users, and return the logits after the last ones.
+
+        Returns:
+            [users, vocabulary].
+        """
         torch, spec, x = self.torch, self.spec, self.x
         function = torch.nn.functional
         users, new, _ = x.shape
@@ -82,7 +96,7 @@ class Decoder:
 
 
 def graph_ms(torch: Any, step: Callable[[], Any]) -> float:
-    """Milliseconds of a step that is captured as one CUDA graph, the median of some replays."""
+    """Capture a function as a CUDA graph and return the median milliseconds of its replays."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for _ in range(3):
@@ -103,7 +117,14 @@ def graph_ms(torch: Any, step: Callable[[], Any]) -> float:
 
 
 def layers_that_fit(torch: Any, spec: ModelSpec, users: int, context: int) -> int:
-    """The layers whose weights and caches fill at most three quarters of the free memory."""
+    """Return the number of layers whose weights and KV caches fit in 3/4 of the free GPU memory.
+
+    Args:
+        torch: The torch module.
+        spec: The model.
+        users: Number of users.
+        context: Tokens in the cache of each user.
+    """
     hidden, size = spec.hidden_size, spec.head_size
     weights = hidden * size * 2 * (spec.head_count + spec.kv_head_count) + 3 * hidden * spec.ffn_size
     cache = users * context * spec.cache_features
@@ -112,7 +133,18 @@ def layers_that_fit(torch: Any, spec: ModelSpec, users: int, context: int) -> in
 
 
 def pass_ms(torch: Any, spec: ModelSpec, users: int, context: int, new: int) -> tuple[float, str] | None:
-    """Milliseconds of a pass of the whole model, and how it was measured; None where not even two layers fit."""
+    """Measure a pass of the whole model.
+
+    Args:
+        torch: The torch module.
+        spec: The model.
+        users: Number of users.
+        context: Tokens in the KV cache of each user.
+        new: New tokens per user.
+
+    Returns:
+        Milliseconds, and a note on how many layers were measured. None if not even two layers fit.
+    """
     deep = layers_that_fit(torch, spec, users, context)
     if deep < 2:
         return None
@@ -133,7 +165,15 @@ def pass_ms(torch: Any, spec: ModelSpec, users: int, context: int, new: int) -> 
 
 
 def rows(torch: Any, name: str, spec: ModelSpec) -> Iterator[dict[str, str]]:
-    """Rows of all measurements."""
+    """Measure all passes, and yield a row for each, with the columns of the table ``gpu``.
+
+    Passes for which the GPU has too little memory are omitted.
+
+    Args:
+        torch: The torch module.
+        name: Name of the model.
+        spec: The model.
+    """
     common = {
         "source_url": "tests/benchmarks/gpu_decode.py",
         "date": datetime.now(UTC).date().isoformat(),
@@ -169,16 +209,22 @@ def rows(torch: Any, name: str, spec: ModelSpec) -> Iterator[dict[str, str]]:
 
 
 def main(model: str, path: Path) -> str:
-    """Measure a model and write the rows; what was done, or why nothing was."""
+    """Measure a model, write the rows to a CSV file, and return a message about it.
+
+    If the measurement is not possible, the message says why and no file is written.
+    """
     try:
         import torch
     except ImportError:
         return "needs torch, which is not installed: pip install torch"
     if not torch.cuda.is_available():
-        return "needs an NVIDIA GPU, and there is none here"
+        return "needs an NVIDIA GPU, which this machine does not have"
     spec = load_model(model, with_weights=False).spec
     if spec.experts is not None or spec.latent is not None or not spec.gated:
-        return f"{model}: measures dense models with gated blocks and heads of keys; give one such as llama-3-8b"
+        return (
+            f"{model}: only dense models with gated feed-forward blocks and a cache of keys and values "
+            "can be measured, such as llama-3-8b"
+        )
     with torch.inference_mode():
         measured = list(rows(torch, model, spec))
     with path.open("w", newline="", encoding="utf-8") as stream:

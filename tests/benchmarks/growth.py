@@ -1,13 +1,16 @@
-"""How the emulation's time grows with PEs, layers, context, users and wafers: docs/performance.md is written by this.
+"""Measure how the emulation's time grows with its size, and write docs/performance.md.
 
     python tests/benchmarks/growth.py --output docs/performance.md
 
-Sections that other programs write with ``--section FILE``, such as whole_wafer.py and booksim.py, stand behind the
-series; ``--sections FILE...`` sets them, and with ``--keep`` the series of the page that is there stay.
+Each series varies one number (PEs, layers, context, users or wafers) of a small model with random
+weights. In every round, each emulation of a series decodes one token, so that other programs on the
+machine affect all of them equally. For each round, a line is fitted to the logarithms of the times
+by least squares; its slope is the exponent. The page shows medians over the rounds and the range of
+the middle half.
 
-Each series changes one number of a small model with random weights. Its engines make a token in turn, again and again,
-so that all meet the same load of the machine. An exponent is the slope of the line through the logarithms of a round's
-times, fitted by least squares; the table has the median of all rounds and the middle half.
+Other scripts, such as whole_wafer.py and booksim.py, write sections of the page with ``--section
+FILE``. ``--sections FILE...`` appends these sections to the page. With ``--keep``, the series are
+not measured again, and only the sections are replaced.
 """
 
 from __future__ import annotations
@@ -60,12 +63,12 @@ MEANINGS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """The times of a series.
+    """Times per token for several values of one number, such as the number of layers.
 
     Attributes:
-        name: The number that changes.
-        values: Its values.
-        s: Seconds of a token, float64 ``[rounds, values]``.
+        name: Name of the number, a key of ``SERIES``.
+        values: Values of the number.
+        s: Seconds per token, float64 ``[rounds, values]``.
     """
 
     name: str
@@ -74,12 +77,22 @@ class Growth:
 
     @property
     def exponents(self) -> npt.NDArray[np.float64]:
-        """The slope of each round, float64 ``[rounds]``."""
+        """Exponent of the growth in each round, float64 ``[rounds]``.
+
+        The time is proportional to the number to the power of the exponent.
+        """
         return np.polyfit(np.log(self.values), np.log(self.s).T, 1)[0]
 
 
 def measure(name: str, values: Sequence[int], rounds: int, folder: Path) -> Growth:
-    """The times of a series; models are written to ``folder``."""
+    """Measure the time per token for several values of one number.
+
+    Args:
+        name: Name of the number, a key of ``SERIES``. All others have their values in ``BASE``.
+        values: Values of the number.
+        rounds: Number of tokens that are timed for each value.
+        folder: Folder for the model configurations.
+    """
     engines = [_engine(BASE | {name: value}, folder / f"{name}-{value}") for value in values]
     seconds = np.zeros((rounds, len(values)))
     for row in range(-1, rounds):  # the first round is not counted
@@ -91,7 +104,12 @@ def measure(name: str, values: Sequence[int], rounds: int, folder: Path) -> Grow
 
 
 def _engine(numbers: dict[str, int], folder: Path) -> Any:
-    """An engine that has read its prompts."""
+    """Return an emulation of the small model that has read its prompts.
+
+    Args:
+        numbers: Side of the mesh, layers, context, users and wafers.
+        folder: Folder for the model configuration. It is created.
+    """
     from prefilled_engine import prefilled_engine
 
     from wse.studies.options.option import make_request
@@ -119,7 +137,7 @@ def _engine(numbers: dict[str, int], folder: Path) -> Any:
 
 
 def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
-    """The lines of the page."""
+    """Yield the lines of the page, without the sections of other scripts."""
     hidden, inner = MODEL["hidden_size"], MODEL["intermediate_size"]
     base = ", ".join(f"{MEANINGS[name][0]}: {value}" for name, value in BASE.items())
     yield from ("# How the emulation's time grows", "")
@@ -154,14 +172,14 @@ SECTIONS: Final = "\n<!-- sections of other programs -->\n"
 
 
 def joined(series: str, sections: Sequence[Path]) -> str:
-    """The page: its series, and sections of other programs."""
+    """Return the text of the page with sections from files appended."""
     if not sections:
         return series
     return series + SECTIONS + "".join(f"\n{path.read_text(encoding='utf-8')}" for path in sections)
 
 
 def machine(read_bytes_per_s: float) -> Iterator[str]:
-    """Lines on the machine that was measured: the processor, its cores, its memory and the libraries."""
+    """Yield lines that describe this machine: processor, cores, memory bandwidth and libraries."""
     import numba
 
     cpu = Path("/proc/cpuinfo")
@@ -173,12 +191,13 @@ def machine(read_bytes_per_s: float) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="How the emulation's time grows.")
-    parser.add_argument("--rounds", type=int, default=15, help="tokens of each engine that are timed")
-    parser.add_argument("--values", type=int, default=5, help="values of each series, the smallest first")
-    parser.add_argument("--output", type=Path, help="write the page there instead of printing it")
-    parser.add_argument("--sections", type=Path, nargs="*", default=[], help="sections that other programs wrote")
-    parser.add_argument("--keep", action="store_true", help="keep the series that the page has")
+    """Measure all series unless ``--keep`` is given, and print or write the page."""
+    parser = argparse.ArgumentParser(description="Measure how the emulation's time grows.")
+    parser.add_argument("--rounds", type=int, default=15, help="number of tokens that are timed for each value")
+    parser.add_argument("--values", type=int, default=5, help="number of values per series, smallest first")
+    parser.add_argument("--output", type=Path, help="file for the page, instead of printing it")
+    parser.add_argument("--sections", type=Path, nargs="*", default=[], help="files with sections to append")
+    parser.add_argument("--keep", action="store_true", help="keep the series in the page that --output names")
     asked = parser.parse_args(arguments)
     if asked.keep and asked.output is None:
         parser.error("--keep: give the page as --output")
@@ -191,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measured(asked: argparse.Namespace) -> str:
-    """The page with its series alone, as measured now."""
+    """Measure all series and return the text of the page without the sections of other scripts."""
     from wse.backends.execute.host_memory.read_bandwidth import read_bytes_per_s
 
     series = []

@@ -1,4 +1,4 @@
-"""Random transfers on a mesh, as rectangles of links that carry so many words."""
+"""Random transfers on a mesh, each described by rectangles of links and the words on each link."""
 
 from __future__ import annotations
 
@@ -15,10 +15,20 @@ TRANSFERS: Final = 5_000
 
 
 def transfers(rows: int, cols: int, colours: int) -> I64:
-    """Rectangles of random transfers, half multicasts along rows or columns of a region and half shifts inside one.
+    """Return the rectangles of links that random transfers use.
 
-    Planes are directions north, east, south, west and ramp of each colour. A multicast loads two stretches of links, a
-    shift one; both load the ramps of all their PEs.
+    Half of the transfers are multicasts along the rows of a random rectangle of PEs. They use one
+    rectangle of links on each side of the root's column. The other half are shifts, which use one
+    rectangle of links. All of them also use the ramps (links between a router and its PE) of their
+    rectangle.
+
+    Args:
+        rows, cols: Size of the mesh.
+        colours: Number of colours (routes); each transfer uses a random one.
+
+    Returns:
+        Rectangles for ``link_map``. Each is in a plane, which stands for one colour and one of the
+        directions north, east, south, west and ramp.
     """
     random = np.random.default_rng(11)
     found = []

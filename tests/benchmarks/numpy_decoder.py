@@ -1,4 +1,4 @@
-"""A plain numpy float32 decoder of Llama models: what the emulation's speed is compared with."""
+"""A plain Llama decoder in numpy (float32), with which the speed of the emulation is compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ F32 = npt.NDArray[np.float32]
 
 
 class NumpyDecoder:
-    """Whole matrices, a growing cache; a prompt is read at once."""
+    """A Llama decoder for one sequence, with a KV cache in numpy arrays.
+
+    Attributes:
+        spec: The model.
+        length: Number of tokens in the KV cache.
+        w: Float32 tensors by name.
+        k, v: The KV cache, [layers, context, kv heads, head size] each.
+        frequency: Rotary frequencies, in radians per position.
+    """
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint, context: int) -> None:
         self.spec, self.length = spec, 0
@@ -24,11 +32,15 @@ class NumpyDecoder:
         self.frequency = np.array(spec.rope.frequencies, np.float32)
 
     def step(self, token: int) -> F32:
-        """Logits [vocabulary] after ``token``."""
+        """Append a token to the sequence and return the logits after it, [vocabulary]."""
         return self.read([token])
 
     def read(self, tokens: Sequence[int]) -> F32:
-        """Logits [vocabulary] after ``tokens``, which follow those before."""
+        """Append tokens to the sequence in one pass, and return the logits after the last one.
+
+        Returns:
+            Float32 [vocabulary].
+        """
         x = self.w["embedding"][list(tokens)]
         for layer in range(self.spec.layer_count):
             x = x + self._attention(layer, self._norm(x, f"layers.{layer}.attention_norm"))
@@ -45,7 +57,7 @@ class NumpyDecoder:
         return np.asarray(x / np.sqrt(mean_square + np.float32(self.spec.norm_eps)) * self.w[gain], np.float32)
 
     def _rotate(self, x: F32) -> F32:
-        """[tokens, heads, features], turned by the tokens' positions."""
+        """Apply rotary embeddings to new tokens, [tokens, heads, features]."""
         angle = np.arange(self.length, self.length + len(x), dtype=np.float32)[:, None, None] * self.frequency
         first, second = np.split(x, 2, axis=-1)
         turned = (first * np.cos(angle) - second * np.sin(angle), second * np.cos(angle) + first * np.sin(angle))
@@ -60,7 +72,7 @@ class NumpyDecoder:
         grouped = q.reshape(-1, s.kv_head_count, s.queries_per_kv, s.head_size)
         keys, values = self.k[layer, :end], self.v[layer, :end]
         scores = np.einsum("nhrd,thd->hrnt", grouped, keys, optimize=True) / np.float32(np.sqrt(s.head_size))
-        if len(x) > 1:  # a token sees those before it and itself
+        if len(x) > 1:  # causal mask
             scores = np.where(np.arange(end) <= np.arange(first, end)[:, None], scores, np.float32(-np.inf))
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)

@@ -1,10 +1,11 @@
-"""The emulator beside plain decoders, in one run, with the same weights and on as many threads.
+"""Compare the speed of the emulator with plain Llama decoders, with equal weights and threads.
 
-    python tests/benchmarks/peers.py shared/models/stories15m --mesh 48x48 --threads 2 --json peers.json
+    python tests/benchmarks/peers.py shared/models/stories15m --mesh 48x48 --threads 2
 
-Tokens a second of decoding and of reading a prompt of 512 tokens: the emulator, numpy, torch (where it is installed)
-and a decoder in C (where there is a compiler, decoder.c). Each reads the prompt, and makes a few tokens, in turn, again
-and again, so that all meet the same load of the machine; medians, and the middle half of the repeats.
+The plain decoders use numpy, torch (if installed) and C (if there is a compiler). The script
+measures tokens per second for reading a prompt, 512 tokens by default, and for decoding. The
+decoders take turns many times, so that other programs on the machine affect all of them equally.
+Results are medians and the range of the middle half of the repetitions.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from pathlib import Path
 from typing import Any, Final
 
 THREADS: Final = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Variables of the environment that set the threads of each library, before it is imported."""
+"""Environment variables with the number of threads of each library. They are read at import."""
 
 TOKENS_IN_TURN: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """The speed of one decoder.
+    """Measured speed of a decoder.
 
     Attributes:
-        decoder: Its name.
-        tokens_per_s: Tokens a second; the median of the repeats.
-        low, high: The quartiles of the repeats.
-        times_numpy: The median over that of numpy.
+        decoder: Name of the decoder.
+        tokens_per_s: Median over the repetitions.
+        low, high: Lower and upper quartile of the tokens/s.
+        times_numpy: ``tokens_per_s`` divided by that of the numpy decoder.
     """
 
     decoder: str
@@ -46,7 +47,11 @@ class Speed:
 
 
 def speeds(rates: dict[str, list[float]]) -> list[Speed]:
-    """Medians and quartiles of the tokens a second of each decoder, numpy among them."""
+    """Return the median and the quartiles of each decoder's rates.
+
+    Args:
+        rates: Tokens/s of each repetition, by decoder. "numpy" must be among the decoders.
+    """
     import numpy as np
 
     plain = float(np.median(rates["numpy"]))
@@ -67,7 +72,20 @@ def compare(
     prompt_repeats: int,
     build: Path,
 ) -> dict[str, list[Speed]]:
-    """Speeds of decoding and of reading a prompt of any ids; ``build`` is a folder for what is compiled."""
+    """Measure the emulator and all available plain decoders.
+
+    Args:
+        folder: Folder of a Llama model.
+        mesh: Rows and columns of the emulated mesh.
+        dtype: Element type of the emulator. The other decoders use float32.
+        prompt_tokens: Length of the prompt.
+        repeats: Number of repetitions of decoding, with ``TOKENS_IN_TURN`` tokens each.
+        prompt_repeats: Number of repetitions of reading the prompt.
+        build: Folder for the compiled C decoder.
+
+    Returns:
+        Speeds of all decoders, for "decode" and for "prompt of N".
+    """
     from tests.benchmarks.c_decoder import CDecoder, compiler
     from tests.benchmarks.numpy_decoder import NumpyDecoder
     from tests.support.session import model, session
@@ -118,7 +136,7 @@ def compare(
 
 
 def seconds(call: Callable[[], object], times: int = 1) -> float:
-    """Seconds of some calls."""
+    """Return the seconds that ``times`` calls of a function need together."""
     began = time.perf_counter()
     for _ in range(times):
         call()
@@ -126,7 +144,7 @@ def seconds(call: Callable[[], object], times: int = 1) -> float:
 
 
 def lines(results: dict[str, list[Speed]]) -> list[str]:
-    """A table of each kind of work."""
+    """Return the lines of a table of speeds for each kind of work (decode, prompt)."""
     found = []
     for work, rows in results.items():
         found.append(f"{work:18}{'tokens/s':>12}{'middle half':>20}{'x numpy':>10}")
@@ -137,10 +155,11 @@ def lines(results: dict[str, list[Speed]]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="The emulator beside plain decoders.")
+    """Compare the decoders, print the speeds, and write them to a JSON file (``--json``)."""
+    parser = argparse.ArgumentParser(description="Compare the speed of the emulator with plain decoders.")
     parser.add_argument("model", type=Path, help="folder of a Llama model")
     parser.add_argument("--mesh", default="48x48", help="PEs of the emulated wafer")
-    parser.add_argument("--dtype", default="float16", help="element type of the emulator; the others have float32")
+    parser.add_argument("--dtype", default="float16", help="element type of the emulator; the others use float32")
     parser.add_argument("--prompt-tokens", type=int, default=512)
     parser.add_argument("--repeats", type=int, default=15, help=f"times that each makes {TOKENS_IN_TURN} tokens")
     parser.add_argument("--prompt-repeats", type=int, default=5, help="times that each reads the prompt")

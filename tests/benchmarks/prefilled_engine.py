@@ -1,4 +1,4 @@
-"""An engine that has read its prompts, for times of tokens after them."""
+"""An emulation engine that has read its prompts, to measure the time of decoded tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from wse.studies.run.request import RunRequest
 
 
 def prefilled_engine(request: RunRequest) -> tuple[Engine, ModelSpec]:
-    """The engine of a request, its kernels compiled and its prompts read, and the model."""
+    """Return the emulation engine for a request, and the model.
+
+    Its kernels are compiled and its prompts are read, so the next step is to decode a token.
+    """
     prepared = prepare(request, to_run=True)
     engine = Engine(compile_program(prepared), prepared.spec, weights_of(request, prepared.loaded))
     engine.precompile(lambda done, total, kernel: None)

@@ -1,9 +1,10 @@
-"""What large runs and sweeps need in machines, memory and network: docs/scale.md is written by this.
+"""Measure what large runs and sweeps need, and write docs/scale.md.
 
     python tests/benchmarks/scale.py --output docs/scale.md
     python tests/benchmarks/scale.py --only layer
 
-Figures are measured on one machine, one by one, and what is computed of them says how.
+All figures are measured on one machine. The page states how other figures are derived from them
+(machines, memory, network and time).
 """
 
 from __future__ import annotations
@@ -61,7 +62,13 @@ SWEEP: Final = {
 
 
 def placed(rounds: int) -> Figures:
-    """The Program of the large model, as `wse run` compiles it: memory of its wafers, and what crosses between them."""
+    """Compile the large model as `wse run` does, without running it.
+
+    Returns:
+        Number of wafers and layers, compile time, size of the Program (the compiled model), memory
+        that the emulation of the wafers needs, and the maximum kB that a wafer sends to the next
+        one per token.
+    """
     from wse.backends.execute.host_memory.required_memory import required_bytes
     from wse.backends.fabric.model import Fabric
     from wse.backends.fabric.run_totals import RunTotals
@@ -92,9 +99,17 @@ def placed(rounds: int) -> Figures:
 
 
 def layer(rounds: int) -> Figures:
-    """A layer of the large model at a quarter of its widths, on a quarter of the sides: a PE has as many weights.
+    """Measure a layer of the large model, with all widths and the sides of the mesh divided by 4.
 
-    A layer without embedding and head is the difference of two numbers of layers.
+    Each PE then has as many weights as with the whole model. The time of a layer alone, without
+    embedding and output head, follows from models with one and with three layers.
+
+    Args:
+        rounds: Number of decoded tokens that are timed.
+
+    Returns:
+        Time, bytes and bandwidth of a layer, also for the full widths; the speed of storing
+        weights; the cores and the load of this machine.
     """
     from wse.models.catalogue import CONFIGURATIONS
 
@@ -121,7 +136,16 @@ def _config_path(path: Path) -> Path:
 
 
 def _decoded(config: dict[str, Any], rounds: int) -> Figures:
-    """A model on a whole wafer with random weights: GB of weights, seconds to store them, and of a token."""
+    """Run a model with random weights on one wafer with a quarter of the sides.
+
+    Args:
+        config: Configuration of the model.
+        rounds: Number of decoded tokens that are timed.
+
+    Returns:
+        GB of weights (``gb``), seconds to store them (``store_s``), and the minimum seconds per
+        token (``s``).
+    """
     from wse.backends.execute.engine import Engine
     from wse.studies.compile.choose import compile_program
     from wse.studies.options.option import make_request
@@ -155,7 +179,15 @@ def _decoded(config: dict[str, Any], rounds: int) -> Figures:
 
 
 def store(rounds: int) -> Figures:
-    """Ray: the time of a cluster's start, of a task that hands on tiles, and the memory of an actor without a wafer."""
+    """Measure Ray, which distributes wafers over processes (actors).
+
+    Args:
+        rounds: A quarter of the number of repetitions.
+
+    Returns:
+        Seconds to start a cluster, memory of an actor without a wafer in MB, and milliseconds to
+        send arrays of two sizes from one actor to the next.
+    """
     from wse.studies.run.ray.wafer_actor import WaferActor
     from wse.studies.workers import ray_cluster
 
@@ -193,7 +225,15 @@ def store(rounds: int) -> Figures:
 
 
 def streams(rounds: int) -> Figures:
-    """Tokens of some users of a small model on two wafers: one process, with all cores and with one, and two actors."""
+    """Measure the tokens/s of several users of a small model on two wafers.
+
+    Args:
+        rounds: Number of repetitions.
+
+    Returns:
+        Best rates of one process with all cores, of one process with one core, and of two Ray
+        actors, and the median speedup of the actors over one core.
+    """
     import numba
 
     from wse.studies.options.option import make_request
@@ -215,7 +255,12 @@ def streams(rounds: int) -> Figures:
 
 
 def settings(rounds: int) -> Figures:
-    """Estimates of a sweep in one process, by its own time: seconds of a setting, its row, and the process's memory."""
+    """Estimate all settings of a small sweep in this process.
+
+    Returns:
+        Mean processor seconds per setting (without the first), mean size of a journal row in kB,
+        and peak memory of this process in MB.
+    """
     from wse.studies.sweep.grid import Axis, Grid
     from wse.studies.sweep.row import estimate_setting
 
@@ -234,12 +279,13 @@ def settings(rounds: int) -> Figures:
 
 
 def _memory_mb(field: str) -> float:
-    """A field of this process's status on Linux."""
+    """Return a field of /proc/self/status in MB (1,024 kB), such as VmRSS. Needs Linux."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
 
 
 def _seconds(call: Callable[[], object]) -> float:
+    """Return the seconds of a call."""
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
@@ -255,7 +301,7 @@ MEASURES: Final[dict[str, Callable[[int], Figures]]] = {
 
 
 def in_own_process(name: str, rounds: int) -> Figures:
-    """A measure in a process of its own, so that none has the memory or the cluster of another."""
+    """Run a measurement in a new process, so that measurements do not affect each other."""
     import subprocess
 
     command = [sys.executable, __file__, "--only", name, "--rounds", str(rounds)]
@@ -263,7 +309,12 @@ def in_own_process(name: str, rounds: int) -> Figures:
 
 
 def page(f: Figures, machine: Sequence[str]) -> str:
-    """The page, as its template beside this file has it."""
+    """Fill in the template of the page, tests/benchmarks/scale.md.
+
+    Args:
+        f: Figures of all measurements.
+        machine: Lines that describe the machine.
+    """
     hop_s, layers_of_one = f["hop_32_kb_ms"] / 1e3, -(-f["layers"] // f["wafers"])
     derived = {
         "machine_gb": f["largest_wafer_gb"] + f["actor_mb"] / 1e3,
@@ -285,13 +336,14 @@ def page(f: Figures, machine: Sequence[str]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the figures of one measurement as JSON (``--only``), or print or write the page."""
     from tests.benchmarks.growth import machine
     from wse.backends.execute.host_memory.read_bandwidth import read_bytes_per_s
 
-    parser = argparse.ArgumentParser(description="What large runs and sweeps need.")
-    parser.add_argument("--only", choices=MEASURES, help="measure that alone, and print its figures as JSON")
-    parser.add_argument("--rounds", type=int, default=9, help="repeats of what is timed")
-    parser.add_argument("--output", type=Path, help="write the page there instead of printing it")
+    parser = argparse.ArgumentParser(description="Measure what large runs and sweeps need.")
+    parser.add_argument("--only", choices=MEASURES, help="only this measurement; its figures are printed as JSON")
+    parser.add_argument("--rounds", type=int, default=9, help="number of repetitions")
+    parser.add_argument("--output", type=Path, help="file for the page, instead of printing it")
     asked = parser.parse_args(arguments)
     if asked.only is not None:
         with contextlib.redirect_stdout(sys.stderr):

@@ -1,6 +1,7 @@
-"""The wavelet reference beside BookSim2; ``pytest tests/benchmarks/test_booksim.py --booksim PATH`` prints the pairs.
+"""Speed of the wavelet reference (cycle-by-cycle timing model) compared with BookSim2.
 
-Aims: 60 times as many hops a second on 8x8, 300 times on 32x32.
+``pytest tests/benchmarks/test_booksim.py --booksim PATH`` prints the rates of both, where PATH is
+the executable of BookSim2. Goals: 60 times as many hops per second on 8x8 PEs, 300 times on 32x32.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def test_hops_are_words_times_links(traffic: str) -> None:
 def test_pairs_with_booksim(pytestconfig: pytest.Config, by_size: BySize, say: Say) -> None:
     program = pytestconfig.getoption("--booksim")
     if program is None:
-        pytest.skip("no BookSim2: give the program that its sources make with --booksim PATH")
+        pytest.skip("no BookSim2: build it from its sources and give its path with --booksim PATH")
     for pair in pairs(Path(program), by_size(small=(8,), full=(8, 16, 32)), by_size(small=1, full=3)):
         ratio = pair.wavelets / pair.booksim
         say(f"{pair.traffic} {pair.side}x{pair.side}: {pair.wavelets / 1e6:.1f} M hops/s, {ratio:.0f} times BookSim2")

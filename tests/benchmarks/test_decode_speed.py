@@ -1,8 +1,9 @@
-"""A decoded token beside the time that reading the weights takes; ``pytest tests/benchmarks -s`` prints the fraction.
+"""Time per decoded token, compared with the time to read all weights from memory (the bound).
 
-Goals for the shape of SmolLM2-135M, whose weights are random: 0.35 of the bound on 103x103 PEs (aim 0.5) and 0.12 on
-256x256 (aim 0.2), each coding by the bytes that it takes. The memory is read before every token, so that a token and
-its bound meet the same load of the machine.
+``pytest tests/benchmarks -s`` prints bound / time. Goals for SmolLM2-135M with random weights are
+0.35 on 103x103 PEs (long-term 0.5) and 0.12 on 256x256 PEs (long-term 0.2), for each element type.
+The memory bandwidth is measured before every token, so that other programs on the machine affect a
+token and its bound equally.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""Time and memory of ``wse estimate``; ``pytest tests/benchmarks/test_estimate_speed.py`` prints them.
+"""Time and memory of ``wse estimate``.
 
-Goals: from a cold start of Python, imports included, on one core: Llama-3.1-405B on however many wafers it needs, and a
-mixture of experts of 10^12 parameters, in 2 s and 1 GB each. How the time grows with layers, wafers and the area of the
-mesh is printed as seconds beyond those of a model of one layer, which are imports for the most part, and as ratios.
+``pytest tests/benchmarks/test_estimate_speed.py`` prints them. Goals are 2 s of one core and 1 GB,
+including the start of Python and imports, for Llama-3.1-405B on the number of wafers that it needs
+and for a mixture of experts with 10^12 parameters.
+
+The growth of the time with layers, wafers and the area of the mesh is printed as well. From these
+times, the time of a very small request is subtracted, which consists mostly of imports.
 """
 
 from __future__ import annotations
@@ -25,13 +28,14 @@ SHORT = ["--dtype", "int8", "--capacity", "report", "--prompt-len", "256", "--ne
 
 
 def config(folder: Path, base: str, **changes: Any) -> str:
-    """A config.json like a bundled one."""
+    """Write a bundled model configuration with some changed keys, and return the file's path."""
     path = folder / f"{'-'.join(map(str, changes.values()))}.json"
     path.write_text(json.dumps(json.loads(CONFIGURATIONS[base].read_text()) | changes))
     return str(path)
 
 
 def summary(name: str, measured: Cold) -> str:
+    """Return a line with the processor time and peak memory of an estimate, and their goals."""
     report = json.loads(measured.out)
     model, wafers = report["model"], report["system"]["wafers"]
     return (
@@ -42,13 +46,13 @@ def summary(name: str, measured: Cold) -> str:
 
 @pytest.fixture(scope="module")
 def repeats(by_size: BySize) -> int:
-    """Processes of which each measurement takes the quickest."""
+    """Number of processes per measurement; the fastest one counts."""
     return int(by_size(small=1, full=3))
 
 
 @pytest.mark.parametrize("dtype", [pytest.param("bfloat16", marks=pytest.mark.full_size), "fp8"])
 def test_405b(dtype: str, repeats: int, by_size: BySize, say: Say) -> None:
-    """In the small size Llama-3-8B."""
+    """Print time and memory for Llama-3.1-405B, or for Llama-3-8B in the small size."""
     model = by_size(small="llama-3-8b", full="llama-3.1-405b")
     say(summary(model, cold("estimate", model, "--dtype", dtype, "--json", repeats=repeats)))
 
@@ -61,13 +65,16 @@ def test_a_mixture_of_a_trillion_parameters(repeats: int, say: Say) -> None:
 
 @pytest.fixture(scope="module")
 def idle_s(repeats: int) -> float:
-    """The time of a request with hardly any work."""
+    """Processor seconds of the fastest estimate, most of which are for imports."""
     return cold("estimate", "story", *SHORT, "--wafers", "1", "--mesh", "64x64", repeats=repeats).cpu_s
 
 
 @pytest.fixture
 def print_growth(idle_s: float, repeats: int, by_size: BySize, say: Say) -> PrintGrowth:
-    """Print the time of each of some requests beyond ``idle_s``; in the small size, of the first two."""
+    """Return a function that prints the times of several requests, each minus ``idle_s``.
+
+    In the small size, only the first two requests are measured.
+    """
 
     def measure(what: str, sizes: dict[str, list[str]]) -> None:
         beyond = {}

@@ -1,4 +1,4 @@
-"""The benchmark of decoding on a GPU: it says what is missing, and its rows are read where there is a GPU."""
+"""Test of gpu_decode.py: with a GPU, its rows can be read; otherwise it reports what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on how the emulation's time grows (``python tests/benchmarks/growth.py``), from few values and rounds."""
+"""Test of growth.py, which writes docs/performance.md, with few values and repetitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The emulator beside plain decoders (``python tests/benchmarks/peers.py`` for other models, meshes and threads)."""
+"""Speed of the emulator compared with plain decoders, and the correctness of these decoders.
+
+``python tests/benchmarks/peers.py`` compares them for other models, meshes and numbers of threads.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def test_peers_beside_each_other(beside: Path, by_size: BySize, say: Say, tmp_pa
 def test_a_peer_gives_the_logits_of_transformers(shared: Path, tmp_path: Path, peer: str) -> None:
     folder = shared / "models" / "stories260k"
     if (peer == "C" and compiler() is None) or (peer == "torch" and importlib.util.find_spec("torch") is None):
-        pytest.skip(f"{peer} is not there")
+        pytest.skip(f"{peer} is not installed")
     loaded = model(folder)
     assert loaded.checkpoint is not None
     with np.load(folder / "golden.npz") as arrays:

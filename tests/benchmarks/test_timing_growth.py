@@ -1,4 +1,7 @@
-"""Rates of the two timing models over meshes: ``pytest -s tests/benchmarks/test_timing_growth.py`` prints them."""
+"""Speed of the two timing models on meshes of several sizes.
+
+``pytest -s tests/benchmarks/test_timing_growth.py`` prints it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of a whole wafer on a small mesh (``python tests/benchmarks/whole_wafer.py`` runs a whole one)."""
+"""Test of whole_wafer.py, which runs and checks a model on a whole wafer, with a small mesh."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""How the two timing models grow with the mesh: words over links a second, and links whose words are counted a second.
+"""Measure how the speed of the two timing models changes with the size of the mesh.
 
     python -m tests.benchmarks.timing_growth --section FILE
 
-The wavelet reference carries every word over every link; the fabric model counts the words of all transfers on all
-links at once, so that its unit is a link of a mesh. An exponent is the slope of the line through the logarithms of a
-round's times per mesh, over the PEs; the table has the median of all rounds and the middle half. Processor time, one
-core.
+- The wavelet reference moves every word over every link, so its rate is hops of words per second.
+- The fabric model counts the words on all links of a mesh at once, so its rate is links per second.
+
+All rates are per second of processor time on one core. For each repetition, a line is fitted to the
+logarithms of the rates over the logarithms of the numbers of PEs. Its slope is the exponent. The
+table shows the median of the repetitions and the range of their middle half.
 """
 
 from __future__ import annotations
@@ -32,7 +34,14 @@ FAST: Final = "fabric model"
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Rates of a model: hops or links a second, ``[rounds, sides]``."""
+    """Measured rates of a timing model on several meshes.
+
+    Attributes:
+        name: Name of the model and of the traffic.
+        unit: "hops/s" or "links/s".
+        sides: PEs per side of each square mesh.
+        per_s: Hops or links per second, [rounds, sides]. A round is one repetition on all meshes.
+    """
 
     name: str
     unit: str
@@ -40,14 +49,24 @@ class Rates:
     per_s: np.ndarray
 
     def exponents(self) -> np.ndarray:
-        """Of each round the exponent of the rate in the PEs of the mesh: 0 where a link costs the same everywhere."""
+        """Return the exponent of each round, [rounds].
+
+        The rate is proportional to the number of PEs to the power of the exponent. With 0, the rate
+        is the same on all meshes.
+        """
         pes = np.log(np.square(np.array(self.sides, float)))
         return np.polyfit(pes, np.log(self.per_s.T), 1)[0]
 
 
 def measure(wavelet_sides: Sequence[int], fast_sides: Sequence[int], rounds: int) -> Iterator[Rates]:
-    """The rates of the wavelet reference on each kind of traffic, and of the fabric model."""
-    wavelet_hops(TRAFFIC[0], min(wavelet_sides), 1)  # which compiles
+    """Yield the rates of the wavelet reference for each kind of traffic, and of the fabric model.
+
+    Args:
+        wavelet_sides: PEs per side of the meshes for the wavelet reference.
+        fast_sides: PEs per side of the meshes for the fabric model.
+        rounds: Number of repetitions.
+    """
+    wavelet_hops(TRAFFIC[0], min(wavelet_sides), 1)  # compiles the kernels
     for traffic in TRAFFIC:
         rates = [[wavelet_hops(traffic, side, 1)[0] for side in wavelet_sides] for _ in range(rounds)]
         yield Rates(f"wavelet reference, {traffic}", "hops/s", tuple(wavelet_sides), np.array(rates))
@@ -56,7 +75,13 @@ def measure(wavelet_sides: Sequence[int], fast_sides: Sequence[int], rounds: int
 
 
 def links_per_s(side: int) -> float:
-    """Links of a mesh whose words the fabric model counts in a second, for as many transfers on every mesh."""
+    """Return the number of links per second for which the fabric model counts words.
+
+    The number of transfers is the same on every mesh.
+
+    Args:
+        side: PEs per side of the mesh.
+    """
     rectangles = transfers(side, side, 1)
     began = time.process_time()
     link_map(rectangles, DIRECTIONS, side, side)
@@ -65,7 +90,7 @@ def links_per_s(side: int) -> float:
 
 
 def section(found: Sequence[Rates]) -> Iterator[str]:
-    """The lines of a section for docs/performance.md."""
+    """Yield the lines of the section about timing models in docs/performance.md."""
     yield from ("## How the timing models grow", "")
     yield "`python -m tests.benchmarks.timing_growth` measures the speed of both timing models of wse on one core. The"
     yield "table shows the median of several repetitions and the range of their middle half:"
@@ -85,9 +110,10 @@ def section(found: Sequence[Rates]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="How the timing models grow with the mesh.")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of all meshes")
-    parser.add_argument("--section", type=Path, help="write a section of docs/performance.md there")
+    """Measure both timing models, print the section, and write it to a file (``--section``)."""
+    parser = argparse.ArgumentParser(description="Measure how the timing models grow with the mesh.")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="number of repetitions on all meshes")
+    parser.add_argument("--section", type=Path, help="file for the section of docs/performance.md")
     asked = parser.parse_args(arguments)
     text = "\n".join((*section(list(measure(WAVELET_SIDES, FAST_SIDES, asked.rounds))), ""))
     sys.stdout.write(text)

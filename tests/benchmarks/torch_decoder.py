@@ -1,4 +1,4 @@
-"""A plain torch float32 decoder of Llama models on the CPU; only where torch is installed."""
+"""A plain Llama decoder in torch (float32, on the CPU), with which the emulation is compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from wse.models.tensors.checkpoint import Checkpoint
 
 
 class TorchDecoder:
-    """Whole matrices, a growing cache, attention as torch fuses it; a prompt is read at once."""
+    """A Llama decoder for one sequence, with a KV cache in tensors and torch's fused attention.
+
+    Attributes:
+        torch: The torch module.
+        spec: The model.
+        length: Number of tokens in the KV cache.
+        w: Float32 tensors by name.
+        k, v: The KV cache, [layers, kv heads, context, head size] each.
+        frequency: Rotary frequencies, in radians per position.
+    """
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint, context: int) -> None:
         import torch
@@ -26,11 +35,15 @@ class TorchDecoder:
         self.frequency = torch.tensor(spec.rope.frequencies)
 
     def step(self, token: int) -> F32:
-        """Logits [vocabulary] after ``token``."""
+        """Append a token to the sequence and return the logits after it, [vocabulary]."""
         return self.read([token])
 
     def read(self, tokens: Sequence[int]) -> F32:
-        """Logits [vocabulary] after ``tokens``, which follow those before."""
+        """Append tokens to the sequence in one pass, and return the logits after the last one.
+
+        Returns:
+            Float32 [vocabulary].
+        """
         functional = self.torch.nn.functional
         with self.torch.inference_mode():
             x = self.w["embedding"][list(tokens)]
@@ -47,7 +60,7 @@ class TorchDecoder:
         return self.torch.nn.functional.rms_norm(x, (x.shape[-1],), self.w[gain], self.spec.norm_eps)
 
     def _rotate(self, x: Any) -> Any:
-        """[heads, tokens, features], turned by the tokens' positions."""
+        """Apply rotary embeddings to new tokens, [heads, tokens, features]."""
         angle = self.torch.arange(self.length, self.length + x.shape[1])[:, None] * self.frequency
         first, second = x.chunk(2, dim=-1)
         cos, sin = angle.cos(), angle.sin()

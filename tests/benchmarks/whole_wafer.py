@@ -1,11 +1,15 @@
-"""A whole wafer decodes, and sampled layers and logits are computed again by plain numpy.
+"""Run a model on a whole wafer, and check some layers and the logits with plain numpy.
 
     python tests/benchmarks/whole_wafer.py --json whole.json --section whole.md
 
-runs ``wse run llama-3-8b --weights random:7`` on a region of 1024x683 PEs of wse3 in float16, as its own process, whose
-peak memory and time are told. From its trace it takes what the ops before and behind a layer made for every token, and
-compares what the layer made with `plain_decoder`, in float64 and from the same weights: likewise the head's logits, and
-the tokens, which must be the likeliest. It exits with 1 where one is off.
+1. Runs ``wse run llama-3-8b --weights random:7`` in float16 on a region of 1024x683 PEs of wse3, in
+   a process of its own, and reports its peak memory and time.
+2. Reads the input and output of some layers from the trace, computes these layers in float64 from
+   the same weights and inputs (`plain_decoder`), and compares the outputs. The logits of the output
+   head are compared in the same way.
+3. Checks that each generated token is the most likely one by numpy's logits.
+
+The exit code is 1 if any check fails.
 """
 
 from __future__ import annotations
@@ -29,25 +33,29 @@ F64 = npt.NDArray[np.float64]
 HEAD_ROWS: Final = 16384
 OPTIONS: Final = "--mapping region --software tuned --region 1024x683 --dtype float16"
 TOLERANCE: Final = 0.02
-"""Root mean square of the errors that float16 may leave in a layer, over that of what the layer adds."""
+"""Maximum relative error of a layer: root mean square of the errors over that of what it adds.
+
+For tokens: how far the logit of a token may be below the maximum, in standard deviations."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WholeWafer:
-    """A run and how far it is off.
+    """Measurements and errors of a run on a whole wafer.
 
     Attributes:
-        command: The command.
-        pes: PEs of the region.
-        peak_bytes: Memory of the process at its fullest.
+        command: The command of the run.
+        pes: Number of PEs of the region.
+        peak_bytes: Peak memory of the process.
         wall_s: Seconds of the process.
-        passes: Passes over all weights, each of one token.
-        pass_s: Seconds of a pass.
-        bound_fraction: The time in which memory gives the bytes of all weights but the embedding, over that of a pass.
-        read_bytes_per_s: Bytes a second at which all cores read memory.
-        errors: By layer, and of logits: root mean square of the errors over that of what is added, or of the logits.
-        load: Programs that wanted a core, on the average of the five minutes before the end.
-        likeliest: Whether every token is the one that plain numpy's logits are largest for, or within the tolerance.
+        passes: Number of passes over all weights; each computes one token.
+        pass_s: Seconds per pass.
+        bound_fraction: Time to read the weights (without an embedding table that is not also the
+            output head) from memory, divided by ``pass_s``.
+        read_bytes_per_s: Memory bandwidth of all cores.
+        load: Average number of programs that use or wait for a core, over the last five minutes.
+        errors: Relative errors (root mean squares) of some layers and of the logits. Errors of a
+            layer are relative to the values that it adds to its input.
+        likeliest: Whether each token has the largest logit by numpy, within the tolerance.
     """
 
     command: str
@@ -64,12 +72,20 @@ class WholeWafer:
 
     @property
     def right(self) -> bool:
-        """Whether all that was computed again agrees."""
+        """Whether all tokens and all relative errors are within the tolerance."""
         return self.likeliest and all(error <= TOLERANCE for error in self.errors.values())
 
 
 def measure(options: Sequence[str], model: str, seed: int, layers: Sequence[int], prompt: Sequence[int]) -> WholeWafer:
-    """Run a model with random weights and check it; ``options`` are those of `wse run` about wafer and mapping."""
+    """Run a model with random weights in a process of its own, and check the results.
+
+    Args:
+        options: Further options of `wse run`, about wafer, mapping and number of tokens.
+        model: Name of a bundled configuration, or path of a model folder.
+        seed: Seed of the weights.
+        layers: Layers to check.
+        prompt: Token ids of the prompt.
+    """
     from wse.models.catalogue import CONFIGURATIONS
     from wse.models.load import load_model
 
@@ -107,7 +123,17 @@ def measure(options: Sequence[str], model: str, seed: int, layers: Sequence[int]
 
 
 def run(command: Sequence[str]) -> tuple[dict[str, Any], int, float]:
-    """The report of a command that prints JSON, the peak of its memory in bytes, and its seconds."""
+    """Run a Python module that prints JSON.
+
+    Args:
+        command: Name of the module and its arguments.
+
+    Returns:
+        The printed JSON, the peak memory of the process in bytes, and its seconds.
+
+    Raises:
+        SystemExit: The command failed.
+    """
     began = time.perf_counter()
     with tempfile.TemporaryFile() as printed:
         process = subprocess.Popen([sys.executable, "-m", *command], stdout=printed)
@@ -122,7 +148,19 @@ def run(command: Sequence[str]) -> tuple[dict[str, Any], int, float]:
 def check(
     trace: Path, spec: Any, seed: int, layers: Sequence[int], tokens: Sequence[int]
 ) -> tuple[dict[str, float], bool]:
-    """Errors of layers and logits, and whether every token is the likeliest."""
+    """Compare a trace with plain numpy.
+
+    Args:
+        trace: Trace file with the outputs of the layers, their predecessors, and the head.
+        spec: Specification of the model.
+        seed: Seed of the weights.
+        layers: Layers to compare.
+        tokens: The generated tokens.
+
+    Returns:
+        Relative errors, keyed "layer N" and "logits", and whether each token is the most likely
+        one, within the tolerance.
+    """
     from plain_decoder import plain_logits
 
     from wse.backends.execute.weight_storage.random_weights import RandomWeights
@@ -152,12 +190,21 @@ def check(
 
 
 def _named(weights: Any, x: F64, prefix: str) -> Callable[[str], npt.NDArray[np.generic]]:
-    """Tensors of a model of one layer, which takes the rows of x where it would take tokens."""
+    """Return a function from names to the tensors of a model that has only one layer.
+
+    Its embedding table is x, so token id i stands for row i of x. Output head and final norm are
+    ones, because the logits of this model are not used.
+
+    Args:
+        weights: Random weights of the whole model.
+        x: Inputs of the layer, [tokens, features].
+        prefix: Prefix of the layer's tensors in ``weights``, such as ``layers.3.``.
+    """
 
     def tensor(name: str) -> npt.NDArray[np.generic]:
         if name == "embedding":
             return x
-        if not name.startswith("layers.0."):  # what becomes of the layer's output is looked at apart
+        if not name.startswith("layers.0."):
             return np.ones((1, x.shape[1])) if name == "head" else np.ones(x.shape[1])
         values = weights.rows(prefix + name.removeprefix("layers.0."))[:]
         return np.asarray(values, np.float16)
@@ -166,7 +213,11 @@ def _named(weights: Any, x: F64, prefix: str) -> Callable[[str], npt.NDArray[np.
 
 
 def tensors(trace: Path) -> dict[str, F64]:
-    """What ops made in all passes, ``[tokens, features]``, by their names."""
+    """Read the recorded outputs of ops from a trace.
+
+    Returns:
+        Float64 [tokens, features] over all passes, by name of the op.
+    """
     from wse_traces import open_trace
 
     found: dict[str, list[F64]] = {}
@@ -178,16 +229,21 @@ def tensors(trace: Path) -> dict[str, F64]:
 
 
 def _rms(values: F64) -> float:
+    """Return the root mean square of all values."""
     return float(np.sqrt((values * values).mean()))
 
 
 def pes_of(system: dict[str, Any]) -> int:
-    """PEs of the regions of a report's system."""
+    """Return the number of PEs in all regions of a run.
+
+    Args:
+        system: Value of the key "system" in the JSON of the run.
+    """
     return sum(stage["rows"] * stage["cols"] for stage in system["stages"])
 
 
 def section(found: WholeWafer) -> Iterator[str]:
-    """The lines of a section for docs/performance.md."""
+    """Yield the lines of the section about a whole wafer in docs/performance.md."""
     yield from ("## A whole wafer", "")
     yield "The following command emulates a model with random weights on every PE of a whole wafer. To check the"
     yield "result, plain numpy computes the same values in float64. The errors in the table are root mean squares,"
@@ -207,15 +263,16 @@ def section(found: WholeWafer) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="A whole wafer with random weights, checked.")
+    """Run and check a model, print the section, and exit with 1 if a check failed."""
+    parser = argparse.ArgumentParser(description="Run a model on a whole wafer and check it with numpy.")
     parser.add_argument("model", nargs="?", default="llama-3-8b", help="a Llama of `wse models`, or a folder")
     parser.add_argument("--seed", type=int, default=7, help="seed of the weights")
-    parser.add_argument("--layers", default="0,15,31", help="layers that are worked out again")
+    parser.add_argument("--layers", default="0,15,31", help="layers to check")
     parser.add_argument("--prompt-ids", default="1,2,3")
     parser.add_argument("--new-tokens", type=int, default=3)
-    parser.add_argument("--options", default=OPTIONS, help="of wse run")
-    parser.add_argument("--json", type=Path, help="write the numbers there")
-    parser.add_argument("--section", type=Path, help="write a section of docs/performance.md there")
+    parser.add_argument("--options", default=OPTIONS, help="further options of wse run")
+    parser.add_argument("--json", type=Path, help="file for the measurements")
+    parser.add_argument("--section", type=Path, help="file for the section of docs/performance.md")
     asked = parser.parse_args(arguments)
     layers, prompt = ([int(number) for number in text.split(",")] for text in (asked.layers, asked.prompt_ids))
     options = [*asked.options.split(), "--new-tokens", str(asked.new_tokens)]

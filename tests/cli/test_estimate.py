@@ -87,11 +87,11 @@ def test_users_are_those_of_the_operating_point_that_is_reported(wse: Wse) -> No
 
 @pytest.mark.parametrize("command", slow_but(["estimate", "compile"], "estimate"))
 def test_more_users_than_have_room_are_refused_with_the_number_that_has(wse: Wse, command: str) -> None:
-    assert "need" in wse(command, *SMALL, "--users", "4000").refusal()  # by bytes, before layouts are compiled
-    refusal = wse(command, *SMALL, "--users", "461").refusal()
-    room = re.search(r"caches of (\d+) sequences of 16 tokens on 1 wafer; give --users (\d+), more --w", refusal)
-    assert room is not None, refusal
-    assert room[1] == room[2]
+    text = r"caches of (\d+) sequences of 16 tokens on 1 wafer; give --users (\d+), more --w"
+    room, room_by_bytes = (re.search(text, wse(command, *SMALL, "--users", n).refusal()) for n in ("461", "4000"))
+    assert room is not None
+    assert room_by_bytes is not None
+    assert room[1] == room[2] == room_by_bytes[2]
     assert wse(command, *SMALL, "--users", room[2]).code == 0
     assert wse(command, *SMALL, "--users", str(int(room[2]) + 1)).code == 2
 

@@ -112,7 +112,7 @@ def test_dump_prints_numbers_and_bytes(wse: Wse, recorded: Path, monkeypatch: py
 
 
 def test_bytes_beyond_what_a_reader_takes(wse: Wse, tiny: Path, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wse.tracing.record.pes.MAX_BYTES", 10_000)
+    monkeypatch.setattr("wse.tracing.record.selection.MAX_BYTES", 10_000)
     line = wse("run", tiny, *ASKED, "--record-pe", "0,0").refusal()
     assert "the limit is 10,000; name fewer PEs, or give a smaller --new-tokens" in line
     assert not list(empty.iterdir())

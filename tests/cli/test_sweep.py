@@ -21,8 +21,8 @@ from tests.models.helpers import write_config
 from wse.reports.progress import EVERY_S
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
-from wse.studies.sweep.progress import sweep_progress
 from wse.studies.sweep.request import read_grid
+from wse.studies.sweep.study import sweep_progress
 
 LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4", "--set", "mapping=region", "--set", "schedule=baseline")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "COLUMNS": "80"}

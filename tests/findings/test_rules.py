@@ -14,8 +14,7 @@ from wse.studies.claims import laboratory
 from wse.studies.claims.laboratory import Laboratory
 from wse.studies.claims.serving import Serving
 from wse.studies.claims.topics.gpus import aggregate
-from wse.studies.claims.topics.residency import CONTEXTS, short_context
-from wse.studies.claims.topics.retries import break_even_accuracy
+from wse.studies.claims.topics.residency import CONTEXTS, break_even_accuracy, short_context
 from wse.studies.estimate.request import EstimateRequest
 
 

@@ -22,7 +22,11 @@ PARAMETERS = {
     "gemma-2-9b": 9_241_705_984,
     "llama-3.1-8b": 8_030_261_248,
     "phi-4": 14_659_507_200,
+    "qwen3-0.6b": 596_049_920,
+    "qwen3-1.7b": 1_720_574_976,
+    "qwen3-14b": 14_768_307_200,
     "qwen3-30b-a3b": 30_532_122_624,
+    "qwen3-4b": 4_022_468_096,
 }
 """Parameters that the pages of the models state, which tell a slip in any size."""
 OWN = ("kimi-k2", "llama-2-70b", "mixtral-8x7b", *PARAMETERS)

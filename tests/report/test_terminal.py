@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse.errors import BadTrace
-from wse.reports.as_json import as_json
 from wse.reports.progress import COMPILING, progress_on
+from wse.reports.result import as_json
 from wse.reports.terminal import (
     bar,
     console_on,

@@ -12,7 +12,7 @@ from statistics import median
 import pytest
 
 from wse.studies.validate.measured.measurements import Measurement, read
-from wse.studies.validate.measured.shapes import configuration_of
+from wse.studies.validate.measured.text_numbers import configuration_of
 from wse.studies.validate.study import BUNDLED, compare
 from wse.studies.validate.summary import ComparedRow
 

@@ -12,13 +12,12 @@ from wse.reports.progress import ignore
 from wse.serving.gpus.load import load_stack
 from wse.serving.gpus.roofline import Parallelism
 from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows
-from wse.studies.validate.gpu_errors import gpu_errors
 from wse.studies.validate.gpu_fit import FitRow, fit, fit_rows
-from wse.studies.validate.measured.gpu_terms import gpu_of, parallelism_of, stack_of
 from wse.studies.validate.measured.measurements import TABLES, Measurement, parse, read
+from wse.studies.validate.measured.terms import gpu_of, parallelism_of, stack_of
 from wse.studies.validate.predictors.gpus import ServingRow, predict, serving_row, value_of
 from wse.studies.validate.study import BUNDLED, compare, validate
-from wse.studies.validate.summary import ComparedRow
+from wse.studies.validate.summary import ComparedRow, gpu_errors
 
 COLUMNS = TABLES["gpu"]
 ROW = {

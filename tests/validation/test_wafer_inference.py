@@ -23,8 +23,8 @@ from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.parts import CONSTANT_OF_PROFILE
 from wse.studies.validate.predictors.predict import predict
 from wse.studies.validate.predictors.wafer_inference.fit_costs import FIT_GROUPS, fit_costs
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import mean_context
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
-from wse.studies.validate.predictors.wafer_inference.kernel_model.mean_context import mean_context
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import _depth, _grouped_reduce
 
 FITTED_CONSTANTS, FITTED_ROWS = 14, 31

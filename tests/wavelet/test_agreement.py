@@ -25,8 +25,7 @@ from wse.studies.validate.agreement.against_wavelet import (
     compare_layers,
     samples,
 )
-from wse.studies.validate.agreement.kinds import KINDS
-from wse.studies.validate.agreement.layers import layers, prefill_layers, verify_layers
+from wse.studies.validate.agreement.layers import KINDS, layers, prefill_layers, verify_layers
 from wse.studies.validate.agreement.result import AgreementRow
 from wse_mappings.patterns.point_to_point import point_to_point
 from wse_mappings.patterns.sampling import Case, PlacedPattern

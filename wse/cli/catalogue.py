@@ -100,7 +100,7 @@ def _print(content: R, print_text: Callable[[R, TextIO], None], *, json: bool) -
         print_text: Function that prints the list as text.
         json: Whether to print JSON.
     """
-    from wse.reports.as_json import as_json
+    from wse.reports.result import as_json
 
     if json:
         sys.stdout.write(as_json(content))

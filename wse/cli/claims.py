@@ -37,7 +37,7 @@ def claims(
       wse claims 2 --png chain.png
     """
     from wse.reports.progress import CLAIMING, progress_on
-    from wse.studies.claims.files import decide_to_files
+    from wse.studies.claims.study import decide_to_files
 
     with progress_on(sys.stderr, CLAIMING) as on_progress:
         result = decide_to_files(tuple(map(_number, number or ())), on_progress, page=page, png=png)

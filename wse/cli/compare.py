@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wse.reports.result import Result
     from wse.reports.table import Table
     from wse.studies.compare.traces import TracesComparison
-    from wse.studies.options.groups.costs import CostOptions
+    from wse.studies.options.serving import CostOptions
 
 R = TypeVar("R", bound="Result")
 
@@ -140,8 +140,8 @@ def _print(
         json: Whether to print JSON.
         markdown: Whether to print Markdown.
     """
-    from wse.reports.as_json import as_json
     from wse.reports.markdown import tables_as_markdown
+    from wse.reports.result import as_json
 
     if json or markdown:
         sys.stdout.write(as_json(result) if json else tables_as_markdown(tables))

@@ -47,8 +47,8 @@ def export(
       wse export wse-run.h5 --to parquet --planes
       wse export wavelets.h5 --to simulator-log
     """
-    from wse.reports.as_json import as_json
     from wse.reports.progress import EXPORTING, progress_on
+    from wse.reports.result import as_json
     from wse.tracing.export.files import write_export
     from wse.tracing.export.request import export_request
     from wse.tracing.print.export import print_export

@@ -112,14 +112,14 @@ def inspect(
       wse inspect wse-run.h5 --check
       wse inspect wavelets.h5 --cycles 100-200
     """
-    from wse.reports.as_json import as_json
     from wse.reports.output_file import output_path, picture_path, write_output
+    from wse.reports.result import as_json
     from wse.reports.rows_csv import nested_csv
     from wse.tracing.export.sram_png import sram_png_of
     from wse.tracing.print.views import print_view
-    from wse.tracing.query.check import CheckView
     from wse.tracing.query.places.contents import DumpView, content_file
     from wse.tracing.query.request import check_csv, inspect_trace
+    from wse.tracing.query.view import CheckView
 
     if csv is not None:
         check_csv(request.view)

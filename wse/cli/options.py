@@ -77,7 +77,7 @@ def print_result(result: Result, *, json: bool, detail: bool = False) -> None:
         json: Whether to print JSON.
         detail: Whether the tables show all details.
     """
-    from wse.reports.as_json import as_json
+    from wse.reports.result import as_json
     from wse.reports.terminal_table import print_result as print_as_tables
 
     if json:

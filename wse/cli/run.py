@@ -26,10 +26,10 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
       wse run --new-tokens 8 --record activations=layers.0.*,head
     """
     from wse.cli.standard_output import while_read
-    from wse.reports.as_json import as_json
     from wse.reports.progress import COMPILING, GENERATING, STORING, ignore, progress_on
+    from wse.reports.result import as_json
     from wse.reports.terminal import stream_text
-    from wse.studies.run.callbacks import RunCallbacks
+    from wse.studies.run.answer import RunCallbacks
     from wse.studies.run.result import print_run
     from wse.studies.run.study import run as study
 

@@ -42,10 +42,9 @@ def scenario(
       wse scenario fast-mode --html fast-mode.html --png fast-mode.png
     """
     from wse.errors import BadInput
-    from wse.reports.as_json import as_json
     from wse.reports.progress import ANSWERING, progress_on
-    from wse.studies.scenario.files import answer_to_files, scenarios
-    from wse.studies.scenario.summary import print_scenario
+    from wse.reports.result import as_json
+    from wse.studies.scenario.files import answer_to_files, print_scenario, scenarios
 
     if name is None:
         for option, text in (("--png", png), ("--html", html)):

@@ -23,8 +23,8 @@ def serve_sim(
 ) -> None:
     """Simulate the serving of requests over time: queue, TTFT, cost.
 
-    The simulation goes from event to event. Costs of passes come from the model compiled for the
-    machine. Nothing is executed.
+    The simulation is event-driven. The model is compiled for the machine to time its passes, but it
+    is not executed.
 
     Examples:
 

@@ -93,10 +93,10 @@ def sweep(
       wse sweep story --set mesh=16x16,20x20 --set wafers=1,2 --set prompt_len=16 --set new_tokens=16
       wse sweep story --set wafer.hop_cycles=1,2 --set mesh=24x24 --set prompt_len=16 --set new_tokens=8
     """
-    from wse.studies.sweep.progress import sweep_progress
     from wse.studies.sweep.request import read_grid, sweep_picture
     from wse.studies.sweep.shown import sweep_view
     from wse.studies.sweep.study import sweep as study
+    from wse.studies.sweep.study import sweep_progress
 
     choice = EngineChoice(engine, ray_address)
     check_engine(choice)

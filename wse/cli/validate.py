@@ -97,11 +97,10 @@ def _print_errors(
         csv: File for all rows with their predictions; None for no file.
         json: Whether to print JSON.
     """
-    from wse.reports.as_json import as_json
     from wse.reports.output_file import output_path
     from wse.reports.progress import PREDICTING, progress_on
-    from wse.studies.validate.page import write_page
-    from wse.studies.validate.rows_csv import write_csv
+    from wse.reports.result import as_json
+    from wse.studies.validate.files import write_csv, write_page
     from wse.studies.validate.study import print_validation
     from wse.studies.validate.study import validate as study
 

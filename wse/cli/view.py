@@ -41,8 +41,8 @@ def view(
     import webbrowser
 
     from wse.errors import BadInput
-    from wse.reports.as_json import as_json
     from wse.reports.output_file import output_path, write_output
+    from wse.reports.result import as_json
     from wse.reports.terminal import console_on, printable
     from wse.tracing.page.gather import check_names
     from wse.tracing.page.page import ViewResult, view_page

@@ -30,8 +30,8 @@ class CodeSizes:
         appliance_bytes: Additional bytes with the compiler of the appliance.
         route_table_bytes: Code that is saved if the host writes the routes.
         strip_code_bytes: Instructions of the kernels for blocks with fewer rows than columns.
-        token_system_bytes: Further bytes as ``system_bytes`` for each token of a prefill chunk.
-        token_scratch_bytes: Further bytes as ``scratch_bytes`` for each token of a prefill chunk.
+        token_system_bytes: Further ``system_bytes`` for each token of a prefill chunk.
+        token_scratch_bytes: Further ``scratch_bytes`` for each token of a prefill chunk.
     """
 
     code_bytes: int

@@ -56,3 +56,5 @@ RECORDS: Final = {
 }
 """The generations, keyed by name."""
 GENERATIONS: Final = tuple(RECORDS)
+VENDOR_LINK: Final = "vendor"
+"""Name of the link between wafers that the wafer's own file states."""

@@ -34,8 +34,15 @@ from wse.plugins import (
     with_plugins,
     wrong_type,
 )
-from wse.program.named_patterns import NUMBER, Finish, NamedPattern, into_end, maker_of_reduce, pattern_of_collective
-from wse.program.user_patterns import pattern_of_object
+from wse.program.named_patterns import (
+    NUMBER,
+    Finish,
+    NamedPattern,
+    into_end,
+    maker_of_reduce,
+    pattern_of_collective,
+    pattern_of_object,
+)
 from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.catalogue import BUNDLED_PATTERNS
 from wse_mappings.patterns.pattern import LineCollective, LineReduce, Pattern, Reduce

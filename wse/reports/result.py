@@ -8,6 +8,7 @@ keyword, such as ``pass``, ends in an underscore.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -131,3 +132,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+Report = dict[str, Any]
+"""Report as plain values, with the documented JSON keys of the command line."""
+
+
+def as_json(report: Result | dict[str, Any]) -> str:
+    """Return a report as strict JSON, without NaN or infinity and with a final newline."""
+    return json.dumps(plain(report), allow_nan=False) + "\n"

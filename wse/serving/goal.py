@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from wse.serving.operating_point import OperatingPoint  # its import loads files of prices
@@ -14,6 +14,14 @@ LATENCY, THROUGHPUT, COST = OBJECTIVES = ("latency", "throughput", "cost")
 
 On a given number of machines, the last two are equivalent.
 """
+
+
+PURPOSES: Final = {
+    LATENCY: "the lowest latency",
+    THROUGHPUT: "the highest throughput",
+    COST: "the lowest cost per token",
+}
+"""Description of each objective, as it follows the words "chosen for"."""
 
 
 def purpose_text(objective: str | None) -> str:

@@ -105,6 +105,14 @@ class OperatingPoint:
         """Output tokens per second per user after the first token; None for one-token requests."""
         return None if self.tpot_s is None else 1 / self.tpot_s
 
+    @property
+    def decoding_users(self) -> float:
+        """Mean number of requests after their first token; the others still wait for it.
+
+        By Little's law, it is the rate of tokens after the first, times the time for each of them.
+        """
+        return (self.tokens_per_s - self.requests_per_s) * (self.tpot_s or 0.0)
+
 
 def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1) -> OperatingPoint:
     """Return the latency, throughput and cost for a constant number of requests in flight.

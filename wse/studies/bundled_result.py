@@ -98,7 +98,7 @@ class StackResult(Result):
 
     title: Annotated[str, Doc("Software and versions")]
     fitted_on: Annotated[str, Doc("Measurements on which the constants were fitted")]
-    numbers: Annotated[Numbers, Doc("Constants; keys are names, which a point and a generation of GPUs may follow")]
+    numbers: Annotated[Numbers, Doc("Constants by name; `name.generation` has the value for one generation of GPUs")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ def even_runs(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
 
 
 def _even_runs(weights: tuple[float, ...], parts: int) -> tuple[tuple[int, int], ...]:
-    """Compute `even_runs` by dynamic programming over all (start, end) pairs."""
+    """Divide items into runs as `even_runs` does, by dynamic programming over all runs."""
     count = len(weights)
     prefix_sums = np.concatenate([[0.0], np.cumsum(weights)])
     sums = prefix_sums[None, :] - prefix_sums[:, None]  # [start, end]
@@ -111,7 +111,7 @@ def runs_with_fewest_cuts(weights: Sequence[float], parts: int, cuts: Sequence[b
 def _runs_with_fewest_cuts(
     weights: tuple[float, ...], parts: int, cuts: tuple[bool, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Compute `runs_with_fewest_cuts`; the numbered comments are the steps in its docstring."""
+    """Divide items into runs as `runs_with_fewest_cuts` does, whose docstring lists the steps."""
     count, prefix_sums = len(weights), np.concatenate([[0.0], np.cumsum(weights)])
     totals: list[float] = prefix_sums.tolist()
     # 1

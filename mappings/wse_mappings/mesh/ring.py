@@ -26,7 +26,8 @@ def ring_place(pe: int, length: int) -> int:
 def ring_pe(place: int, length: int) -> int:
     """Return the index on the line of the PE at position ``place`` of the interleaved ring.
 
-    The position is taken modulo the length.
+    The ring visits every second PE of the line on the way out and the remaining PEs on the way
+    back. The position is taken modulo the length.
 
     >>> [ring_pe(k, 5) for k in range(5)]
     [0, 2, 4, 3, 1]

@@ -69,10 +69,10 @@ def move_skips(places: I64, targets: I64) -> I64:
 
 
 def _first_places(unreachable: Bools, count: int) -> I64:
-    """Return the initial skips (columns that a row omits), before the first row is examined.
+    """Return the columns that the skips have before the first row. A skip is a PE that a row omits.
 
-    They are the columns of the first unreachable PEs from the north. If there are fewer than
-    ``count``, the other skips are at the east end.
+    They are the columns of the northernmost unreachable PEs. If there are fewer than ``count``, the
+    other skips are at the east end.
     """
     _, cols = np.nonzero(unreachable)
     _, first = np.unique(cols, return_index=True)

@@ -100,14 +100,21 @@ def _slowest_lines(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[i
 
 
 def _hooks(side: int) -> Bool:
-    """Return whether the PEs (i, j) and (j, i), i < j, use hook i rather than mirrored hook j.
+    """Select the hook on which each pair of PEs (i, j) and (j, i), i < j, exchanges its tiles.
 
-    The result is bool ``[side, side]``. The limit on pairs per hook, ``max_pairs``, is increased
-    until a division is found. Mirrored hook j serves at most ``max_pairs`` of the j pairs of column
-    j, so at least j - ``max_pairs`` of the row hooks must serve one pair each. Row i serves pairs
-    of the columns that have been served the fewest times so far. These columns have the least
-    slack: a column's slack (rows left minus rows needed) is ``max_pairs`` - i plus the number of
-    times that it has been served.
+    A hook is a line of PEs that bends at the diagonal. Each pair can use hook i, along row i and
+    column i from PE (i, i) to the far ends, or mirrored hook j, along row j and column j from PE
+    (j, j) back to their starts. The limit on pairs per hook, ``max_pairs``, is increased until a
+    division is found:
+
+    - Mirrored hook j serves at most ``max_pairs`` of the j pairs of column j, so at least j -
+      ``max_pairs`` of the hooks i < j must serve one pair each.
+    - Hook i serves pairs of the columns that have been served the fewest times so far. These
+      columns have the least slack: a column's slack (rows left minus rows needed) is ``max_pairs``
+      - i plus the number of times that it has been served.
+
+    Returns:
+        Bool ``[side, side]``: whether the pair (i, j) uses hook i instead of mirrored hook j.
     """
     pairs = side * (side - 1) // 2
     column = np.arange(side)

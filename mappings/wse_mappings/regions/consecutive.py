@@ -35,7 +35,7 @@ def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) ->
     Args:
         demand: What must be placed.
         layout: Number of bands, regions per band, and parts of feed-forward blocks.
-        layer_bytes: Bytes of each layer that count.
+        layer_bytes: Bytes of each layer, without experts if they are placed separately.
 
     Returns:
         Layers and bytes of each region, in order.

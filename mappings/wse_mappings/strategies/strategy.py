@@ -50,9 +50,9 @@ class Strategy(Protocol):
     def differs(self, demand: Demand) -> bool:
         """Return whether the strategy is useful for a request, or only repeats what others do.
 
-        A strategy that places work on several wafers is not useful on one wafer, nor is one that
-        places experts for a model without experts. A strategy that tries several others leaves out
-        those that are not useful.
+        A strategy that distributes ops over wafers is not useful on one wafer, and a strategy that
+        places experts separately is not useful for a model without experts. A strategy that tries
+        others (``tries_others``) skips those that are not useful.
         """
         if self.experts_apart and not demand.experts:
             return False

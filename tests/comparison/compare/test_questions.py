@@ -11,7 +11,7 @@ from tiny_model import tiny_spec
 
 from tests.models.helpers import write_config, write_model
 from wse.models.tensors.model_tensors import parameters_per_token, stored_bytes
-from wse.reports.as_json import Report
+from wse.reports.result import Report
 from wse.serving.weight_streaming import bytes_per_pass
 from wse.studies.compare.grid.questions import ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING, answer
 from wse.studies.compare.grid.streaming import STREAMED, users_with_room, weights_of

@@ -16,7 +16,7 @@ from wse.backends.fabric.causes import CAUSES
 from wse.compiler.strategies import strategies
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.load import load_wafer
-from wse.reports.as_json import Report
+from wse.reports.result import Report
 from wse.serving.economics import load_economics
 from wse.serving.operating_point import operating_point
 from wse.studies.compare.grid import combination

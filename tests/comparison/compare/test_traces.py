@@ -11,7 +11,7 @@ import pytest
 from tests.inspect.runs import traced_run
 from wse.backends.fabric.causes import CAUSES
 from wse.errors import BadTrace
-from wse.reports.as_json import Report
+from wse.reports.result import Report
 from wse.studies.compare.grid.verdict import change_of_runs
 from wse.tracing.query.two_traces.compare import compare_traces
 from wse.tracing.query.two_traces.comparison_row import COLUMNS

@@ -44,6 +44,7 @@ def combination(model: str, billions: float, speed: float, **changes: Any) -> Co
         tokens_per_s_per_user=speed,
         tokens_per_s=speed,
         requests_per_s=1.0,
+        decoding_users=1.0,
         saturated=False,
         **costs(15, 20, 40),
         joules_per_token=10.0,

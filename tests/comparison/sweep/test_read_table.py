@@ -12,8 +12,8 @@ import pytest
 import wse
 from tests.models.helpers import write_config
 from wse.errors import BadInput, UnknownName
-from wse.studies.sweep.read_table import read_entries
 from wse.studies.sweep.result import SweepResult
+from wse.studies.sweep.table import read_entries
 
 
 @pytest.fixture(scope="module", params=["t.csv", "t.parquet"])

@@ -15,8 +15,8 @@ from tests.wavelet.lay import cycles
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.line_time import line_cycles
 from wse.hardware.load import load_wafer
-from wse.studies.validate.measured.versions import GAP_CYCLES
-from wse.studies.validate.measured.windows import SIMULATION_CYCLES, TIMED_PROGRAM_CYCLES
+from wse.studies.validate.measured.algorithms import SIMULATION_CYCLES, TIMED_PROGRAM_CYCLES
+from wse.studies.validate.measured.platforms import GAP_CYCLES
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.two_phase import two_phase

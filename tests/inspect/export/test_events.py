@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse.tracing.export.events import Lanes
+from wse.tracing.export.perfetto import Lanes
 
 SLICES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=40).map(sorted)
 

@@ -12,9 +12,8 @@ import pytest
 
 from tests.inspect.runs import GOLDEN, TWO_WAFERS
 from tests.traces.conftest import moves, write
-from wse.tracing.page import moves as page_moves
-from wse.tracing.page.answer import answer_data
-from wse.tracing.page.gather import view_trace
+from wse.tracing.page import planes as page_moves
+from wse.tracing.page.gather import answer_data, view_trace
 from wse_traces import open_trace
 
 ESTIMATE = GOLDEN / "story-estimate.h5"

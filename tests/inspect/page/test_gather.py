@@ -13,7 +13,7 @@ import pytest
 from tests.inspect.runs import STORY, TWO_WAFERS
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadTrace
-from wse.tracing.page import memory, timeline, work
+from wse.tracing.page import planes, timeline, work
 from wse.tracing.page.gather import view_trace
 from wse_traces import open_trace
 from wse_traces.schema import PHASES
@@ -101,7 +101,7 @@ def test_what_is_cut_is_said_and_the_rest_is_the_costliest(monkeypatch: pytest.M
     whole = view_trace(TRACES[1], kept)
     longest = max(schedule["steps"] for schedule in whole["schedules"])
     monkeypatch.setattr(work, "MAX_PLACES", 10)
-    monkeypatch.setattr(memory, "MAX_ROWS", 30)
+    monkeypatch.setattr(planes, "MAX_ROWS", 30)
     monkeypatch.setattr(timeline, "MAX_STEPS", longest)
     facts = view_trace(TRACES[1], kept)
     np.testing.assert_array_equal(facts["places"]["cycles"], whole["places"]["cycles"][:10])

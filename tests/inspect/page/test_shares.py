@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.inspect.runs import STORY, TWO_WAFERS
 from wse.reports.terminal import percent
 from wse.tracing.page.gather import view_trace
-from wse.tracing.print.tree import print_tree
+from wse.tracing.print.steps import print_tree
 from wse.tracing.query.costs.groups import read_groups
 from wse.tracing.query.costs.step_sums import StepSums
 from wse.tracing.query.costs.tree import TreeView, read_tree

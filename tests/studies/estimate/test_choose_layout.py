@@ -80,6 +80,17 @@ def test_replicas_chosen_freely_cost_no_more_than_one_replica() -> None:
 
 
 @pytest.mark.slow
+def test_highest_throughput_is_not_surpassed_with_more_users() -> None:
+    """The fastest layouts have room for 2 users; only a search for the room of 3 finds a layout for them."""
+    options: dict[str, Any] = {"wafers": 1, "prompt_len": 3700, "new_tokens": 300, "objective": "throughput"}
+    best = wse.estimate("llama-2-13b", **options).serving
+    assert best.users == 3
+    assert best.tokens_per_s == wse.estimate("llama-2-13b", users=3, **options).serving.tokens_per_s
+    with pytest.raises(BadInput):
+        wse.estimate("llama-2-13b", users=4, **options)
+
+
+@pytest.mark.slow
 def test_the_roomiest_layout_holds_as_many_users_as_the_refusal_says() -> None:
     """The layouts with the fastest tokens hold 12 users; with wafers divided for all caches, more fit."""
     options: dict[str, Any] = {"mesh": "96x80", "wafers": 1, "prompt_len": 64, "new_tokens": 64}

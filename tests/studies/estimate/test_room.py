@@ -20,7 +20,7 @@ from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
 from wse.studies.options.option import make_request, replace_options
-from wse.studies.results.users import users_at
+from wse.studies.results.sram import users_at
 
 REQUEST = make_request(EstimateRequest, model="story", dtype="int4", mesh="14x14", prompt_len=16, new_tokens=16)
 

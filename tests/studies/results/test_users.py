@@ -15,7 +15,7 @@ from wse.compiler.choice import Choice
 from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 from wse.program.program import Program
-from wse.studies.results.users import CacheCapacity, cache_capacity, users_at
+from wse.studies.results.sram import CacheCapacity, cache_capacity, users_at
 
 OPTIONS = Options(mapping="pipeline", wafers=1, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)

@@ -20,7 +20,7 @@ from wse.backends.execute.engine import Engine
 from wse.errors import BadInput
 from wse.models.tensors.safetensors_file import open_safetensors, write_safetensors
 from wse.studies.options.option import make_request, replace_options
-from wse.studies.run.callbacks import RunCallbacks
+from wse.studies.run.answer import RunCallbacks
 from wse.studies.run.checkpoint.checkpoint_file import CONTENT, content_digest
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult

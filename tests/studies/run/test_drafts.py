@@ -26,10 +26,9 @@ from wse.models.catalogue import BUNDLED
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.draft_times import DraftTimes, Region
 from wse.studies.options.option import make_request, replace_options
-from wse.studies.run.drafts.drafts import Draft, DraftModel
-from wse.studies.run.drafts.make_drafter import make_drafter
-from wse.studies.run.drafts.prepare import prepare_draft
+from wse.studies.run.drafts import Draft, DraftModel, make_drafter
 from wse.studies.run.prepare import prepare
+from wse.studies.run.prepare_draft import prepare_draft
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
 from wse.studies.run.study import run

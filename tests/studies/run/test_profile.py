@@ -10,7 +10,7 @@ import pytest
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.prepare import prepare
-from wse.studies.run.profile.profile import ProfileResult
+from wse.studies.run.profile import ProfileResult
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
 from wse.studies.run.study import run

@@ -14,7 +14,7 @@ from wafer_runs import CHOICE, OPTIONS
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.engine_part import EnginePart
 from wse.compiler.pipeline import compile_choice
-from wse.studies.run.ray.wafer_states import merge_states, state_of_wafer
+from wse.studies.run.ray.wafer_actors import merge_states, state_of_wafer
 
 PROMPTS = ((5, 9, 31, 7), (3, 11))
 

@@ -19,8 +19,7 @@ from wse.studies.estimate.drafts.verify_passes import VerifyPasses
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request, replace_options
-from wse.studies.results.sram import kv_capacity_tokens
-from wse.studies.results.users import users_at
+from wse.studies.results.sram import kv_capacity_tokens, users_at
 from wse.studies.serve.machines.wafer_costs import wafer_costs
 from wse.studies.serve.machines.wafer_drafts import drafted_costs
 

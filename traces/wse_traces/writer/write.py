@@ -17,7 +17,7 @@ from wse_traces.writer.token_rows import Token, token_columns
 class TraceWriter(TableWriter):
     """A writer of one trace file, with a method for each part of a trace.
 
-    Use it as a context manager, as `TableWriter` says.
+    Use it as a context manager, like `TableWriter`.
     """
 
     def append_schedule(

@@ -32,7 +32,6 @@ from wse.studies.validate.result import Validation
 from wse.studies.what_if.result import WhatIfResult
 from wse.tracing.export.files import ExportResult
 from wse.tracing.page.page import ViewResult
-from wse.tracing.query.check import CheckView
 from wse.tracing.query.costs.groups import GroupsView
 from wse.tracing.query.costs.steps import StepsView
 from wse.tracing.query.costs.tree import TreeView
@@ -41,10 +40,9 @@ from wse.tracing.query.places.links import LinksView
 from wse.tracing.query.places.pe import PeView
 from wse.tracing.query.places.wavelets import CyclesView
 from wse.tracing.query.summary import SummaryView
-from wse.tracing.query.tensors import TensorsView
-from wse.tracing.query.tokens import TokensView
+from wse.tracing.query.tokens import TensorsView, TokensView
 from wse.tracing.query.two_traces.diff import DiffView
-from wse.tracing.query.view import View
+from wse.tracing.query.view import CheckView, View
 
 COMMANDS: Final[dict[str, type[Result]]] = {
     "run": RunResult,

@@ -219,7 +219,7 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
 
 
 def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return no tensors: the rule for a tensor that the rule of another tensor already converts."""
+    """Return no tensors, for a tensor that is converted together with another tensor."""
     return ()
 
 

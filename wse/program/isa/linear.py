@@ -11,8 +11,19 @@ from collections.abc import Mapping
 from typing import Final
 
 from wse.number_formats import CODINGS
-from wse.program.isa.cycles.linear import gemv_cycles, matmul_cycles, one_scale_cycles, scale_a_group_cycles
-from wse.program.isa.cycles.unpacking import FP8, INT4, INT8, MXFP4, Unpacking, power_cycles, run_cycles
+from wse.program.isa.cycles.linear import (
+    FP8,
+    INT4,
+    INT8,
+    MXFP4,
+    Unpacking,
+    gemv_cycles,
+    matmul_cycles,
+    one_scale_cycles,
+    power_cycles,
+    run_cycles,
+    scale_a_group_cycles,
+)
 from wse.program.isa.kernel import Kernel
 from wse.program.isa.operands import Operand, acc, act, f32, numbers, raw, wgt
 

@@ -1,7 +1,7 @@
-// Charts: scales with their ticks, the frame of a chart, and what is drawn in it. Sizes are in CSS pixels.
-// A scale has `place`, from a value to a pixel, and `ticks`, pairs of a pixel and a text.
+// Charts: scales, frames and bars. Sizes are in CSS pixels. A scale has `place`, a function from a value to a
+// pixel, and `ticks`, pairs of a pixel and a text.
 const SERIES_COLOURS = 6;
-const WIDE = 20; // the largest over the smallest value from which on an axis is logarithmic
+const WIDE = 20; // an axis is logarithmic if the ratio of its largest to its smallest value exceeds this
 
 const seriesClass = (at) => `series-${at % SERIES_COLOURS}`;
 
@@ -16,7 +16,7 @@ function scale(place, values, text) {
 
 const tickText = (value) => short(value, 4);
 
-// Ticks are multiples of 1, 2 or 5 times a power of ten, at most seven.
+// A linear scale with at most seven ticks, at multiples of 1, 2 or 5 times a power of ten.
 function linearScale(low, high, from, to, text = tickText) {
   const power = 10 ** Math.floor(Math.log10((high - low) / 5));
   const step = power * [1, 2, 5, 10].find((factor) => (high - low) / (factor * power) <= 6);
@@ -26,7 +26,8 @@ function linearScale(low, high, from, to, text = tickText) {
   return scale((value) => from + ((to - from) * (value - low)) / (high - low), values, text);
 }
 
-// Ticks are powers of ten and, where few of those are between the ends, parts of them. Both ends are above 0.
+// A logarithmic scale with ticks at powers of ten and, if there are only few, at multiples of them. `low`
+// must be above 0.
 function logScale(low, high, from, to, text = tickText) {
   const parts = high > 200 * low ? [1] : high > 8 * low ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 8];
   const first = Math.floor(Math.log10(low)),
@@ -37,7 +38,7 @@ function logScale(low, high, from, to, text = tickText) {
   return scale(place, values.filter((value) => value >= low && value <= high), text);
 }
 
-// From 0 to a little more than the largest value; logarithmic where the values are far apart.
+// A scale for some values: linear from 0, or logarithmic if the values differ widely.
 function scaleOfValues(values, from, to) {
   const least = Math.min(...values),
     most = Math.max(...values);
@@ -45,7 +46,7 @@ function scaleOfValues(values, from, to) {
   return isLog ? logScale(least / 1.3, most * 1.3, from, to) : linearScale(0, most * 1.08 || 1, from, to);
 }
 
-// Names at even distances; of more than `most` names not every one has a text.
+// A scale with names at equal distances. At most about `most` of them are labelled.
 function bandScale(names, from, to, most = Infinity) {
   const place = (at) => from + ((to - from) * (at + 0.5)) / Math.max(1, names.length);
   const every = Math.ceil(names.length / most) || 1;
@@ -57,8 +58,8 @@ function path(points) {
   return points.map(([x, y], at) => `${at ? "L" : "M"}${x} ${y}`).join(" ");
 }
 
-// A chart with lines and texts for the ticks of `up`, and texts for those of `across`, that `draw` fills.
-// box: {width, height, left, right, top, bottom}, the last four of them margins
+// A chart with the scales `across` (labels) and `up` (labels and grid lines).
+// box: {width, height, left, right, top, bottom}; the last four are margins
 function chart(box, label, { across, up, title = "" }) {
   const drawing = svg("svg", { class: "chart", viewBox: `0 0 ${box.width} ${box.height}`, role: "group", "aria-label": label });
   const text = (x, y, anchor, words) => svg("text", { class: "tick", x, y, "text-anchor": anchor }, words);
@@ -80,8 +81,8 @@ function point([cx, cy], r, look, lines) {
   return withTip(svg("circle", { class: `point ${look}`, cx, cy, r }), lines);
 }
 
-// The frame of a chart on a canvas: as `chart`, with a title at each axis. A text that would touch the one before is
-// left out.
+// Draw the frame of a chart on a canvas, as `chart` does, with a title for each axis. A label that would
+// touch the previous one is omitted.
 function paintFrame(pen, box, { across, up, titles }) {
   const bottom = box.height - box.bottom,
     right = box.width - box.right;
@@ -113,7 +114,7 @@ function paintFrame(pen, box, { across, up, titles }) {
   pen.restore();
 }
 
-// Bars below each other, each cut into parts: {name, parts: {part: value}}, with the lines that `tell` gives of a part.
+// Stacked horizontal bars, {name, parts: {part: value}}. `tell` returns the lines of the tip of a part.
 function stackedBars(stacks, parts, colour, label, { tell, text }) {
   const longest = Math.max(...stacks.map((stack) => stack.name.length));
   const box = { width: 900, row: 26, left: 20 + 6 * longest, right: 90 };

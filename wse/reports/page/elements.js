@@ -1,6 +1,6 @@
-// Elements made from plain values. Text becomes text nodes, whatever it holds.
+// Create elements from plain values. Text becomes text nodes and is never parsed as HTML.
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const NARROW = 620; // CSS pixels of a screen below which pictures save room
+const NARROW = 620; // width of the screen in CSS pixels below which pictures are more compact
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(node, properties, children) {
@@ -43,7 +43,7 @@ function plainTable(caption, header, rows, numeric = [], wrapping = []) {
   );
 }
 
-// A text that may go on in another line after a dot or an underscore, as names of ops and tensors have them.
+// A text that may be wrapped after dots and underscores, such as the name of an op or a tensor.
 function breakable(text) {
   return text.split(/(?<=[._])/).flatMap((part, at) => (at ? [el("wbr"), part] : [part]));
 }
@@ -72,7 +72,7 @@ function titled(id, heading, ...children) {
   return el("section", { id }, el("h2", {}, heading), ...children);
 }
 
-// A canvas as large as its box, in the screen's own pixels; its context counts in CSS pixels.
+// Give a canvas the size of its box in device pixels. Its context uses CSS pixels.
 function sized(canvas) {
   const ratio = window.devicePixelRatio || 1;
   const width = Math.max(1, canvas.clientWidth),

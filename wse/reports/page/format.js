@@ -1,4 +1,4 @@
-// Numbers for people: thousands separated, units always there.
+// Format numbers with thousands separators and units.
 const WHOLE = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 
 function whole(number) {
@@ -28,7 +28,7 @@ function sum(values) {
   return total;
 }
 
-// A rounded amount: bytes as 1.2 MB, what is counted as 1.2M words.
+// Format a rounded amount: bytes as "1.2 MB", other units as "1.2M words".
 function amount(number, unit) {
   const text = short(number);
   const letter = /[kMGT]$/.test(text) ? text.slice(-1) : "";

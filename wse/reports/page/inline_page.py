@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import jinja2
 
-from wse.reports.as_json import as_json
 from wse.reports.colours import style_variables
+from wse.reports.result import as_json
 
 SHARED: Final = "wse.reports.page"
 SCRIPTS: Final = ("format.js", "elements.js", "tips.js", "theme.js", "tables.js", "charts.js")

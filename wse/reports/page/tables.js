@@ -1,4 +1,4 @@
-// Tables of results, as `page_table` in Python gives them.
+// Tables of results, created by `page_table` in Python.
 
 // table: {title, note, columns: [{title, doc, numeric, wraps}], rows: [[{text, value, best}]]}
 function sortable(table) {

@@ -1,4 +1,4 @@
-// The theme of a page, what is drawn anew when it changes, and the mark that says when a page can be used.
+// The theme of a page, functions that redraw when it changes, and the mark that a page is ready to use.
 const redraws = [];
 
 function onRedraw(draw) {

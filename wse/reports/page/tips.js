@@ -1,6 +1,6 @@
-// The tip of a page: a few lines beside what the pointer is over, or the keyboard is at.
+// The tip of a page: a few lines next to the element that has the pointer or the keyboard focus.
 const tip = document.getElementById("tip");
-let tipOf = null; // what the tip is about
+let tipOf = null; // the element that the tip describes
 
 function showTip(event, lines) {
   tipOf = event.currentTarget;
@@ -17,7 +17,7 @@ function hideTip() {
   tipOf = null;
 }
 
-// A tip goes with what it is about: when the pointer is elsewhere, the page scrolls, or it was drawn anew.
+// Hide the tip when the pointer leaves its element, the page scrolls, or the element is drawn again.
 function tendTips() {
   document.addEventListener("pointermove", (event) => {
     if (tipOf && !(tipOf.isConnected && tipOf.contains(event.target))) hideTip();
@@ -35,7 +35,7 @@ function tendTips() {
   document.documentElement.addEventListener("pointerleave", hideTip);
 }
 
-// A node that shows lines beside itself, to pointers and keyboards.
+// Give a node a tip, which appears on hover and on keyboard focus.
 function withTip(node, lines) {
   const focus = () => {
     const box = node.getBoundingClientRect();

@@ -1,7 +1,7 @@
 """Load GPUs and serving stacks from presets and user files.
 
-A GPU names in ``generation`` the generation of its kernels. Numbers of a serving stack may differ
-by generation. See `wse.hardware.preset_reader` for the format.
+The field ``generation`` of a GPU states the generation whose kernels it runs. Numbers of a serving
+stack may differ by generation. See `wse.hardware.preset_reader` for the format.
 """
 
 from __future__ import annotations

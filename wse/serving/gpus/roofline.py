@@ -1,7 +1,7 @@
 """The roofline of a pass: the seconds of its reads and products at the stated rates of a GPU.
 
-A pass runs new tokens of some users through the model. In decode it is one token of each user;
-otherwise a prompt, a chunk of a prompt, tokens to verify, or decoded tokens together with a prompt.
+A pass runs new tokens of some users through the model: one token of each user (decode), a prompt or
+a chunk of it, draft tokens to verify, or decoded tokens together with a prompt.
 
 Weights are read once per pass. In a mixture with n experts, of which each token uses k, T tokens
 use n (1 - (1 - k/n)^T) experts of a layer on average. Each token reads the KV cache of its user as

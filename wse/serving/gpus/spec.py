@@ -24,8 +24,8 @@ class GpuSpec:
     bf16_flops_per_s: float
     fp8_flops_per_s: float
     fp4_flops_per_s: float
-    link_bytes_per_s: float  # to all other GPUs together, in one direction
-    linked_gpus: int  # maximum number of GPUs that are connected by such links
+    link_bytes_per_s: float  # rate to all other GPUs together, in one direction
+    linked_gpus: int  # maximum number of GPUs that such links connect
     board_power_w: float  # maximum power of the board
 
     def flops_per_s(self, bits: float) -> float:
@@ -52,19 +52,19 @@ class StackSpec:
     title: str
     fitted_on: str
     bandwidth_ratio: float  # achieved / stated bandwidth when reading weights of 8 bits and more
-    four_bit_ratio: float  # the same for weights of 4 bits in products of 4 bits
-    expert_ratio: float  # the same for weights of routed experts
-    cache_ratio: float  # the same for the KV cache
+    four_bit_ratio: float  # achieved / stated bandwidth for 4-bit weights that are multiplied in 4 bits
+    expert_ratio: float  # achieved / stated bandwidth for weights of routed experts
+    cache_ratio: float  # achieved / stated bandwidth for the KV cache
     compute_ratio: float  # achieved / stated rate of products
-    attention_ratio: float  # the same for scores and values of generated tokens
+    attention_ratio: float  # achieved / stated rate for scores and values of generated tokens
     link_ratio: float  # achieved / stated rate of links in an all-reduce
     cache_token_s: float  # time per token of a user's cache in each layer, regardless of its bytes
-    layer_s: float  # launch and synchronisation of the kernels of a layer
+    layer_s: float  # time to launch and synchronise the kernels of a layer
     expert_layer_s: float  # additional time of a layer with experts
-    all_reduce_s: float  # of an all-reduce, for each doubling of the number of GPUs
-    step_s: float  # work of the host between two passes
-    user_s: float  # work of the host for each user of a pass
+    all_reduce_s: float  # time of an all-reduce per doubling of the number of GPUs
+    step_s: float  # time of the host between two passes
+    user_s: float  # additional time of the host for each user of a pass
     one_shot_bytes: int  # longest vector of a one-step all-reduce, in which each GPU reads all others
     memory_ratio: float  # fraction of HBM that the stack uses
-    workspace_bytes: int  # part of it, on each GPU, for activations, captured graphs and communication
+    workspace_bytes: int  # part of this memory per GPU for activations, captured graphs and communication
     max_sequences: int  # maximum number of sequences that a scheduler has in flight

@@ -10,7 +10,7 @@ from wse.reports.output_file import write_output
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from wse.studies.claims.claim import Curves
+    from wse.studies.claims.result import Curves
 
 DPI: Final = 110
 

@@ -1,17 +1,20 @@
-"""The study of ``wse claims``: the list of claims, and the function that decides them."""
+"""The study of ``wse claims``: the list of claims, how they are decided, and the written files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput
+from wse.reports.output_file import output_path, picture_path
 from wse.reports.progress import OnProgress, ignore
-from wse.studies.claims.claim import Claim
 from wse.studies.claims.laboratory import Laboratory
-from wse.studies.claims.result import ClaimsResult, Decided, claim_result
-from wse.studies.claims.topics import chains, gpus, links, queues, residency, sram_chips, streaming
+from wse.studies.claims.page import write_page
+from wse.studies.claims.plot import write_plot
+from wse.studies.claims.result import Claim, ClaimsResult, Decided, claim_result
+from wse.studies.claims.topics import chains, gpus, links, memory, queues, residency
 
 ARTICLE: Final = "seangoedecke.com/fast-llm-inference, February 2026"
 BATCHING: Final = "the same author on batching and DeepSeek"
@@ -72,7 +75,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         text="Chips of 230 MB serve models of a trillion parameters, so there is no limit to size.",
         source=THREADS,
         command="wse claims 7",
-        decide=sram_chips.many_small_chips,
+        decide=memory.many_small_chips,
         is_drawn=False,
     ),
     Claim(
@@ -132,7 +135,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         text="Wafers that read their weights from DRAM cannot be this fast.",
         source=THREADS,
         command="wse compare llama-3.1-70b --question sram-or-streaming",
-        decide=streaming.weights_from_outside,
+        decide=memory.weights_from_outside,
     ),
     Claim(
         number=16,
@@ -203,3 +206,30 @@ def check_numbers(numbers: Sequence[int]) -> None:
         if not 1 <= number <= len(CLAIMS):
             message = f"claim {number}: give the number of a claim, 1 to {len(CLAIMS)}"
             raise BadInput(message)
+
+
+def decide_to_files(
+    numbers: Sequence[int], on_progress: OnProgress, *, page: str | Path | None, png: str | Path | None
+) -> ClaimsResult:
+    """Decide which claims about fast inference are true, and write the requested files.
+
+    Args:
+        numbers: Numbers of the claims; all claims if empty.
+        on_progress: Called with (number of finished claims, total number of claims, current work).
+        page: Where to write a Markdown page with all verdicts and plots; None for no page.
+        png: Where to write the plot, if a single claim is requested; None for no plot.
+
+    Raises:
+        BadInput: A claim does not exist, a file cannot be written, or a plot is requested for
+            several claims or for a claim without one.
+    """
+    page_path = None if page is None else output_path("--page", str(page), suffix=".md", kind="a Markdown file")
+    png_path = None if png is None else picture_path("--png", str(png))
+    if png_path is not None:
+        check_drawn(numbers)
+    findings = decide(numbers, on_progress)
+    if page_path is not None:
+        write_page(findings, page_path)
+    if png_path is not None:
+        write_plot(findings.curves[numbers[0]], numbers[0], png_path)
+    return findings.result

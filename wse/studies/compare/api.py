@@ -38,6 +38,7 @@ def compare(
     activations: str | None = None,
     accumulate: str | None = None,
     context: int | str | None = None,
+    link: str | Path = "vendor",
     set: Sequence[str] | str = (),
     defects: str | Path | None = None,
     defects_seed: int | str = 0,

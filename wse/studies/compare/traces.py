@@ -10,7 +10,7 @@ from wse.reports.table import Table
 from wse.reports.terminal import WIDEST
 from wse.studies.compare.grid.verdict import change_of_runs
 from wse.studies.compare.tables import detail_tables, verdict_table
-from wse.tracing.print.changes_table import changes_table
+from wse.tracing.print.diff import changes_table
 from wse.tracing.query.two_traces.compare import TracesResult
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from wse.reports.shared_tables import CAUSES
 from wse.reports.table import Table
 from wse.reports.terminal import count, in_bytes, percent, plural, printable, seconds, short_number
+from wse.serving.goal import PURPOSES
 from wse.studies.estimate.drafts.result import draft_sentence
 from wse.studies.results.answer import (
     AnswerRow,
@@ -53,6 +54,9 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
         yield f"Note: {printable(result.note)}."
     if result.serving is not None:
         yield speed_sentence(result.serving, result.ranges)
+        if result.serving.users > result.serving.replicas:
+            purpose = PURPOSES[str(result.inputs["objective"])]
+            yield f"The layout was chosen for {purpose} with these users (--objective)."
     yield draft_sentence(result.drafts)
     if result.decode is not None:
         meanings = {cause: f"{meaning} ({cause})" for cause, meaning in CAUSES.items()}

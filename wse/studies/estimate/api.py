@@ -33,6 +33,7 @@ def estimate(
     activations: str | None = None,
     accumulate: str | None = None,
     context: int | str | None = None,
+    link: str | Path = "vendor",
     set: Sequence[str] | str = (),
     defects: str | Path | None = None,
     defects_seed: int | str = 0,
@@ -98,6 +99,8 @@ def estimate(
             float16.
         context: Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt +
             new tokens. The users that fit are counted for prompt + new tokens.
+        link: Link between wafers: vendor (that of the wafer's file), sdk-host (through the host streams
+            of the SDK), or a TOML file with its bandwidth and latency.
         set (wafer.KEY=VALUE|xFACTOR): Replace a number of the wafer or software profile, or
             multiply it by a factor, such as wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.
         defects: Dead PEs and links: a CSV file that lists them, or the fraction of dead PEs, such

@@ -9,7 +9,7 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.operating_point import RequestShape
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
-from wse.studies.results.users import users_at
+from wse.studies.results.sram import users_at
 
 
 def _wafer_deployment(

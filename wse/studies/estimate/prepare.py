@@ -27,8 +27,8 @@ from wse.studies.options.basis import (
 from wse.studies.options.drafts.acceptance import DraftAcceptance, read_acceptance
 from wse.studies.options.drafts.draft import PLACES, SAME
 from wse.studies.options.drafts.vocabulary import check_vocabulary
-from wse.studies.options.groups.workload import LENGTH
 from wse.studies.options.mapping_file import check_listed
+from wse.studies.options.serving import LENGTH
 from wse.studies.options.settings import with_settings
 
 MOST_USERS = 4096

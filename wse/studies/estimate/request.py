@@ -11,12 +11,9 @@ from typing import Annotated
 
 from wse.hardware.quantity import TOKEN
 from wse.studies.options import known_names
-from wse.studies.options.groups.costs import CostOptions
-from wse.studies.options.groups.draft_model import DraftModelOptions
-from wse.studies.options.groups.gpu_serving import GpuOptions
-from wse.studies.options.groups.workload import ServingOptions, WorkloadOptions
 from wse.studies.options.option import Option, OptionsOf
 from wse.studies.options.placement import PlacementRequest
+from wse.studies.options.serving import CostOptions, DraftModelOptions, GpuOptions, ServingOptions, WorkloadOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,7 @@ from wse.serving.goal import LATENCY
 from wse.studies.estimate.grades import Grades
 from wse.studies.estimate.layouts.room import RoomResult, room_table
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.results.sram import BytesByUse, SramResult, fullest_table, sram_result, use_bytes
-from wse.studies.results.users import cache_capacity
+from wse.studies.results.sram import BytesByUse, SramResult, cache_capacity, fullest_table, sram_result, use_bytes
 
 CONTEXTS: Final = (1024, 2048, 4096, 8192, 32_768)
 """Context lengths in tokens for which the number of users is reported."""

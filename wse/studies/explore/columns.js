@@ -1,4 +1,4 @@
-// The columns of the table, and the state of the page, which its address keeps.
+// The columns of the table, and the state of the page, which is stored in its address.
 const COLUMNS = DATA.columns;
 const MAX_WORDS = 40;
 const FIRST_FILTERS = 6;
@@ -41,7 +41,7 @@ function firstState() {
 const canFilter = (column) => Boolean(column.numbers) || column.words.length <= MAX_WORDS;
 const isIndex = (value) => Number.isInteger(value) && value >= 0 && value < COLUMNS.length;
 
-// The state of an address, as far as it is one of this table; nothing in it is trusted.
+// Read the state from an address. Every part of it is checked, and parts that do not fit the table are ignored.
 function stateOf(hash) {
   const state = firstState();
   let given;

@@ -1,4 +1,4 @@
-// The page of a table: any two columns against each other, filters, the Pareto front.
+// The page that plots any two columns of a table, with filters and the Pareto front.
 const MAX_TICKS = 12;
 const MARGIN = { left: 64, right: 14, top: 12, bottom: 40 };
 const at = (id) => document.getElementById(id);
@@ -17,7 +17,7 @@ function keeps(row) {
   return true;
 }
 
-// Rows that no other one of `rows` is better than in one column and as good in the other.
+// The Pareto front: rows for which no other row is better in one column and at least as good in the other.
 function paretoFront(rows) {
   const [x, y] = [COLUMNS[state.x], COLUMNS[state.y]];
   if (!x.numbers || !y.numbers) return [];

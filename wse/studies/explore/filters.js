@@ -1,4 +1,4 @@
-// Filters: two sliders for a column of numbers, a box a word for another.
+// Filters: two sliders for a column of numbers, and a check box per word for any other column.
 const STEPS = 200;
 
 function slider(index) {

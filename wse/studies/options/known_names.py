@@ -23,6 +23,13 @@ def wafers() -> Iterable[str]:
     return known_wafers()
 
 
+def links() -> Iterable[str]:
+    """Return the names of links between wafers."""
+    from wse.hardware.wafer_links import known_links
+
+    return known_links()
+
+
 def machine_numbers() -> Iterable[str]:
     """Return the names that can follow ``--set``, such as ``wafer.clock_hz=``.
 

@@ -6,12 +6,191 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final
 
+from wse.hardware.generations import DEFAULT_WAFER, VENDOR_LINK
 from wse.hardware.quantity import TOKEN
+from wse.number_formats import CODINGS, DTYPES
 from wse.studies.options import known_names
-from wse.studies.options.groups.element_types import TypeOptions
-from wse.studies.options.groups.layout import LayoutOptions
-from wse.studies.options.groups.machine import MachineOptions
 from wse.studies.options.option import Option, OptionsOf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeOptions:
+    """Options for the element types used to compute a model, such as float16 or int8.
+
+    None means that the default depends on the model.
+    """
+
+    dtype: Annotated[
+        str | None,
+        Option(
+            doc="Element type of weights: float32, float16 or bfloat16; or, for linear layers, int8 or fp8 (e4m3) with "
+            "a scale per output, int4 with a scale per 32 inputs, or mxfp4 (e2m1) with a power of two per 32 inputs. "
+            "FP8 and MXFP4 checkpoints keep their own scales. Default: the type of the published weights.",
+            panel="Model",
+            metavar="TYPE",
+            known_values=(*DTYPES, *CODINGS),
+        ),
+    ] = None
+    activations: Annotated[
+        str | None,
+        Option(
+            doc="Element type of all but quantised weights: float32, float16 or bfloat16. Default: the model's own.",
+            panel="Model",
+            metavar="TYPE",
+            known_values=DTYPES,
+        ),
+    ] = None
+    accumulate: Annotated[
+        str | None,
+        Option(
+            doc="Element type of sums: float32 (default), or float16 with --dtype float16.",
+            panel="Model",
+            metavar="float32|float16",
+        ),
+    ] = None
+
+
+DEFAULT_EXPERTS: Final = "auto"
+DEFAULT_SCHEDULE: Final = "optimized"
+
+ExpertPlacement = Annotated[
+    str,
+    Option(
+        doc="Store each expert on all columns of a region (distributed), on columns of its own (dedicated), or on one "
+        "of several groups of columns: GROUPS of them, or the fewest with little padding (grouped). auto: distributed, "
+        "or grouped if --mapping auto finds no room for distributed.",
+        panel="Wafer and mapping",
+        metavar="auto|distributed|grouped|dedicated|GROUPS",
+        known_values=("auto", "distributed", "grouped", "dedicated"),
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutOptions:
+    """Options for the layout of a model on the PEs of wafers.
+
+    They set the size of PE regions, the placement of experts, the order of steps in a layer, and
+    the all-reduce pattern.
+    """
+
+    region: Annotated[
+        str | None,
+        Option(
+            doc="Size of a region in PEs. Default: chosen by the mapping.",
+            panel="Wafer and mapping",
+            metavar="ROWSxCOLS",
+        ),
+    ] = None
+    experts: ExpertPlacement = DEFAULT_EXPERTS
+    schedule: Annotated[
+        str,
+        Option(
+            doc="Run the steps of a layer as in the released research decode (baseline), with every rewrite that saves "
+            "cycles (optimized), or with named rewrites, separated by commas.",
+            panel="Wafer and mapping",
+            metavar="baseline|optimized|REWRITES",
+        ),
+    ] = DEFAULT_SCHEDULE
+    all_reduce: Annotated[
+        str | None,
+        Option(
+            doc="Pattern of all-reduces over lines of PEs: a reduce or all-reduce of `wse pattern`, or your own as "
+            "FILE.py:NAME. Default: K-trees, fitted to the number of words.",
+            panel="Wafer and mapping",
+            metavar="PATTERN",
+            known_values=known_names.patterns,
+        ),
+    ] = None
+
+
+Values = tuple[tuple[str, float], ...]
+
+DEFAULT_SOFTWARE: Final = "production"
+
+WaferName = Annotated[
+    str | Path,
+    Option(
+        doc="A name of `wse wafers`, or a TOML file.",
+        panel="Wafer and mapping",
+        metavar="NAME|FILE",
+        known_values=known_names.wafers,
+    ),
+]
+SoftwareName = Annotated[
+    str | Path,
+    Option(
+        doc="Software profile, which sets the costs of software: tuned, academic, ..., or a TOML file.",
+        panel="Wafer and mapping",
+        metavar="NAME|FILE",
+        known_values=known_names.software,
+    ),
+]
+LinkName = Annotated[
+    str | Path,
+    Option(
+        doc="Link between wafers: vendor (that of the wafer's file), sdk-host (through the host streams of the "
+        "SDK), or a TOML file with its bandwidth and latency.",
+        panel="Wafer and mapping",
+        metavar="NAME|FILE",
+        known_values=known_names.links,
+    ),
+]
+MachineSettings = Annotated[
+    tuple[str, ...],
+    Option(
+        doc="Replace a number of the wafer or software profile, or multiply it by a factor, such as "
+        "wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.",
+        panel="Wafer and mapping",
+        metavar="wafer.KEY=VALUE|xFACTOR",
+        flag="--set",
+        repeats=True,
+        read=str.strip,
+        known_values=known_names.machine_numbers,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineOptions:
+    """Options for the wafer on which a model is placed, its software costs, and its dead PEs.
+
+    Attributes:
+        wafer_values: (name, number) pairs that override numbers of ``wafer``.
+        software_values: (name, number) pairs that override numbers of ``software``.
+        link: Link between wafers. When a request is prepared, its numbers are added to
+            ``wafer_values``.
+        settings: Values of ``--set``. When a request is prepared, they are converted to
+            ``wafer_values`` and ``software_values``.
+    """
+
+    wafer: WaferName = DEFAULT_WAFER
+    mesh: Annotated[
+        str | None,
+        Option(
+            doc="Use a smaller mesh of the wafer's PEs. Default: the whole wafer; for `run`, the smallest square on "
+            "which the model fits, or the mesh of the listed regions.",
+            panel="Wafer and mapping",
+            metavar="ROWSxCOLS",
+        ),
+    ] = None
+    software: SoftwareName = DEFAULT_SOFTWARE
+    link: LinkName = VENDOR_LINK
+    settings: MachineSettings = ()
+    wafer_values: Values = ()
+    software_values: Values = ()
+    defects: Annotated[
+        str | Path | None,
+        Option(
+            doc="Dead PEs and links: a CSV file that lists them, or the fraction of dead PEs, such as 1e-4.",
+            panel="Wafer and mapping",
+            metavar="FILE|RATE",
+        ),
+    ] = None
+    defects_seed: Annotated[
+        int, Option(doc="Random seed that selects the dead PEs.", panel="Wafer and mapping", metavar="N")
+    ] = 0
+
 
 DEFAULT_MAPPING: Final = "auto"
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from wse.errors import BadInput, UnknownName
+from wse.hardware.generations import VENDOR_LINK
 from wse.hardware.load import Values, check_value, load_software, load_wafer
 from wse.hardware.number import numeric_fields, unit_of
 from wse.hardware.quantity import read_factor, read_quantity, units_for
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.hardware.wafer_links import link_numbers
 from wse.studies.options.option import replace_options
 from wse.studies.options.placement import PlacementRequest
 
@@ -125,18 +127,22 @@ def check_name(name: str, option: str) -> None:
 
 
 def with_settings(request: R) -> R:
-    """Convert the settings of a request, such as ``wafer.clock_hz=x2``, to numbers.
+    """Convert the link and the settings of a request, such as ``wafer.clock_hz=x2``, to numbers.
 
     The numbers are stored in ``wafer_values`` and ``software_values`` of the returned copy. A
-    request without settings is returned unchanged.
+    setting takes precedence over a number of the link.
 
     Args:
         request: Request with ``settings`` in text form.
 
     Raises:
-        UnknownName: There is no such wafer, software profile or number.
+        UnknownName: There is no such link, wafer, software profile or number.
         BadInput: A setting is invalid (see `read_setting`), or a number is set twice.
     """
+    link_changes = link_numbers(request.machine.link)
+    if link_changes:
+        wafer_values = with_replaced(request.machine.wafer_values, link_changes)
+        request = replace_options(request, link=VENDOR_LINK, wafer_values=wafer_values)
     if not request.machine.settings:
         return request
     wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)

@@ -33,8 +33,7 @@ def compare_to_files(
     plot = None if png is None else picture_path("--png", str(png))
     result = compare_patterns(request, on_progress)
     if page is not None:
-        from wse.studies.pattern.animation import animations_of
-        from wse.studies.pattern.page import as_html
+        from wse.studies.pattern.page import animations_of, as_html
 
         setup = pattern_setup(request)
         animations = animations_of(request, result.cases, setup)

@@ -1,15 +1,112 @@
-"""The page of ``wse pattern`` as one HTML file: tables, and animations of small cases."""
+"""The page of ``wse pattern``: tables, and animations of wavelets that move along a line of PEs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
+import numpy as np
+
+from wse.backends.wavelet.machine import WaveletMachine
+from wse.backends.wavelet.run import MachineRun
 from wse.hardware.spec import WaferSpec
+from wse.program.line_patterns import named_pattern
 from wse.reports.page.html_table import table_as_html
 from wse.reports.page.inline_page import inline_page
 from wse.reports.terminal import plural
-from wse.studies.pattern.animation import MAX_HOPS, MAX_PES, Animation
+from wse.studies.pattern.case import PatternCase
+from wse.studies.pattern.reference import simulate_pattern
+from wse.studies.pattern.request import PatternRequest
 from wse.studies.pattern.result import PatternResult
+from wse.studies.pattern.study import PatternSetup, check_pattern
+
+MAX_HOPS: Final = 20_000
+"""Maximum number of hops in an animation, which then takes up about 400 kB of the page."""
+MAX_HOPS_OF_PAGE: Final = 120_000
+"""Maximum number of hops in all animations of a page."""
+MAX_PES: Final = 128
+"""Longest line whose PEs can be distinguished on a screen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Animation:
+    """Cycle-by-cycle animation of the 32-bit words (wavelets) of a communication pattern.
+
+    Attributes:
+        case: The pattern, with its numbers of PEs and words.
+        cycles: Cycles from the start to the end of the last operation.
+        moves: Five integers for each wavelet that leaves a router, sorted by cycle: cycle, PE,
+            output port, input port, colour (router channel). Ports are 0 for the router's own PE, 1
+            for the next PE, and -1 for the previous PE.
+        operations: Three integers for each vector operation of a PE: PE, first cycle, and the cycle
+            after the last.
+    """
+
+    case: PatternCase
+    cycles: int
+    moves: list[int]
+    operations: list[int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the data that the page's script needs to draw the animation.
+
+        The keys are ``name`` (a caption), ``pes``, ``root`` (index of the PE that receives the
+        result or sends its words), ``cycles``, ``moves`` and ``operations``.
+        """
+        name = f"{self.case.pattern}: {self.case.pes} PEs, {self.case.words} words"
+        return {
+            "name": name,
+            "pes": self.case.pes,
+            "root": self.case.root,
+            "cycles": self.cycles,
+            "moves": self.moves,
+            "operations": self.operations,
+        }
+
+
+def animations_of(request: PatternRequest, cases: Sequence[PatternCase], setup: PatternSetup) -> list[Animation]:
+    """Simulate small cases of communication patterns, and return their animations.
+
+    Cases with a fault and cases that are too large are left out. If the animations would have more
+    than `MAX_HOPS_OF_PAGE` hops in total, those with the fewest hops are selected.
+
+    Args:
+        request: Request with the patterns.
+        cases: The compared cases. Each is a pattern on a line of PEs with a number of words per PE.
+        setup: The machine on which the patterns run.
+    """
+    patterns_by_name = {pattern.name: pattern for pattern in map(named_pattern, request.cases()[0])}
+    animations: list[Animation] = []
+    remaining_hops = MAX_HOPS_OF_PAGE
+    for case in sorted(cases, key=lambda case: (case.hops or 0, case.pes)):
+        if case.hops is None or case.pes > MAX_PES or case.hops > min(MAX_HOPS, remaining_hops):
+            continue
+        remaining_hops -= case.hops
+        checked = check_pattern(patterns_by_name[case.pattern], case.pes, case.words, setup.wafer)
+        machine, machine_run, _ = simulate_pattern(
+            checked.schedule, checked.schedule_words, setup.wafer, setup.software, log=True
+        )
+        animations.append(_animation(case, machine, machine_run))
+    order = {(case.pattern, case.pes, case.words): i for i, case in enumerate(cases)}
+    return sorted(
+        animations, key=lambda animation: order[animation.case.pattern, animation.case.pes, animation.case.words]
+    )
+
+
+def _animation(case: PatternCase, machine: WaveletMachine, machine_run: MachineRun) -> Animation:
+    """Convert the recorded moves and operations of a simulation to an animation."""
+    side = np.array([0, 1, 0, -1, 0])  # direction of each Port along the line
+    cycle, _, col, colour, output_port, input_port = machine_run.moves.T
+    moves = np.stack([cycle, col, side[output_port], side[input_port], colour], axis=1)
+    pes = np.concatenate([block.pes for block in machine.operation_blocks])
+    operations = np.concatenate([pes[:, None], machine_run.op_times], axis=1)
+    return Animation(
+        case=case,
+        cycles=machine_run.cycles,
+        moves=moves.reshape(-1).tolist(),
+        operations=operations.reshape(-1).tolist(),
+    )
 
 
 def as_html(result: PatternResult, animations: Sequence[Animation], wafer: WaferSpec) -> bytes:

@@ -1,10 +1,12 @@
-// Wavelets on a line: each move of a word out of a router is drawn on its way, and words that wait where they wait.
-const MOVE = 5; // cycle, PE, through, came, colour
-const OPERATION = 3; // PE, first cycle, cycle after the last
+// Animation of wavelets (32-bit words) on a line of PEs: words that move between routers, and words that
+// wait in the queues of routers.
+const MOVE = 5; // numbers per move: cycle, PE, direction out (0: into the PE), direction it came from, colour
+const OPERATION = 3; // numbers per operation: PE, first cycle, cycle after the last
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const element = (id) => document.getElementById(id);
 
-// What a case has by PE: arrivals into it, operations, and the queues of its router with their comings and goings.
+// Sort the moves of a case by PE: arrivals, operations, and the cycles in which words enter and leave
+// each queue of its router.
 function prepare(animation) {
   const { moves, operations, pes } = animation;
   const arrivals = Array.from({ length: pes }, () => []);
@@ -31,7 +33,7 @@ function prepare(animation) {
   return { ...animation, arrivals, work, colours, queues: [...queues.values()] };
 }
 
-// How many of some cycles, in order, are at most a cycle.
+// The number of cycles in an ascending list that are not after `cycle`.
 function upTo(cycles, cycle) {
   let low = 0;
   let high = cycles.length;
@@ -70,7 +72,7 @@ function fit(canvas, height) {
 
 const LINE_HEIGHT = 170;
 const MIDDLE = 92;
-const LANE = 17; // of words between routers, above the PEs up in index, below them down
+const LANE = 17; // distance of the lanes of words: above the PEs to higher indices, below them to lower ones
 
 function drawLine() {
   const [pen, width] = fit(element("line"), LINE_HEIGHT);
@@ -134,7 +136,7 @@ function drawPe(pen, pe, x, side, step) {
   }
 }
 
-// Words that wait in the queue of a router, stacked away from the line at the side that they came by.
+// Draw the words that wait in the queues of routers, as stacks at the sides from which they came.
 function drawWaiting(pen, x, lane, dot, step) {
   const stacks = new Map();
   for (const { pe, side, colour, came, went } of shown.queues) {
@@ -156,7 +158,7 @@ function drawWaiting(pen, x, lane, dot, step) {
 const CHART_HEIGHT = 340;
 const chartY = (cycle) => 8 + (cycle / Math.max(1, shown.cycles)) * (CHART_HEIGHT - 16);
 
-// The strokes of all moves, drawn once; the line of the present cycle is drawn over a copy.
+// Draw the lines of all moves once. The line of the current cycle is drawn on a copy of this picture.
 function drawBackground() {
   const canvas = element("chart");
   const [pen, width] = fit(canvas, CHART_HEIGHT);
@@ -208,7 +210,7 @@ function pause() {
   element("play").textContent = "Play";
 }
 
-let exact = 0; // the cycle that playing is at; what is drawn goes by whole cycles where motion is to be reduced
+let exact = 0; // current cycle of the animation; drawn in whole cycles if the user prefers reduced motion
 
 function tick(time) {
   if (last !== null) exact += ((time - last) / 1000) * Number(element("speed").value);

@@ -11,8 +11,8 @@ from wse.errors import BadInput
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.quantity import COUNT, whole_number
 from wse.studies.options import known_names
-from wse.studies.options.groups.machine import DEFAULT_SOFTWARE, MachineSettings, SoftwareName, WaferName
 from wse.studies.options.option import Option
+from wse.studies.options.placement import DEFAULT_SOFTWARE, MachineSettings, SoftwareName, WaferName
 
 REDUCES: Final = ("chain", "star", "binary_tree", "two_phase", "auto_gen", "k_tree")
 """The patterns to compare by default."""

@@ -106,8 +106,8 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
     speeds = f"{serving.users:,} concurrent users{machines} get {speed} each while they decode, {total}."
     if not serving.saturated or serving.tpot_s is None:
         return speeds
-    decoding = serving.requests_per_s * (serving.new_tokens - 1) * serving.tpot_s  # Little's law
-    return f"{speeds} On average, {count(decoding)} of them decode, and the others wait for their first token."
+    decoding = count(serving.decoding_users)
+    return f"{speeds} On average, {decoding} of them decode, and the others wait for their first token."
 
 
 def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:

@@ -39,6 +39,7 @@ class OperatingPointResult(Result):
     tokens_per_s_per_user: Annotated[float | None, Doc("1 / `tpot_s`", "tokens/s")] = None
     tokens_per_s: Annotated[float, Doc("output tokens of all users, while other prompts are read", "tokens/s")]
     requests_per_s: Annotated[float, Doc("rate of completed requests", "1/s")]
+    decoding_users: Annotated[float, Doc("mean number of users who have their first token; the others wait for it")]
     saturated: Annotated[bool, Doc("whether more users would only wait for their prompts")]
     usd_per_million_tokens: Annotated[
         float | None, Doc("price of a million output tokens, prompts included", "USD")
@@ -85,6 +86,7 @@ def point_result(point: OperatingPoint) -> OperatingPointResult:
         tokens_per_s_per_user=point.tokens_per_s_per_user,
         tokens_per_s=point.tokens_per_s,
         requests_per_s=point.requests_per_s,
+        decoding_users=point.decoding_users,
         saturated=point.saturated,
         usd_per_million_tokens=None if cost is None else cost.value,
         usd_per_million_tokens_low=None if cost is None else cost.low,

@@ -1,13 +1,15 @@
-"""Answer for one user: the prompt, and the tokens and text generated after it."""
+"""Answer for one user: prompt, generated tokens and text; callbacks that report it during a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.models.tokenizers.token_text import TextStream, Tokenizer
+from wse.reports.progress import OnProgress, ignore
 from wse.studies.run.result import AnswerResult
 
 OnText = Callable[[str], None]
@@ -90,3 +92,29 @@ class Answer:
             self.text += text
             self._on_text(text)
         return text.encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCallbacks:
+    """Callbacks of a run. By default, they do nothing.
+
+    Attributes:
+        on_text: Called with the prompt text and then with each piece of generated text, if there is
+            only one prompt.
+        on_warning: Called with a warning, for example that compiled kernels cannot be cached or
+            that an existing trace is replaced. The run continues.
+        on_stored: Called with (elements stored, total, name of the last tile) while weights are
+            stored in emulated SRAM.
+        on_progress: Called with (kernels compiled, total, name) while kernels compile.
+        on_tokens: Called with (tokens read and generated, maximum, "") if no text is streamed.
+    """
+
+    on_text: OnText = ignore
+    on_warning: Callable[[str], None] = ignore
+    on_stored: OnProgress = ignore
+    on_progress: OnProgress = ignore
+    on_tokens: OnProgress = ignore
+
+
+SILENT = RunCallbacks()
+"""Callbacks that do nothing."""

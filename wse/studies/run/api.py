@@ -32,6 +32,7 @@ def run(
     activations: str | None = None,
     accumulate: str | None = None,
     context: int | str | None = None,
+    link: str | Path = "vendor",
     set: Sequence[str] | str = (),
     defects: str | Path | None = None,
     defects_seed: int | str = 0,
@@ -139,7 +140,7 @@ def run(
         on_tokens: Called with (tokens read and generated, maximum, "") if ``on_text`` is not
             called.
     """
-    from wse.studies.run.callbacks import RunCallbacks
+    from wse.studies.run.answer import RunCallbacks
     from wse.studies.run.study import run as study
 
     request = read_request(RunRequest, locals())

@@ -18,7 +18,7 @@ from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
 from wse.studies.results.placement_table import placement_table
 from wse.studies.results.sram import SramResult, fullest_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
-from wse.studies.run.profile.profile import ProfileResult, profile_tables
+from wse.studies.run.profile import ProfileResult, profile_tables
 from wse.studies.run.verify import VerifiedResult, verified_table
 from wse.tracing.expert_load import ExpertLoadResult
 

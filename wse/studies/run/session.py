@@ -17,9 +17,8 @@ from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.reports.progress import ignore
 from wse.studies.estimate.timing.first_token import PromptRoutes
-from wse.studies.run.answer import Answer
-from wse.studies.run.callbacks import RunCallbacks
-from wse.studies.run.drafts.drafts import NO_DRAFT, Draft, Drafter
+from wse.studies.run.answer import Answer, RunCallbacks
+from wse.studies.run.drafts import NO_DRAFT, Draft, Drafter
 from wse.studies.run.prepare import PreparedRun
 from wse.studies.run.result import WaveletsResult
 from wse.studies.run.verify import AcceptanceCounts

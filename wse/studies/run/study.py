@@ -15,18 +15,17 @@ from wse.reports.output_file import output_path
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.engine import RAY, EngineChoice, check_engine
 from wse.studies.options.trace_path import trace_path
-from wse.studies.run.callbacks import SILENT, RunCallbacks
+from wse.studies.run.answer import SILENT, RunCallbacks
 from wse.studies.run.checkpoint.checkpoint_file import CHECKPOINT_OPTION
-from wse.studies.run.drafts.prepare import prepare_draft
 from wse.studies.run.execute import execute
 from wse.studies.run.memory import check_memory
 from wse.studies.run.prepare import PreparedRun, prepare
-from wse.studies.run.profile.speedscope import PROFILE_OPTION
+from wse.studies.run.prepare_draft import prepare_draft
+from wse.studies.run.profile import PROFILE_OPTION
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
 from wse.tracing.record.keeper import check_policy
-from wse.tracing.record.ops import recorded_ops
-from wse.tracing.record.pes import recorded_pes
+from wse.tracing.record.selection import recorded_ops, recorded_pes
 
 
 def run(request: RunRequest, callbacks: RunCallbacks = SILENT) -> RunResult:

@@ -12,7 +12,7 @@ from wse.reports.table import Table, pair_table
 from wse.reports.terminal import count, printable
 from wse.studies.options.drafts.draft import HOST, NGRAM, SAME, WAFER
 from wse.studies.results.phases import CyclesBy, cycles_by_cause
-from wse.studies.run.drafts.drafts import Drafter
+from wse.studies.run.drafts import Drafter
 
 
 class AcceptanceCounts:

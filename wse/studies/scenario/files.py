@@ -1,13 +1,17 @@
-"""Entry point of ``wse scenario``: checks output paths, runs the study and writes files."""
+"""Entry point of ``wse scenario``: checks output paths, runs the study, prints and writes files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from wse.reports.output_file import page_path, picture_path, write_output
 from wse.reports.progress import OnProgress
+from wse.reports.table import pair_table
+from wse.reports.terminal import console_on, heading, printable
+from wse.reports.terminal_table import print_table, print_tables
+from wse.studies.compare.summary import print_text
 from wse.studies.scenario.page import scenario_as_html
 from wse.studies.scenario.plot import scenario_as_png
 from wse.studies.scenario.request import bundled_scenarios, read_scenario
@@ -65,3 +69,22 @@ def scenarios() -> ScenariosResult:
             for scenario in bundled
         )
     )
+
+
+def print_scenario(result: ScenarioResult, stream: TextIO, *, detail: bool = False) -> None:
+    """Print the question, the verdict and the tables of a scenario.
+
+    Args:
+        result: The result.
+        stream: Output stream.
+        detail: Whether to print all rows and the assumptions.
+    """
+    console = console_on(stream)
+    heading(console, printable(result.title))
+    print_text(console, printable(result.question), style="bright_black")
+    for sentence in result.verdict:
+        print_text(console, sentence)
+    print_tables(console, result.tables(detail=detail, width=console.width))
+    if detail:
+        texts = [(name, printable(assumed.text)) for name, assumed in result.economics.items()]
+        print_table(console, pair_table(texts, "Assumptions"))

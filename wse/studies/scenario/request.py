@@ -26,8 +26,7 @@ from wse.studies.options.drafts.acceptance import read_acceptance
 from wse.studies.options.option import replace_options
 from wse.studies.scenario.figures import FIGURES, TIERS
 from wse.studies.scenario.form import NO_DRAFTS, PublishedForm, ScenarioForm, TiersForm
-from wse.studies.sweep.fields import Scalar, known_fields
-from wse.studies.sweep.grid import Axis, Grid
+from wse.studies.sweep.grid import Axis, Grid, Scalar, known_fields
 from wse.studies.sweep.request import TABLES, axes_of, check_names
 
 MOST_COMBINATIONS: Final = 500

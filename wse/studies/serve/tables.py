@@ -11,6 +11,7 @@ from wse.reports.terminal import count, in_bytes, percent, plural, printable, ra
 from wse.serving.simulation.statistics import Distribution
 from wse.studies.estimate.drafts.result import acceptance_rows, draft_text, place_text
 from wse.studies.serve.machines.drafts import DraftsResult
+from wse.studies.serve.options import STATIC
 
 if TYPE_CHECKING:
     from wse.studies.serve.result import AmountResult, RequestsResult, ServedResult, ServeResult
@@ -110,6 +111,9 @@ def machine_table(result: ServeResult) -> Table:
         user_count = result.inputs.get("users")
         purpose = "(--objective)" if user_count is None else f"of {plural(user_count, 'user')} (--objective, --users)"
         rows.append(("layout", f"chosen for {result.inputs['objective']} {purpose}"))
+    if result.inputs["batching"] == STATIC:
+        users = plural(result.inputs["max_users"], "user")
+        rows.append(("batches", f"static: at most {users} start together, and none can join until the last one ends"))
     kv = result.kv_transfer
     if kv is not None:
         link = f"a link of {in_bytes(kv.bytes_per_s)}/s and {seconds(kv.latency_s)}"

@@ -139,7 +139,7 @@ class Journal:
                     message = f"{self._table}: another sweep is writing it; wait for that, or give another path with -o"
                     raise BadInput(message) from None
                 except FileNotFoundError:
-                    pass  # the other sweep has just finished and removed it
+                    pass  # the other sweep has just finished and removed the file
                 file.close()
 
     def _resume(self, *, restart: bool) -> None:

@@ -22,8 +22,7 @@ from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.arguments import is_list
 from wse.studies.options.option import make_request, replace_options
-from wse.studies.sweep.fields import DEFAULT, OF_GPUS, Scalar, checked_value, known_fields
-from wse.studies.sweep.grid import Axis, Grid
+from wse.studies.sweep.grid import DEFAULT, OF_GPUS, Axis, Grid, Scalar, checked_value, known_fields
 
 MAX_SETTINGS: Final = 1_000_000
 TABLES: Final = ("wafer", "software")

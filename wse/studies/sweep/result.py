@@ -11,9 +11,8 @@ from wse.reports.progress import duration
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, pair_table
 from wse.reports.terminal import WIDEST, count, plural
-from wse.studies.sweep.read_table import Frame, read_entries, read_frame
 from wse.studies.sweep.shown import SweepRow
-from wse.studies.sweep.table import CSV
+from wse.studies.sweep.table import CSV, Frame, read_entries, read_frame
 from wse.studies.sweep.tables import rows_table
 
 if TYPE_CHECKING:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TextIO
 
 import wse
 from wse.errors import BadInput, WseBug
@@ -16,13 +17,12 @@ from wse.files import read_file
 from wse.models.load import load_model
 from wse.plugins import file_of
 from wse.reports.output_file import write_output
+from wse.reports.progress import SWEEPING, progress_on
 from wse.reports.terminal import plural
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
-from wse.studies.sweep.fields import known_fields
-from wse.studies.sweep.grid import Grid
+from wse.studies.sweep.grid import Grid, known_fields
 from wse.studies.sweep.journal import Journal
 from wse.studies.sweep.plot import as_png, check_axis
-from wse.studies.sweep.progress import OnRow
 from wse.studies.sweep.request import Picture
 from wse.studies.sweep.result import SweepResult
 from wse.studies.sweep.row import JournalEntry, SettingOutcome, estimate_setting, failed_outcome
@@ -30,6 +30,43 @@ from wse.studies.sweep.shown import SweepView, check_columns, check_names_of_col
 from wse.studies.sweep.table import check_table_path, write_table
 from wse.studies.workers.engine_pool import Outputs, Pool, engine_pool
 from wse.studies.workers.pool import KilledItem, Queue, Task
+
+OnRow = Callable[[int, int], None]
+
+
+@contextmanager
+def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
+    """Yield a callback that displays the progress of a sweep.
+
+    The callback takes (settings done, settings without an answer). After Ctrl-C, a message explains
+    how to resume the sweep.
+
+    Args:
+        stream: Output stream.
+        settings: Total number of settings.
+    """
+    stored_count = 0
+    try:
+        with progress_on(stream, SWEEPING) as on_progress:
+
+            def on_row(count: int, failed: int) -> None:
+                nonlocal stored_count
+                stored_count = count
+                on_progress(count, settings, without_answer(failed))
+
+            yield on_row
+    except KeyboardInterrupt:
+        if stored_count:
+            stream.write(
+                f"sweep: {stored_count:,} of {settings:,} settings are saved; the same command resumes after them\n"
+            )
+        raise
+
+
+def without_answer(failed: int) -> str:
+    """Return a text such as "3 without an answer" for failed settings; empty for 0."""
+    return f"{failed:,} without an answer" if failed else ""
+
 
 NAMED_FILE_LIMIT_BYTES: Final = 2**28
 

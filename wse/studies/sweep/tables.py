@@ -9,8 +9,8 @@ from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, plural, printable, range_text, seconds
 from wse.studies.sweep.shown import PRICES, SHORT, SweepRow
 
-LENGTHS: Final = ("prompt", "new")
-"""Columns with request lengths, which are moved to the table's note if all are equal."""
+LENGTHS: Final = {"prompt": "prompt_len", "new": "new_tokens"}
+"""Columns with request lengths, keyed to their axes. If all are equal, they move to the note."""
 INTERVAL: Final = ("low", "high")
 """Columns with the ends of the interval of tok/s/user, which are printed as one column."""
 _MAX_PRICES: Final = 3
@@ -65,24 +65,22 @@ _INTERVAL_COLUMN: Final = Column(
 
 def _common_lengths(cells: Sequence[Mapping[str, Any]]) -> str:
     """Describe the prompt and answer lengths if all rows share them; otherwise return ""."""
-    all_lengths = {tuple(row.get(f"value {name}") for name in LENGTHS) for row in cells if f"value {LENGTHS[0]}" in row}
+    all_lengths = {tuple(row.get(f"value {name}") for name in LENGTHS) for row in cells if "value prompt" in row}
     if len(all_lengths) != 1 or None in (lengths := next(iter(all_lengths))):
         return ""
     return "{} + {} tokens".format(*(f"{length:,}" if isinstance(length, int) else length for length in lengths))
 
 
 def _repeats_axis(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a result column repeats the values of the sweep axis of the same name."""
-    key = f"value {name}"
-    return all(name in row and row[name] == row[key] for row in cells if key in row) and any(
-        key in row for row in cells
-    )
+    """Return whether a result column repeats the values of a sweep axis."""
+    key, axis = f"value {name}", LENGTHS.get(name, name)
+    return any(key in row for row in cells) and all(row.get(axis) == row[key] for row in cells if key in row)
 
 
 def _axis_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
     values = [row.get(name) for row in cells]
     if all(isinstance(value, int | float) for value in values):
-        return number(name, name.rpartition(".")[2], lambda value: f"{value:.10g}")
+        return number(name, name.rpartition(".")[2], seconds if _is_time(name) else lambda value: f"{value:.10g}")
     return Column(key=name, title=name.rpartition(".")[2])
 
 
@@ -98,9 +96,13 @@ def _value_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
         return number(key, short_column.title, short_column.formatter, **settings)
     values = [row[key] for row in cells if key in row]
     if values and all(isinstance(value, int | float) for value in values):
-        is_time = name.endswith("_s") and not name.endswith("_per_s")
-        return number(key, name, seconds if is_time else count, priority=3)
+        return number(key, name, seconds if _is_time(name) else count, priority=3)
     return Column(key=key, title=name, priority=3)
+
+
+def _is_time(name: str) -> bool:
+    """Return whether a column contains times in seconds, which the end of its name shows."""
+    return name.endswith("_s") and not name.endswith("_per_s")
 
 
 def _footer(

@@ -13,14 +13,13 @@ from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import console_on
 from wse.reports.terminal_table import print_tables
 from wse.studies.validate.gpu_calibration import LeaveOut, left_out
-from wse.studies.validate.gpu_errors import gpu_errors
 from wse.studies.validate.gpu_fit import fit_rows
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.predictors.capacity import capacity_of
 from wse.studies.validate.predictors.predict import predict
 from wse.studies.validate.predictors.prediction import Prediction, decline
 from wse.studies.validate.result import Validation
-from wse.studies.validate.summary import ComparedRow, summarise
+from wse.studies.validate.summary import ComparedRow, gpu_errors, summarise
 from wse.studies.validate.tables import Listed, validation_tables
 
 BUNDLED: Final = Path(__file__).parents[2] / "data" / "measurements"

@@ -18,7 +18,7 @@ from wse.studies.validate.parts import (
     ValidationRow,
     ValidationSummary,
 )
-from wse.studies.validate.predictors.unmodelled_rows import WRONG_ROW
+from wse.studies.validate.predictors.prediction import WRONG_ROW
 
 Listed = Literal["predicted", "all", "none"]
 """Which rows are listed individually."""

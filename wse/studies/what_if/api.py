@@ -32,6 +32,7 @@ def what_if(
     activations: str | None = None,
     accumulate: str | None = None,
     context: int | str | None = None,
+    link: str | Path = "vendor",
     set: Sequence[str] | str = (),
     defects: str | Path | None = None,
     defects_seed: int | str = 0,

@@ -1,32 +1,93 @@
-"""Writing of exports. Output is written to a temporary place and moved when it is complete."""
+"""Writing of exports, complete or not at all, and of wavelet logs in the simulator's text format.
+
+The grammar is in ``docs/formats.md``. It was derived from the parser of the viewer
+(github.com/davidz-cerebras/wse-viz, ``trace-parser.js`` and ``wavelet.js``).
+
+The format has a number for each wavelet, but our log has none. The numbers come from
+`wse.tracing.export.router_events`.
+"""
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated, Any, cast
+from typing import IO, Annotated, Any, Final, cast
 
 import numpy as np
 
 from wse.errors import BadInput
-from wse.reports.as_json import Report
 from wse.reports.output_file import open_output, open_output_folder, output_path
 from wse.reports.progress import OnProgress
-from wse.reports.result import Doc, Result
+from wse.reports.result import Doc, Report, Result
 from wse.tracing.export.chosen_passes import PassSelection, select_passes
 from wse.tracing.export.maps import map_kinds, wafer_maps, write_pngs
 from wse.tracing.export.perfetto import write_perfetto
 from wse.tracing.export.request import FOLDERS, ExportRequest
-from wse.tracing.export.router_events import router_events
-from wse.tracing.export.simulator_log import write_simulator_log
+from wse.tracing.export.router_events import RouterEvents, router_events
 from wse.tracing.export.table_files import check_parquet, write_csv, write_parquet
 from wse.tracing.export.tables import chosen_tables, run_attributes, with_progress
 from wse.tracing.export.timeline import timeline
 from wse.tracing.query.view import trace_at
 from wse_traces.reader.read import Trace
+from wse_traces.schema import MOVES
+
+SIDES: Final = ("east", "north", "west", "south", "ramp")
+"""The order of sides in ``departing=/ENWSR/``."""
+_LETTERS: Final = {"north": "N", "east": "E", "south": "S", "west": "W", "ramp": "R"}
+_LANDING: Final = (*(_LETTERS[move] for move in MOVES), "-")  # index -1: arrived in an earlier cycle
+_DEPARTING: Final = tuple(
+    "".join(_LETTERS[side] if mask >> MOVES.index(side) & 1 else " " for side in SIDES) for mask in range(32)
+)
+_TO_PE: Final = 1 << MOVES.index("ramp")
+_AT_ONCE: Final = 65_536
+
+
+def write_simulator_log(
+    events: RouterEvents, rows: int, cols: int, file: IO[bytes], on_progress: Callable[[int, int, str], None]
+) -> None:
+    """Write router events as a log: a line with the size of the mesh, then one line for each event.
+
+    Args:
+        events: Events of one wafer, in order of their cycle; at least one.
+        rows: Rows of PEs on the wafer.
+        cols: Columns of PEs on the wafer.
+        file: Output file.
+        on_progress: Called with the number of events written, their total, and "wavelets".
+    """
+    columns = [
+        getattr(events, name) for name in ("cycle", "col", "row", "colour", "landing", "leaves", "wavelet", "step")
+    ]
+    total = len(events.cycle)
+    file.write(f"@{events.cycle[0]} dimX={cols}, dimY={rows}\n".encode())
+    for start in range(0, total, _AT_ONCE):
+        on_progress(start, total, "wavelets")
+        part = zip(*(column[start : start + _AT_ONCE].tolist() for column in columns), strict=True)
+        file.write("".join(_line(*event) for event in part).encode())
+
+
+def _line(cycle: int, x: int, y: int, colour: int, landing: int, leaves: int, wavelet: int, step: int) -> str:
+    """Return the log line of one router event, in the format of the vendor's simulator.
+
+    Control bits and payloads are not logged by wse. They are written as 0.
+
+    Args:
+        cycle: Cycle of the event.
+        x: Column of the PE.
+        y: Row of the PE.
+        colour: Colour of the wavelet (a 32-bit word in the fabric).
+        landing: Side on which the wavelet arrives, an index in ``_LANDING``.
+        leaves: Bit mask of the directions in which the wavelet leaves.
+        wavelet: Number of the wavelet.
+        step: Step of the pass that the wavelet belongs to.
+    """
+    delivered = "" if not leaves & _TO_PE else ", to_ce_from_q" if landing < 0 else ", to_ce_from_router"
+    return (
+        f"@{cycle} P{x}.{y} (hwtile) wavelet C{colour} ctrl=0, idx=0000, data=00000000 (0 (0)), half=0, "
+        f"ident={wavelet:016x} landing={_LANDING[landing]} departing=/{_DEPARTING[leaves]}/{delivered}, step={step}\n"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,19 +98,19 @@ class ExportResult(Result):
     ``rows`` is set for tables and ``slices`` for timelines, for example.
     """
 
-    trace: Annotated[str, Doc("The trace")]
-    to: Annotated[str, Doc("The format")]
-    out: Annotated[str, Doc("The file or folder that was written")]
-    incomplete: Annotated[bool | None, Doc("True if the run was not completed")] = None
-    files: Annotated[tuple[str, ...] | None, Doc("Of a folder: the files in it")] = None
-    rows: Annotated[int | None, Doc("Of tables: total number of rows")] = None
-    events: Annotated[int | None, Doc("Of a log: lines with an event")] = None
-    wavelets: Annotated[int | None, Doc("Of a log: wavelets in it")] = None
-    slices: Annotated[int | None, Doc("Of a timeline: slices")] = None
-    passes: Annotated[int | None, Doc("Of a timeline: passes that it shows")] = None
-    left_out_passes: Annotated[int | None, Doc("Of a timeline: passes that are more than a viewer can open")] = None
-    tokens: Annotated[tuple[int, int] | None, Doc("Of a timeline: the first and the last token shown")] = None
-    first_generated_token: Annotated[int | None, Doc("Of a timeline: the first generated token")] = None
+    trace: Annotated[str, Doc("path of the trace")]
+    to: Annotated[str, Doc("format")]
+    out: Annotated[str, Doc("path of the file or folder that was written")]
+    incomplete: Annotated[bool | None, Doc("true if the run was not completed")] = None
+    files: Annotated[tuple[str, ...] | None, Doc("names of the files in the folder, for formats with several")] = None
+    rows: Annotated[int | None, Doc("total number of rows of all tables")] = None
+    events: Annotated[int | None, Doc("number of router events in a wavelet log")] = None
+    wavelets: Annotated[int | None, Doc("number of different wavelets in a wavelet log")] = None
+    slices: Annotated[int | None, Doc("number of slices (events with a duration) in a timeline")] = None
+    passes: Annotated[int | None, Doc("number of passes that a timeline shows")] = None
+    left_out_passes: Annotated[int | None, Doc("number of passes that were omitted from a timeline")] = None
+    tokens: Annotated[tuple[int, int] | None, Doc("first and last token that a timeline shows")] = None
+    first_generated_token: Annotated[int | None, Doc("index of the first generated token of the run")] = None
 
 
 def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportResult:

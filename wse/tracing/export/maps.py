@@ -12,8 +12,7 @@ import numpy as np
 
 from wse.errors import BadTrace, UnknownName
 from wse.reports.terminal import printable
-from wse.tracing.query.places.stages import Stage, read_stages
-from wse.tracing.query.places.wafer_maps import busy_cycles, link_words, sram_bytes
+from wse.tracing.query.places.stages import Stage, busy_cycles, link_words, read_stages, sram_bytes
 from wse_traces.reader.read import Array, Trace
 from wse_traces.schema import DIRECTIONS, USES
 

@@ -9,7 +9,7 @@ from typing import Final
 from wse.errors import BadInput, UnknownName
 from wse.tracing.export.maps import check_maps
 from wse.tracing.export.tables import PLANES, check_tables
-from wse.tracing.query.number_range import cycle_range, token_range
+from wse.tracing.query.inspect_request import cycle_range, token_range
 
 SUFFIXES: Final = {
     "perfetto": ".perfetto.json",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadInput
-from wse.reports.as_json import as_json
+from wse.reports.result import as_json
 from wse.reports.rows_csv import csv_text
 from wse.tracing.export.tables import FlatTable
 from wse_traces.field import TEXT, Field

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from wse.errors import BadInput, BadTrace, UnknownName
-from wse.reports.as_json import Report
+from wse.reports.result import Report
 from wse_traces.field import TEXT, Field
 from wse_traces.reader.read import Array, Trace
 from wse_traces.schema import AXIS_LABELS, BY_PATH, FIXED_AXES, TABLES

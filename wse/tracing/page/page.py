@@ -55,9 +55,9 @@ class ViewResult(Result):
     The report is printed as JSON if ``--json`` is specified.
     """
 
-    page: Annotated[str, Doc("The file")]
-    bytes: Annotated[int, Doc("Its size", "byte")]
-    traces: Annotated[tuple[str, ...], Doc("The traces that it shows")]
+    page: Annotated[str, Doc("path of the page")]
+    bytes: Annotated[int, Doc("size of the page", "byte")]
+    traces: Annotated[tuple[str, ...], Doc("paths of the traces that the page shows")]
 
 
 def view_page(paths: list[Path]) -> bytes:

@@ -7,10 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from wse.reports.as_json import Report
-from wse.tracing.page.median import DECODE, kind_cycles, median_data
+from wse.reports.result import Report
 from wse.tracing.page.pack import Array, Pack, check_index, checked_table, packed_columns
-from wse.tracing.page.work import op_kinds
+from wse.tracing.page.work import DECODE, kind_cycles, median_data, op_kinds
 from wse_traces.reader.executed_steps import cache_shifts, schedule_rows
 from wse_traces.reader.read import Columns, Trace
 

@@ -2,21 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.console import Console
 
 from wse.reports.shared_tables import USES
 from wse.reports.table import Column, Table
-from wse.reports.terminal import count, heading, lines, printable
+from wse.reports.terminal import count, heading, lines, printable, short_number
 from wse.reports.terminal_table import print_table
-from wse.tracing.print.changes_table import changes_table
-from wse.tracing.query.two_traces.changes import Change
+from wse.tracing.print.folds import equal_layers_text, op_text
+from wse.tracing.query.two_traces.changes import LAYER, Change
 from wse.tracing.query.two_traces.diff import NOT_SET, DiffView, Setting
 
-MAX_CHANGES: Final = 10
+MAX_CHANGES: Final = 12
+"""Default number of changes of each kind in the table."""
+KINDS: Final = {"all": "", "cause": "by cause", "op": "by op", "traffic": "traffic"}
+UNITS: Final = {"cycle": "", "word": "words", "wavelet-hop": "wavelet hops"}
+"""Texts of the units. Cycles have none, because the heading names them."""
+EXACT_BELOW: Final = 100_000_000
+
+
+class _Line(NamedTuple):
+    """Row in a table of differences between two runs: a change or a group heading."""
+
+    name: str
+    change: Change | None = None
+
+
+def changes_table(
+    changes: Sequence[Change],
+    kinds: Mapping[str, str] = KINDS,
+    max_changes: int = MAX_CHANGES,
+    *,
+    title: str = "",
+    note: str = "",
+) -> Table:
+    """Return a table of the largest changes between two runs, with a section per kind of change.
+
+    Args:
+        changes: Changes of all kinds, with the largest of each kind first.
+        kinds: Kinds to show, with their headings. An empty heading is not printed.
+        max_changes: Maximum number of changes of each kind.
+        title: Title of the table.
+        note: Remark after the title.
+    """
+    columns = (
+        Column(key="name", wraps=True),
+        Column(key="first", title="first", cell=_cell(lambda change: _amount(change.first)), numeric=True),
+        Column(key="second", title="second", cell=_cell(lambda change: _amount(change.second)), numeric=True),
+        Column(key="change", title="change", cell=_cell(_difference), numeric=True),
+        Column(key="fraction", cell=_cell(_relative), wraps=True),
+    )
+    return Table(columns=columns, rows=list(_lines(changes, kinds, max_changes)), title=title, note=note)
+
+
+def _lines(changes: Sequence[Change], kinds: Mapping[str, str], max_changes: int) -> Iterator[_Line]:
+    """Yield the rows: for each kind, a heading and up to ``max_changes`` changes.
+
+    Args:
+        changes: Changes of all kinds, with the largest of each kind first.
+        kinds: Kinds to show, with their headings. An empty heading is not printed.
+        max_changes: Maximum number of changes of each kind.
+    """
+    for kind, text in kinds.items():
+        kind_changes = [change for change in changes if change.kind == kind][:max_changes]
+        if kind_changes and text:
+            yield _Line(text)
+        for change in kind_changes:
+            yield _Line(f"{'  ' if text else ''}{_name(change)}", change)
+
+
+def _name(change: Change) -> str:
+    """Return the display name of what changed: an item, some layers, or an op of some layers.
+
+    Layers that changed in the same way are combined.
+    """
+    if change.layers is None:
+        return printable(change.name)
+    if change.kind == LAYER:
+        return equal_layers_text(change.layers, change.count or 1)
+    return op_text(change.name, change.layers, change.count or 1)
+
+
+def _cell(text: Callable[[Change], str]) -> Callable[[_Line], str]:
+    """Convert a function from a change to text into a function from a table row to text.
+
+    The new function returns "" for the heading of a group of changes.
+    """
+    return lambda line: "" if line.change is None else text(line.change)
+
+
+def _difference(change: Change) -> str:
+    """Return the signed difference between the two runs as text."""
+    return f"{'-' if change.change < 0 else '+'}{_amount(abs(change.change))}"
+
+
+def _amount(number: float) -> str:
+    """Return a number as text, abbreviated if it is very large."""
+    return count(number) if number < EXACT_BELOW else short_number(number)
+
+
+def _relative(change: Change) -> str:
+    """Return the unit and the relative change as text, such as "words, +3.1 %".
+
+    If only one run has the item, the text names that run instead of a change.
+    """
+    texts = [UNITS.get(change.unit, change.unit)]
+    if change.only_in is not None:
+        texts.append(f"only in the {change.only_in}")
+    elif change.fraction is not None:
+        texts.append(f"{change.fraction:+.1%}".replace("%", " %"))
+    return ", ".join(text for text in texts if text)
+
+
+_DIFF_CHANGES: Final = 10
 MAX_NAMES: Final = 8
 MAX_VALUE: Final = 60
 PHASES: Final = {
@@ -24,7 +125,7 @@ PHASES: Final = {
     "decode": "A generated token",
     "verify": "A pass over several tokens of one user",
 }
-KINDS: Final = {
+_DIFF_KINDS: Final = {
     "all": "",
     "cause": "by cause",
     "kind of op": "by kind of op",
@@ -44,7 +145,7 @@ def print_diff(console: Console, view: DiffView) -> None:
     for phase, changes in view.changes.items():
         average_text = "all of them together" if phase == "prefill" else "a mean one of each"
         heading(console, PHASES[phase], f"in cycles, {average_text}; the largest change of each kind first")
-        _print_changes(console, changes, KINDS)
+        _print_changes(console, changes, _DIFF_KINDS)
     heading(console, "SRAM of the fullest PE", "bytes by use that changed")
     if view.sram:
         named_changes = [replace(change, name=USES.get(change.name, change.name)) for change in view.sram]
@@ -80,11 +181,11 @@ def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[s
     Args:
         console: Console to print to.
         changes: Changes of all kinds, with the largest of each kind first.
-        kinds: Kinds to print, with their headings. At most ``MAX_CHANGES`` changes of each kind are
+        kinds: Kinds to print, with their headings. At most ``_DIFF_CHANGES`` changes of each kind are
             printed.
     """
-    print_table(console, changes_table(changes, kinds, MAX_CHANGES))
-    further_count = sum(max(0, sum(change.kind == kind for change in changes) - MAX_CHANGES) for kind in kinds)
+    print_table(console, changes_table(changes, kinds, _DIFF_CHANGES))
+    further_count = sum(max(0, sum(change.kind == kind for change in changes) - _DIFF_CHANGES) for kind in kinds)
     if further_count:
         lines(console, [(f"and {count(further_count)} more", "--csv FILE or --json: all of them")])
 

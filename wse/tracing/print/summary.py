@@ -11,9 +11,8 @@ from wse.reports.shared_tables import causes_table, experts_table, sram_table, w
 from wse.reports.table import Column, Table, pair_table
 from wse.reports.terminal import bar, count, heading, in_bytes, lines, percent, plural, printable, seconds
 from wse.reports.terminal_table import print_table
-from wse.tracing.print.links import link_line
+from wse.tracing.print.links import link_line, print_wavelets
 from wse.tracing.print.steps import step_table
-from wse.tracing.print.wavelets import print_wavelets
 from wse.tracing.query.costs.step_sums import cycle_fraction
 from wse.tracing.query.costs.tree import kind_totals
 from wse.tracing.query.places.stages import Stage, narrow_attention

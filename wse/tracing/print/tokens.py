@@ -10,8 +10,7 @@ from rich.console import Console
 from wse.reports.table import Column, Table
 from wse.reports.terminal import count, in_bytes, lines, printable, seconds
 from wse.reports.terminal_table import print_table
-from wse.tracing.query.tensors import TensorsView
-from wse.tracing.query.tokens import TokensView, TokenTime
+from wse.tracing.query.tokens import TensorsView, TokensView, TokenTime
 
 
 def print_tokens(console: Console, view: TokensView, top: int | None) -> None:

@@ -8,23 +8,18 @@ from typing import Any, Final, TextIO
 from rich.console import Console
 
 from wse.reports.terminal import console_on, count, printable
-from wse.tracing.print.contents import print_dump
 from wse.tracing.print.diff import print_diff
-from wse.tracing.print.groups import print_groups
-from wse.tracing.print.links import print_links
-from wse.tracing.print.pe import print_pe
-from wse.tracing.print.steps import print_steps
+from wse.tracing.print.links import print_links, print_moves
+from wse.tracing.print.pe import print_dump, print_pe
+from wse.tracing.print.steps import print_groups, print_steps, print_tree
 from wse.tracing.print.summary import print_summary
 from wse.tracing.print.tokens import print_tensors, print_tokens
-from wse.tracing.print.tree import print_tree
-from wse.tracing.print.wavelets import print_moves
-from wse.tracing.query.check import CheckView
 from wse.tracing.query.costs.groups import GroupsView
 from wse.tracing.query.costs.tree import TreeView
 from wse.tracing.query.places.contents import DumpView
 from wse.tracing.query.tokens import TokensView
 from wse.tracing.query.two_traces.diff import DiffView
-from wse.tracing.query.view import View, outcome_of
+from wse.tracing.query.view import CheckView, View, outcome_of
 
 
 def print_view(view: View, stream: TextIO, *, top: int | None, each_layer: bool = False, as_hex: bool = False) -> None:

@@ -26,7 +26,7 @@ from wse.errors import BadTrace
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.tracing.expert_load import ExpertLoad
-from wse.tracing.record.header import trace_header
+from wse.tracing.record.program import trace_header
 from wse.tracing.record.recorder import MAX_ROWS, Recorder
 from wse_traces.errors import TraceError
 

@@ -24,7 +24,7 @@ from wse.backends.fabric.run_totals import RunTotals
 from wse.compiler.placeable import Placeable
 from wse.program.program import Program
 from wse.tracing.expert_load import ExpertLoad
-from wse.tracing.record.header import trace_header
+from wse.tracing.record.program import trace_header
 from wse.tracing.record.recorder import Recorder
 from wse_traces.errors import TraceError
 from wse_traces.writer.token_rows import Token

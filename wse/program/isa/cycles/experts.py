@@ -9,7 +9,7 @@ import math
 from typing import Final
 
 from wse.number_formats import CODINGS
-from wse.program.isa.cycles.unpacking import BY_CODING, power_cycles, run_cycles, unpacking_cycles
+from wse.program.isa.cycles.linear import BY_CODING, power_cycles, run_cycles, unpacking_cycles
 from wse.program.isa.pe_costs import PeCosts
 
 _FP8: Final = CODINGS["fp8"].number

@@ -1,4 +1,7 @@
-"""Cycles of products of tiles, with weights that may be quantised.
+"""Cycles of products of tiles, and of unpacking quantised weights and converting their scales.
+
+Codes of quantised weights are unpacked by 16-bit operations, a few rows at a time, into a scratch
+buffer of the kernel.
 
 M is the number of tokens, K of inputs, and N of outputs.
 
@@ -11,9 +14,104 @@ needs fewer cycles.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Final
 
-from wse.program.isa.cycles.unpacking import Unpacking, unpacking_cycles
 from wse.program.isa.pe_costs import PeCosts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpacking:
+    """Operations that unpack quantised weights from 16-bit words to float16 values.
+
+    Attributes:
+        operations: Vector operations that unpack one group of rows.
+        shifts: Elements shifted, per quantised weight (code).
+        logic: Elements of bitwise operations, per code.
+        adds: Elements of additions, per code.
+    """
+
+    operations: int
+    shifts: float
+    logic: float
+    adds: float
+
+
+INT8: Final = Unpacking(operations=5, shifts=1 / 2, logic=3 / 2, adds=1)
+"""Two codes per word: the upper one is shifted down, the lower one is masked.
+
+An exclusive or with 0x6480 gives the float16 value 1024 + 128 + code, from which 1152 is
+subtracted. Inserting the exponent as bits is the method of Kim et al., arXiv 2211.10017.
+"""
+
+INT4: Final = Unpacking(operations=11, shifts=3 / 4, logic=7 / 4, adds=1)
+"""Four codes per word: three are shifted, three are masked.
+
+After an exclusive or with 0x6408, 1032 is subtracted.
+"""
+
+FP8: Final = Unpacking(operations=5, shifts=3 / 2, logic=1, adds=0)
+"""Two codes per word; the lower code is shifted up first.
+
+An arithmetic shift by 1 and a mask leave the bits of a float16 value that is 1/256 of the code's
+value. The scale includes this factor.
+"""
+
+MXFP4: Final = Unpacking(operations=11, shifts=7 / 4, logic=1, adds=0)
+"""Four codes per word; three of them are shifted up first.
+
+An arithmetic shift by 3 and a mask leave the bits of a float16 value that is 2^-14 of the code's
+value. The scale includes this factor.
+"""
+
+E8M0: Final = Unpacking(operations=6, shifts=1, logic=1, adds=1)
+"""Powers of two, two per word.
+
+Each is shifted to the exponent's bits and masked. The difference of the exponent biases is added to
+these bits.
+"""
+
+BY_CODING: Final = (INT8, FP8, INT4, MXFP4, FP8)
+"""Unpacking of each coding, by the number of the coding."""
+
+
+def unpacking_cycles(c: PeCosts, u: Unpacking, K: int, N: int, rows: int) -> float:
+    """Return the cycles to unpack a ``[K, N]`` tile of quantised weights.
+
+    Args:
+        c: Costs of operations on the PE.
+        u: Operations that unpack the weights.
+        K, N: Inputs and outputs.
+        rows: Rows of weights that are unpacked at once.
+    """
+    codes, iterations = K * N, math.ceil(K / rows)
+    operations = u.operations + int(c.widen > 0)
+    elements = codes * (u.shifts / c.shift + u.logic / c.logic + u.adds / c.half)
+    return iterations * (c.loop + operations * c.issue) + math.ceil(elements + (codes / c.widen if c.widen else 0))
+
+
+def power_cycles(c: PeCosts, N: int, G: int) -> float:
+    """Return the cycles to convert power-of-two scales to factors.
+
+    Args:
+        c: Costs of operations on the PE.
+        N, G: Outputs, and groups of inputs; each combination of them has a scale.
+    """
+    return unpacking_cycles(c, E8M0, G, N, 1)
+
+
+def run_cycles(c: PeCosts, N: int, G: int, B: int) -> float:
+    """Return the cycles to copy float32 scales that several outputs share to each output.
+
+    For each of G groups of inputs, B scales are converted and then copied to all N outputs.
+
+    Args:
+        c: Costs of operations on the PE.
+        N: Outputs.
+        G: Groups of inputs that share scales.
+        B: Runs of outputs that share scales.
+    """
+    return G * (c.vector(B, c.convert) + B * (c.loop + c.issue) + math.ceil(N / c.act))
 
 
 def matmul_cycles(c: PeCosts, M: int, K: int, N: int, add: int) -> float:

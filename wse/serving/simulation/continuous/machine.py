@@ -13,8 +13,8 @@ the start of each round:
 **Gaps.** If ``prompt_tokens`` is None, prompts fill gaps: they are read one after another in the
 time in which the busiest stage would wait for decoded tokens, at least one chunk per round. Many
 rounds are computed at once. The passes of a pipeline have no common start, so nobody waits for the
-end of a round. A prompt uses gaps from its arrival on. The tokens of a user come as long before the
-end of each round as the first token did.
+end of a round. A prompt uses gaps from its arrival on. In every round, the token of a user arrives
+as long before the end of the round as the user's first token did.
 
 **Separate prefill.** With a separate machine for prompts (`SeparatePrefill`), a request is admitted
 when that machine is free as well.

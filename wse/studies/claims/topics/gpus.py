@@ -9,8 +9,8 @@ from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users, users_at_speed
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.weight_streaming import distinct_experts
-from wse.studies.claims.claim import Curves, Finding, by_rule, figure
 from wse.studies.claims.laboratory import Laboratory, with_type
+from wse.studies.claims.result import Curves, Finding, by_rule, figure
 from wse.studies.claims.serving import Serving, serving_of
 
 DENSE, MIXTURE = "llama-3.1-70b", "deepseek-v3"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.studies.claims.claim import Curves, Finding, by_rule, figure
 from wse.studies.claims.laboratory import Laboratory, own_link, wafer_link, with_type
+from wse.studies.claims.result import Curves, Finding, by_rule, figure
 
 MODEL: Final = "llama-3-8b"
 SERVED: Final = "llama-3.1-70b"

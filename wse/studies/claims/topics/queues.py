@@ -14,8 +14,8 @@ from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import distribution, first_token_s, gap_distribution, queueing_s
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
-from wse.studies.claims.claim import Curves, Finding, by_rule, figure
 from wse.studies.claims.laboratory import Laboratory, with_type
+from wse.studies.claims.result import Curves, Finding, by_rule, figure
 
 MODEL: Final = "llama-3.1-70b"
 GPU, GPUS, STACK, DTYPE = "h200", 8, "trtllm", "fp8"

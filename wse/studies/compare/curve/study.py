@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from wse.errors import DoesNotFit
-from wse.reports.as_json import Report
 from wse.reports.progress import OnProgress, ignore
+from wse.reports.result import Report
 from wse.serving.prices import prices_without_gpus
 from wse.serving.tiers import PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.compare.checks import check

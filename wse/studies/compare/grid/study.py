@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from wse.errors import BadInput, DoesNotFit, WseBug
-from wse.reports.as_json import Report
 from wse.reports.progress import OnProgress, ignore
+from wse.reports.result import Report
 from wse.reports.terminal import plural
 from wse.studies.compare.checks import check
 from wse.studies.compare.grid.axes import combinations_of, compared_counts, prepared_on_fewest_wafers

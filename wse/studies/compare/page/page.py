@@ -15,7 +15,7 @@ from wse.studies.compare.result import AssumptionResult, CompareResult
 from wse.studies.compare.summary import input_texts, runs
 from wse.studies.compare.tables import IMPOSSIBLE, detail_tables, link_text, mapping_text, reasons
 from wse.studies.compare.traces import CHANGED
-from wse.tracing.print.changes_table import KINDS, changes_table
+from wse.tracing.print.diff import KINDS, changes_table
 from wse.tracing.query.two_traces.compare import TracesResult
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 from wse_traces.schema import CAUSES

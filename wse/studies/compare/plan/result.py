@@ -10,14 +10,15 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count, plural, printable, range_text, rate_and_latency, seconds, three_figures
+from wse.serving.goal import COST, LATENCY, PURPOSES, THROUGHPUT
 from wse.studies.compare.curve.tables import price
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.compare.tables import IMPOSSIBLE
-from wse.studies.results.operating_points import DEFINITIONS
+from wse.studies.results.operating_points import DEFINITIONS, OperatingPointResult
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlannedRow(Result):
+class PlannedRow(OperatingPointResult):
     """A machine with the replica and user counts that best meet the requested limits.
 
     A machine consists of wafers or GPUs. A replica is one of several identical machines that share
@@ -37,25 +38,10 @@ class PlannedRow(Result):
     link_latency_s: Annotated[
         float | None, Doc("latency of links between wafers; absent if none was requested", "s")
     ] = None
-    replicas: Annotated[int, Doc("number of replicas that share the users")]
-    users: Annotated[int, Doc("concurrent users on all replicas: requests in flight")]
     users_per_pass: Annotated[int | None, Doc("users of a pass through the stages of wafers; absent for GPUs")] = None
     max_users: Annotated[int, Doc("users whose KV caches fit on all replicas")]
     keeps: Annotated[bool, Doc("whether there is room for the users and the limits are met")]
     excess: Annotated[float, Doc("largest ratio of a latency to its limit; 0 without limits")]
-    ttft_s: Annotated[float, Doc("mean time to first token", "s")]
-    tpot_s: Annotated[float | None, Doc("time per output token after the first", "s")] = None
-    tokens_per_s_per_user: Annotated[float | None, Doc("1 / `tpot_s`", "1/s")] = None
-    tokens_per_s: Annotated[float, Doc("output tokens of all users", "1/s")]
-    usd_per_million_tokens: Annotated[float | None, Doc("price of a million output tokens, prompts included", "USD")]
-    usd_per_million_tokens_low: Annotated[
-        float | None, Doc("price of a million output tokens at the low end of the price range", "USD")
-    ]
-    usd_per_million_tokens_high: Annotated[
-        float | None, Doc("price of a million output tokens at the high end of the price range", "USD")
-    ]
-    usd_per_hour: Annotated[float | None, Doc("price per hour of all replicas", "USD")] = None
-    joules_per_token: Annotated[float | None, Doc("energy of an output token", "J")] = None
     pareto: Annotated[bool, Doc("whether no row of these lengths is faster for a user and no more expensive")]
 
     @property
@@ -70,8 +56,17 @@ class PlannedRow(Result):
         return chips if self.replicas == 1 else f"{self.replicas:,} x {chips}"
 
 
-COLUMNS: Final = tuple(field.name for field in fields(PlannedRow))
-"""Columns of CSV files, in order."""
+ORDERS: Final = {
+    LATENCY: "Fastest requests first",
+    THROUGHPUT: "Highest throughput first",
+    COST: "Lowest cost per token first",
+}
+"""Title of the table of machines for each objective."""
+
+COLUMNS: Final = tuple(
+    dict.fromkeys([*PlannedRow.__annotations__, *(field.name for field in fields(OperatingPointResult))])
+)
+"""Columns of CSV files: the machine first, then its operating point."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +112,8 @@ class PlanResult(Result):
             width: Not used.
         """
         verdict = pair_table([("", sentence) for sentence in self.verdict], self.title)
-        machines = Table(columns=self._columns(), rows=self.rows, title="Best first", footer=self._footer())
+        title = ORDERS[self.inputs["objective"]]
+        machines = Table(columns=self._columns(), rows=self.rows, title=title, footer=self._footer())
         details = (Table(columns=self._detail_columns(), rows=self.rows, title="Room, rates and energy"),)
         reasons = () if self.impossible is None else (pair_table([*self.impossible.items()], IMPOSSIBLE),)
         return verdict, machines, *(details if detail else ()), *reasons
@@ -174,6 +170,7 @@ class PlanResult(Result):
         prices = [(f"{name}", assumed.text) for name, assumed in self.economics.items() if "usd_per_hour" in name]
         return [
             *DEFINITIONS,
+            ("layouts", f"each chosen for {PURPOSES[self.inputs['objective']]} (--objective)"),
             ("◆", "no other row is faster for a user and no more expensive"),
             *[(name, printable(text)) for name, text in prices],
             *([("...", f"{plural(hidden, 'machine')} of {self.tried} not shown")] if hidden else []),

@@ -21,6 +21,7 @@ from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
 from wse.studies.estimate.layouts.searches import searches_for
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.results.operating_points import point_result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +145,8 @@ def planned_row(
         users_per_pass: Users whose tokens are decoded in one pass on wafers; None on GPUs.
         link: Requested link between wafers; None for the wafer's own.
     """
-    point = found.point
-    cost, energy = point.usd_per_million_tokens, point.joules_per_token
     return PlannedRow(
+        **vars(point_result(found.point)),
         kind=kind,
         name=name,
         software=software,
@@ -156,20 +156,9 @@ def planned_row(
         chips=deployment.chips,
         link_bytes_per_s=None if link is None else link.bytes_per_s,
         link_latency_s=None if link is None else link.latency_s,
-        replicas=point.replicas,
-        users=point.concurrency,
         users_per_pass=users_per_pass,
-        max_users=point.replicas * deployment.max_concurrency,
+        max_users=found.point.replicas * deployment.max_concurrency,
         keeps=found.meets,
         excess=found.excess,
-        ttft_s=point.ttft_s,
-        tpot_s=point.tpot_s,
-        tokens_per_s_per_user=point.tokens_per_s_per_user,
-        tokens_per_s=point.tokens_per_s,
-        usd_per_million_tokens=None if cost is None else cost.value,
-        usd_per_million_tokens_low=None if cost is None else cost.low,
-        usd_per_million_tokens_high=None if cost is None else cost.high,
-        usd_per_hour=point.usd_per_hour,
-        joules_per_token=None if energy is None else energy.value,
         pareto=False,
     )

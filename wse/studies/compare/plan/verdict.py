@@ -151,6 +151,8 @@ def _users(goal: Goal) -> str:
 def _text(row: PlannedRow) -> str:
     """Describe a machine with its speed, latency and costs."""
     speed = "" if row.tokens_per_s_per_user is None else f"{count(row.tokens_per_s_per_user)} tokens/s per user, "
+    if row.saturated:
+        speed = f"{count(row.decoding_users)} of {plural(row.users, 'user')} decode at a time, {speed}"
     low, high = row.usd_per_million_tokens_low or 0.0, row.usd_per_million_tokens_high or 0.0
     cost = f"{ranged(_usd(row), low, high, price, ' USD')} per million tokens, {price(row.usd_per_hour or 0.0)} USD/h"
     return f"{row.machine} ({speed}TTFT {seconds(row.ttft_s)}, {cost})"

@@ -31,7 +31,7 @@ from wse.studies.estimate.drafts.placement import PlacedDraft
 from wse.studies.estimate.drafts.verify_passes import VerifyPasses, verify_passes
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.drafts.draft import HEAD
-from wse.studies.results.users import users_at
+from wse.studies.results.sram import users_at
 
 COST_GRADE: Final[Grade] = "I"
 """Evidence grade of the costs of drafts on wafers: inferred."""

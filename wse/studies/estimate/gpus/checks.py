@@ -12,8 +12,8 @@ from wse.studies.estimate.prepare import check_drafts, check_objective, check_re
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.amounts import check_counts
 from wse.studies.options.drafts.draft import SAME
-from wse.studies.options.groups.gpu_serving import GpuOptions
 from wse.studies.options.option import get_option, group_path, options_of
+from wse.studies.options.serving import GpuOptions
 
 TENSOR, EXPERTS, DATA = "tensor", "experts", "data"
 PARALLELISMS: Final = (TENSOR, EXPERTS, DATA)

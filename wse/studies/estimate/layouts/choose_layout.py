@@ -14,17 +14,22 @@ from dataclasses import dataclass, replace
 from wse.compiler.pipeline import with_tiles
 from wse.compiler.search.search import MARGIN, Candidate, Compilation
 from wse.errors import BadInput
-from wse.reports.terminal import in_bytes, plural
+from wse.reports.terminal import plural
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import saturating_users
 from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cycles
-from wse.studies.estimate.layouts.cache_bytes import free_cache_bytes, user_cache_bytes
 from wse.studies.estimate.layouts.ranked_layouts import CompiledLayout, LayoutRanking
-from wse.studies.estimate.layouts.searches import Search, max_users_with_room, searches_for, with_trials
+from wse.studies.estimate.layouts.searches import (
+    Search,
+    max_users_with_room,
+    searches_for,
+    users_by_bytes,
+    with_trials,
+)
 from wse.studies.estimate.layouts.variants import Variant, variants_of
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.operating_points import user_counts
-from wse.studies.results.users import users_at
+from wse.studies.results.sram import users_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,9 +74,14 @@ def choose_layout(
             return fastest_layout(prepared_estimate, search(prepared_estimate, NARROW))
         goal = replace(goal, users=users)
     searches = searches_for(prepared_estimate, search, goal)
-    _check_bytes(prepared_estimate)
+    if goal.users is not None and goal.users > goal.replicas_for(1) * users_by_bytes(prepared_estimate):
+        tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
+        _check_room(
+            prepared_estimate,
+            max(users_at(candidate.program, tokens) for found in searches for candidate in found.candidates),
+        )
     layouts = LayoutRanking(prepared_estimate, searches).layouts_for(goal)
-    _check_room(layouts[0])
+    _check_room(prepared_estimate, layouts[0].deployment.max_concurrency)
     return _to_chosen_layout(prepared_estimate, layouts[0], layouts)
 
 
@@ -150,55 +160,30 @@ def _to_chosen_layout(
     return ChosenLayout(prepared=best.prepared, compilation=with_trials(prepared_estimate, compilation, searches))
 
 
-def _check_room(layout: CompiledLayout) -> None:
-    """Raise BadInput if the chosen layout cannot store the KV caches of all requested users."""
-    users, room = layout.prepared.request.serving.users, layout.deployment.max_concurrency
-    replicas = layout.prepared.goal.replicas_for(room)
-    if users is not None and users > replicas * room:
-        room = max_users_with_room(layout.prepared, room, math.ceil(users / replicas))
-        tokens = layout.prepared.prompt_len + layout.prepared.new_tokens
-        fault = f"the roomiest layout found holds the KV caches of {plural(room, 'sequence')} of {tokens:,} tokens"
-        raise _no_room(layout.prepared, users, replicas, fault, f"--users {replicas * room}" if room else "")
+def _check_room(prepared_estimate: PreparedEstimate, room: int) -> None:
+    """Raise BadInput if the wafers cannot store the KV caches of all requested users.
 
-
-def _check_bytes(prepared_estimate: PreparedEstimate) -> None:
-    """Raise BadInput if the KV caches of the requested users need more bytes than the wafers have.
-
-    This is a quick check before many layouts are compiled. Buffers are not counted, so layouts may
-    have no room for the users even if it passes.
-    """
-    p, users, replicas = prepared_estimate, prepared_estimate.request.serving.users, prepared_estimate.goal.replicas
-    if users is None or replicas is None:
-        return
-    tokens, users_of_one, free_bytes = p.prompt_len + p.new_tokens, users // replicas, free_cache_bytes(p)
-    needed_bytes = users_of_one * user_cache_bytes(p)
-    if 0 < free_bytes < needed_bytes:
-        caches = f"KV caches of {plural(users_of_one, 'sequence')} of {tokens:,} tokens"
-        fault = f"{caches} need {in_bytes(needed_bytes)}, but weights and code leave {in_bytes(free_bytes)}"
-        raise _no_room(p, users, replicas, fault, "fewer --users")
-
-
-def _no_room(prepared_estimate: PreparedEstimate, users: int, replicas: int, fault: str, users_remedy: str) -> BadInput:
-    """Build the error raised when the KV caches of the users do not fit.
+    The error states the maximum number of users that can be served.
 
     Args:
         prepared_estimate: The request.
-        users: Requested number of users.
-        replicas: Number of identical machines that share the users.
-        fault: What is too large, as text.
-        users_remedy: Suggestion for the user, such as ``--users 8``; empty if not even one fits.
+        room: Number of users of one replica for whom a layout is known.
     """
-    wafers = plural(prepared_estimate.options.wafers, "wafer")
+    p, users = prepared_estimate, prepared_estimate.request.serving.users
+    replicas = p.goal.replicas_for(room)
+    if users is None or users <= replicas * room:
+        return
+    room = max_users_with_room(p, room, math.ceil(users / replicas))
+    wafers = plural(p.options.wafers, "wafer")
     wafers += "" if replicas == 1 else f" of each of {replicas:,} replicas"
-    workload = prepared_estimate.request.workload
-    given_lengths = (("--prompt-len", workload.prompt_len), ("--new-tokens", workload.new_tokens))
-    lengths = "".join(f" {option} {length}" for option, length in given_lengths if length is not None)
-    remedies = f"{users_remedy}, more --wafers or --replicas" if users_remedy else "more --wafers"
+    caches = f"the KV caches of {plural(room, 'sequence')} of {p.prompt_len + p.new_tokens:,} tokens"
+    remedies = f"--users {replicas * room}, more --wafers or --replicas" if room else "more --wafers"
     message = (
-        f"--users {users}: {fault} on {wafers}; give {remedies}, or shorter --prompt-len and --new-tokens; "
-        f"`wse compare {prepared_estimate.request.model} --users {users}{lengths}` finds wafers and replicas for them"
+        f"--users {users}: the roomiest layout found holds {caches} on {wafers}; give {remedies}, or shorter "
+        f"--prompt-len and --new-tokens; `wse compare {p.request.model} --users {users}` with the same other options "
+        "finds wafers and replicas for them"
     )
-    return BadInput(message)
+    raise BadInput(message)
 
 
 def _compilation(

@@ -22,7 +22,7 @@ from wse.compiler.choice import Choice
 from wse.compiler.options import THIN_GEMM, Options
 from wse.compiler.search.search import Candidate, Compilation
 from wse.serving.deployment.wafers import WaferDeployment
-from wse.serving.goal import Goal
+from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import plan
 from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.layouts.searches import search_for_room
@@ -87,10 +87,12 @@ class LayoutRanking:
         never be accepted, because each such change alone makes requests slower.
         """
         layouts = self._layouts_for(goal)
-        if goal.users is not None and goal.replicas is not None:
+        if goal.users is None:
+            return layouts if goal.objective == LATENCY else self._with_more_users(layouts, goal)
+        if goal.replicas is not None:
             users = math.ceil(goal.users / goal.replicas)
             return self._layouts_for(goal) if self._found_more_room(layouts[0], users) else layouts
-        while goal.users is not None:
+        while True:
             best = plan(layouts[0].deployment, goal)
             if best is None or best.point.replicas == 1:
                 break
@@ -99,6 +101,32 @@ class LayoutRanking:
             if merged[0] is layouts[0]:
                 break
             layouts = merged
+        return layouts
+
+    def _with_more_users(self, layouts: list[CompiledLayout], goal: Goal) -> list[CompiledLayout]:
+        """Search for layouts with room for more users, as long as throughput increases.
+
+        The search ends when the best layout serves all its users without using all of its room.
+        Room is increased by about an eighth at a time. If no layout has so much room, the increase
+        is halved.
+
+        Args:
+            layouts: Known layouts, best first.
+            goal: A goal without a number of users, and with another objective than latency.
+
+        Returns:
+            The known layouts and the new ones, best first.
+        """
+        more_users = max(1, layouts[0].deployment.max_concurrency // 8)
+        while more_users:
+            best = plan(layouts[0].deployment, goal)
+            room = layouts[0].deployment.max_concurrency
+            if best is None or best.point.saturated or best.point.concurrency < room:
+                break
+            if self._found_more_room(layouts[0], room + more_users):
+                layouts = self._layouts_for(goal)
+            if layouts[0].deployment.max_concurrency == room:
+                more_users //= 2
         return layouts
 
     def _found_more_room(self, layout: CompiledLayout, users: int) -> bool:

@@ -17,7 +17,7 @@ from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, short_number
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.results.users import users_at
+from wse.studies.results.sram import users_at
 
 CHOSEN: Final = "as chosen"
 """Name of the row with the compiler's own choices."""

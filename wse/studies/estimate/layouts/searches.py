@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
+from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.remedies import largest_passing
 from wse.compiler.search.search import Breadth, Compilation
 from wse.compiler.search.trial import Trial
 from wse.errors import BadInput, DoesNotFit
+from wse.models.tensors.model_tensors import kv_bytes_per_token
+from wse.number_formats import ELEMENT_BYTES
 from wse.serving.goal import LATENCY, Goal
 from wse.studies.compile.choose import compile_fastest, request_cycles
-from wse.studies.estimate.layouts.cache_bytes import users_by_bytes
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.results.users import users_at
+from wse.studies.results.sram import users_at
 from wse_mappings.regions.layout import Layout
 
 FASTEST: Final = Breadth(finalists=2, margin=1.0, whole_wafer_finalists=2)
@@ -96,6 +98,18 @@ def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: i
         )
         or room
     )
+
+
+def users_by_bytes(prepared_estimate: PreparedEstimate) -> int:
+    """Return how many users' KV caches would fit if no SRAM were needed for buffers or padding.
+
+    This is an upper limit on the users of one replica that a layout can have room for.
+    """
+    p = prepared_estimate
+    pes = p.options.wafers * p.wafer.mesh_rows * p.wafer.mesh_cols
+    free_bytes = pes * free_bytes_per_pe(p.wafer, p.software) - p.weight_bytes
+    user_bytes = (p.prompt_len + p.new_tokens) * kv_bytes_per_token(p.spec, ELEMENT_BYTES[p.options.activation_type])
+    return max(0, free_bytes // user_bytes)
 
 
 def _with_room(prepared_estimate: PreparedEstimate, users: int) -> PreparedEstimate:

@@ -31,8 +31,7 @@ from wse.program.program import Program
 from wse.program.steps import Slots
 from wse.studies.run.ray.ray_passes import RayPasses, SubmittedPass
 from wse.studies.run.ray.wafer_actor import WaferJob
-from wse.studies.run.ray.wafer_actors import WaferActors
-from wse.studies.run.ray.wafer_states import merge_states, state_of_wafer
+from wse.studies.run.ray.wafer_actors import WaferActors, merge_states, state_of_wafer
 from wse.studies.run.request import RunRequest
 
 

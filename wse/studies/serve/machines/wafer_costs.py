@@ -18,7 +18,7 @@ from wse.compiler.search.search import Compilation
 from wse.serving.route import as_loop
 from wse.serving.simulation.staged_costs import ChunkGrid, DecodeGrid, PassTime, StagedCosts
 from wse.studies.estimate.timing.stage_times import RouteReader, pass_time
-from wse.studies.results.users import cache_capacity
+from wse.studies.results.sram import cache_capacity
 
 CONTEXTS: Final = 9
 """Number of contexts for which decode passes are timed, from an empty to a full cache."""
@@ -45,7 +45,7 @@ def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
     prompts = (
         context - 1,
         *(min(chunk, context - 1),) * (slots - 1),
-    )  # one with all chunks, for what they need of SRAM
+    )  # with all chunks, whose SRAM needs limit the cache capacity
     fabric = _fabric(placeable, compilation, prompts)
     reader, program = RouteReader(fabric), fabric.program
     routes = [as_loop(reader.route(program.decode, fabric.decode_cost(*(tokens,) * slots))) for tokens in contexts]

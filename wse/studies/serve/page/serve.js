@@ -1,4 +1,4 @@
-// The page of a simulation of serving: levels over time, and tables.
+// The page of a serving simulation: charts of numbers over time, and tables.
 const PANEL = { width: 1000, height: 240, left: 62, right: 14, top: 12, bottom: 34 };
 
 // panel: {title, unit, time_s, series: [{name, values}]}

@@ -1,12 +1,8 @@
-"""Random layers of small models on small meshes, for the comparison of the timing models.
-
-The timing models are the fabric model and the wavelet reference. A case is a decoded token, a
-prefill, or a verification pass over several tokens of one user.
-"""
+"""Random layers of small models, one for each type of attention, norm and block, on small meshes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -33,9 +29,55 @@ from wse.compiler.search.trees import FEWER_GROUPS, with_group_count
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.configs.rope import plain_rope
-from wse.models.spec import Layer, ModelSpec
+from wse.models.spec import Experts, Latent, Layer, ModelSpec
 from wse.program.program import Program
-from wse.studies.validate.agreement.kinds import KINDS
+
+EXPERTS: Final = 8
+
+
+def _with_head_norms(spec: ModelSpec) -> ModelSpec:
+    return replace(spec, head_norm="rms", sinks=True)
+
+
+def _with_layer_norms(spec: ModelSpec) -> ModelSpec:
+    return replace(spec, norm="layer", qkv_bias=True, output_bias=True, ffn_bias=True, gated=False)
+
+
+def _with_latent_attention(spec: ModelSpec) -> ModelSpec:
+    size = spec.head_size
+    latent = Latent(
+        q_rank=spec.hidden_size // 2, kv_rank=2 * size, nope_size=size, rope_size=size // 2, value_size=size
+    )
+    cached, rope = latent.kv_rank + latent.rope_size, plain_rope(latent.rope_size, 1e4)
+    return replace(spec, latent=latent, rope=rope, kv_head_count=1, head_size=cached)
+
+
+def _with_experts(spec: ModelSpec) -> ModelSpec:
+    experts = Experts(
+        count=EXPERTS, active=2, ffn_size=spec.ffn_size // 4, shared_size=spec.ffn_size // 4, scoring="sigmoid"
+    )
+    return _set_experts(spec, replace(experts, correction=True))
+
+
+def _with_softmax_experts(spec: ModelSpec) -> ModelSpec:
+    return _set_experts(spec, Experts(count=EXPERTS, active=3, ffn_size=spec.ffn_size // 4, router_bias=True))
+
+
+def _set_experts(spec: ModelSpec, experts: Experts) -> ModelSpec:
+    """Return the model with every feed-forward block replaced by a mixture of experts."""
+    return replace(spec, layers=tuple(replace(layer, experts=True) for layer in spec.layers), experts=experts)
+
+
+KINDS: Final[Mapping[str, Callable[[ModelSpec], ModelSpec]]] = {
+    "plain": lambda spec: spec,
+    "norms of heads, sinks": _with_head_norms,
+    "LayerNorm, biases": _with_layer_norms,
+    "latent attention": _with_latent_attention,
+    "experts and a block beside them": _with_experts,
+    "experts chosen by softmax": _with_softmax_experts,
+}
+"""Functions that turn a plain model into another kind of model, keyed by the kind's name."""
+
 
 SMALLEST, LARGEST = 8, 48  # PEs on a side
 SMALLEST_SQUARE, LARGEST_SQUARE = 4, 16  # PEs on a side in prefill, whose many rounds the reference simulates slowly

@@ -20,11 +20,19 @@ from typing import Final
 
 from wse.errors import BadMeasurements, UnknownName
 from wse.files import read_file
-from wse.studies.validate.measured.cells import LARGEST, product_sizes, read_size, read_value
-from wse.studies.validate.measured.csv_records import CsvRecord, CsvRecords
-from wse.studies.validate.measured.inference_cells import COLUMNS as INFERENCE_COLUMNS
-from wse.studies.validate.measured.inference_cells import NOT_UTF_8, REQUIRED, check_cells
-from wse.studies.validate.measured.units import check_unit
+from wse.studies.validate.measured.cells import COLUMNS as INFERENCE_COLUMNS
+from wse.studies.validate.measured.cells import (
+    LARGEST,
+    NOT_UTF_8,
+    REQUIRED,
+    CsvRecord,
+    CsvRecords,
+    check_cells,
+    product_sizes,
+    read_size,
+    read_value,
+)
+from wse.studies.validate.measured.text_numbers import check_unit
 
 FILE_LIMIT_BYTES: Final = 2**24
 MAX_ROWS: Final = 100_000
@@ -190,7 +198,7 @@ def parse(text: str, file: str) -> Iterator[Measurement]:
             raise BadMeasurements(msg)
         if table in TOLERANT:
             if len(record.cells) != len(header) and record.lines > 1:
-                records.resume_at(record.line + 1)  # an unclosed quote took the next rows in
+                records.resume_at(record.line + 1)  # an unclosed quote has swallowed the next rows
             m = _tolerant_measurement(file, table, header, record)
             first_line = line_of_id.setdefault(m.text("id").strip() or f"line {m.line}", m.line)
             if first_line != m.line and not m.fault:
@@ -212,7 +220,7 @@ def _text(path: Path) -> str:
         header, _, _ = data.decode("utf-8-sig", errors="replace").partition("\n")
         columns = {name.strip().strip('"') for name in header.split(",")}
         if NOT_UTF_8 not in header and columns.issuperset(REQUIRED):
-            return data.decode("utf-8-sig", errors="replace")  # of a tolerant table: a fault of its rows
+            return data.decode("utf-8-sig", errors="replace")  # in a tolerant table, such bytes are faults of rows
         line = data.count(b"\n", 0, error.start) + 1
         msg = f"{path}: line {line}: byte {error.start} is not UTF-8; save the file as UTF-8"
         raise BadMeasurements(msg) from error

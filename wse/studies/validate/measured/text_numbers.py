@@ -1,9 +1,15 @@
-"""Numbers in texts of measurements, such as ``1,024`` in a metric."""
+"""Numbers, units and model names in the texts of measurements."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from functools import cache
 from typing import Final
+
+from wse.errors import BadMeasurements
+from wse.models.catalogue import CONFIGURATIONS, origins
+from wse.models.configs.config import read_config
 
 LARGEST_NUMBER: Final = 10**12
 """Largest number that is read from a text. No size or time of a run exceeds it."""
@@ -12,7 +18,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?|[0-9]+(\.[0-9]+)
 
 
 def read_number(text: str | None) -> float | None:
-    """Return the number that a text is, or None if it is not one up to `LARGEST_NUMBER`.
+    """Convert a text to a number, or return None if it is not a number up to `LARGEST_NUMBER`.
 
     Commas may separate groups of three digits. A comma or full stop at the end is ignored.
 
@@ -27,10 +33,137 @@ def read_number(text: str | None) -> float | None:
 
 
 def read_whole(text: str | None) -> int | None:
-    """Return the whole number that a text is, or None if it is not one up to `LARGEST_NUMBER`.
+    """Convert a text to an integer, or return None if it is not one up to `LARGEST_NUMBER`.
 
     >>> read_whole("8192,"), read_whole("1.5")
     (8192, None)
     """
     value = read_number(text)
     return int(value) if value is not None and value == int(value) else None
+
+
+_UNIT: Final = re.compile(
+    r"cycles?|[mµun]?s|seconds?|[kmg]?hz|[mgtp]?flops?|[kmgtp]?i?b|[mgtp]bps|bits?|[mgtp]bit|bytes?|[km]?w|watts?|j|joules?"
+    r"|tok|tokens?|usd|percent|%|x|ratio|speedup|gain|growth|fraction|efficiency|slowdown|(under)?utilisation"
+    r"|exponent|coefficient|elements?|wavelets?|words?|hops?|turns?|steps?|cores?|chips?|nodes?|wafers?|degree|length"
+)
+"""Lower-case words that name a unit or a count. Every metric contains at least one such word."""
+
+_TIMED_CYCLES: Final = re.compile(r"(mean_|max_|min_|median_)?cycles( \((median|mean|max|min)( over PEs)?\))?")
+
+
+def check_unit(metric: str, place: str) -> None:
+    """Check that a metric such as ``tokens_per_s`` contains the name of a unit.
+
+    Args:
+        metric: Text of the column ``metric``.
+        place: File, line and column, for the error message.
+
+    Raises:
+        BadMeasurements: The metric contains no known unit.
+    """
+    if not any(_UNIT.fullmatch(word) for word in re.findall(r"[^\W\d_]+|%", metric.lower())):
+        examples = "cycles, us, ms, tokens_per_s, elements/cycle, speedup, %"
+        msg = f"{place} = {metric[:40]!r}: names no known unit; give one such as {examples}"
+        raise BadMeasurements(msg)
+
+
+_SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+def convert_cycles(metric: str, cycles: float, clock_hz: float) -> float | None:
+    """Convert the duration of a whole timed run from cycles to the unit of a metric.
+
+    Args:
+        metric: Text of the column ``metric`` of a measurement.
+        cycles: Duration in cycles.
+        clock_hz: Clock frequency of the wafer.
+
+    Returns:
+        The duration in cycles or in the metric's time unit; None if the metric has neither unit.
+
+    >>> convert_cycles("us", 850, 850e6), convert_cycles("mean_cycles", 850, 850e6)
+    (1.0, 850)
+    >>> convert_cycles("cycles per hop", 1, 850e6) is None
+    True
+    """
+    if is_cycles(metric):
+        return cycles
+    unit = _SECONDS.get(metric.strip())
+    return None if unit is None else cycles / clock_hz / unit
+
+
+def is_cycles(metric: str) -> bool:
+    """Return whether a metric is the duration of a whole timed run in cycles.
+
+    Means, medians, minima and maxima over PEs or repetitions count too. Rates such as cycles per
+    hop do not.
+
+    >>> is_cycles("mean_cycles"), is_cycles("cycles (median)"), is_cycles("cycles per hop")
+    (True, True, False)
+    """
+    return _TIMED_CYCLES.fullmatch(metric.strip()) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Sizes of a transformer with identical layers and gated feed-forward blocks.
+
+    Sizes are in elements. Such a model has no experts.
+    """
+
+    hidden_size: int
+    ffn_size: int
+    layer_count: int
+
+
+def shape_of(text: str) -> Shape | None:
+    """Return the layer sizes of the model named in a text.
+
+    The text is the name of the model, or ends with it. The result is None if the model is unknown,
+    has experts, or has feed-forward blocks without a gate.
+
+    >>> shape_of("decode LLaMA3-8B")
+    Shape(hidden_size=4096, ffn_size=14336, layer_count=32)
+    """
+    name = configuration_of(text)
+    return None if name is None else _shape(name)
+
+
+def configuration_of(text: str) -> str | None:
+    """Return the name of the bundled configuration for the model named in a text.
+
+    The text is the name of the model, or ends with it. Case, spaces, punctuation, and words such as
+    ``instruct`` and ``chat`` are ignored. Models with identical layers share a configuration. If
+    several names match, the longest name is used. The result is None if no name matches.
+
+    >>> configuration_of("Llama-3.1-8B-Instruct")
+    'llama-3-8b'
+    """
+    name = _plain(re.sub(r"[-_ ](instruct|chat|hf|base)\b", "", text, flags=re.IGNORECASE))
+    matches = [(len(published), config) for published, config in _published_names() if name.endswith(published)]
+    return max(matches, key=lambda match: match[0])[1] if matches else None
+
+
+@cache
+def _published_names() -> tuple[tuple[str, str], ...]:
+    """Return (published name, bundled configuration name) for each known model.
+
+    Published names are reduced to lower-case letters and digits, so that different spellings match.
+    """
+    return tuple(
+        (_plain(published), name) for name, origin in origins().items() for published in (name, *origin.same_shape)
+    )
+
+
+@cache
+def _shape(name: str) -> Shape | None:
+    spec = read_config(CONFIGURATIONS[name])
+    if spec.experts is not None or not spec.gated:
+        return None
+    return Shape(hidden_size=spec.hidden_size, ffn_size=spec.ffn_size, layer_count=spec.layer_count)
+
+
+def _plain(name: str) -> str:
+    """Return the letters and digits of a name, in lower case."""
+    return "".join(c for c in name.lower() if c.isalnum())

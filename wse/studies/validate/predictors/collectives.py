@@ -13,14 +13,12 @@ from functools import partial
 from typing import Final
 
 from wse.backends.fabric.line.line_costs import LineCosts
-from wse.studies.validate.measured.algorithms import Collective, collective_of
+from wse.studies.validate.measured.algorithms import Collective, clock_starts_apart, collective_of, program_window
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.platforms import wafer_of
-from wse.studies.validate.measured.units import convert_cycles
-from wse.studies.validate.measured.versions import collective_software
-from wse.studies.validate.measured.windows import clock_starts_apart, program_window
-from wse.studies.validate.predictors.fast_model import line_costs, sequence_cycles
+from wse.studies.validate.measured.platforms import collective_software, wafer_of
+from wse.studies.validate.measured.text_numbers import convert_cycles
 from wse.studies.validate.predictors.harness import Grid
+from wse.studies.validate.predictors.paths import line_costs, sequence_cycles
 from wse.studies.validate.predictors.prediction import NO_GENERATION, NO_SIZE, Prediction, decline
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree

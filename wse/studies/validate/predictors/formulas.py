@@ -11,7 +11,7 @@ from wse.backends.fabric.line.closed_forms import Grouping, algorithms, closed_f
 from wse.studies.validate.measured.algorithms import collective_of
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
-from wse.studies.validate.measured.units import is_cycles
+from wse.studies.validate.measured.text_numbers import is_cycles
 from wse.studies.validate.predictors.prediction import NO_SIZE, Prediction, decline
 from wse_mappings.patterns import two_phase
 

@@ -20,10 +20,18 @@ from wse.serving.gpus.roofline import Parallelism, Roofline, Tokens
 from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.spec import StackSpec
 from wse.serving.gpus.weights import FORMATS
-from wse.studies.validate.measured.gpu_terms import format_of, gpu_of, parallelism_of, stack_of, users_of
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.service_terms import NO_DRAFT, drafts, lengths
-from wse.studies.validate.measured.shapes import configuration_of
+from wse.studies.validate.measured.terms import (
+    NO_DRAFT,
+    drafts,
+    format_of,
+    gpu_of,
+    lengths,
+    parallelism_of,
+    stack_of,
+    users_of,
+)
+from wse.studies.validate.measured.text_numbers import configuration_of
 from wse.studies.validate.predictors.prediction import Prediction, decline
 
 METHOD: Final = "GPU model"

@@ -1,9 +1,9 @@
 """Layers and matrix products of the released WaferLLM benchmark programs in the fabric model.
 
-These programs time one layer repeatedly with the PEs' cycle counters. The layer has a single
-full-width attention head and a full KV cache. It has no embedding, no output head, and no transfer
-to another region. Matrix products are timed in the same way. A layer is timed even if the whole
-model would not fit in SRAM. Source: He et al., OSDI 2025, arXiv 2502.04563;
+These programs time one layer repeatedly with the PEs' cycle counters. The layer has a single full-
+width attention head and a full KV cache. It has no embedding, no output head, and no transfer to
+another region. Matrix products are timed in the same way. A layer is timed even if the whole model
+would not fit in SRAM. Source: He et al., OSDI 2025, arXiv 2502.04563;
 github.com/MeshInfra/WaferLLM.
 """
 
@@ -23,8 +23,8 @@ from wse.program.isa.instructions import CODES, kernel_named
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import StepKind
-from wse.studies.validate.measured.shapes import Shape
-from wse.studies.validate.measured.versions import software
+from wse.studies.validate.measured.platforms import software
+from wse.studies.validate.measured.text_numbers import Shape
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 
 PROFILE = "academic"

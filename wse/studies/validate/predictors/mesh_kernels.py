@@ -13,9 +13,8 @@ from typing import Final
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.rounds import exchange_cycles
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.platforms import wafer_of, words_per_cycle
-from wse.studies.validate.measured.units import is_cycles
-from wse.studies.validate.measured.versions import Profiles, software
+from wse.studies.validate.measured.platforms import Profiles, software, wafer_of, words_per_cycle
+from wse.studies.validate.measured.text_numbers import is_cycles
 from wse.studies.validate.predictors.harness import PROFILE, Grid, gemm_cycles, gemv_cycles
 from wse.studies.validate.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Prediction, decline
 

@@ -12,25 +12,24 @@ from wse.studies.validate.predictors import (
     mesh_kernels,
     paths,
     pe_core,
+    prediction,
     services,
-    stencils,
-    unmodelled_rows,
     waferllm,
 )
 from wse.studies.validate.predictors.prediction import Prediction, Predictor
 from wse.studies.validate.predictors.wafer_inference import predict as wafer_inference
 
 PREDICTORS: Final[tuple[Predictor, ...]] = (
-    unmodelled_rows.decline_wrong_rows,
-    unmodelled_rows.decline_ranges,
+    prediction.decline_wrong_rows,
+    prediction.decline_ranges,
     wafer_inference.predict,
     services.predict,
     gpus.predict,
     waferllm.best_rate,
-    unmodelled_rows.decline_services,
-    unmodelled_rows.decline_other_systems,
+    prediction.decline_services,
+    prediction.decline_other_systems,
     formulas.predict,
-    unmodelled_rows.decline_untimed,
+    prediction.decline_untimed,
     paths.predict,
     paths.ramp,
     paths.multicast_line,
@@ -40,9 +39,9 @@ PREDICTORS: Final[tuple[Predictor, ...]] = (
     collectives.predict,
     pe_core.predict,
     pe_core.local_product,
-    stencils.predict,
-    unmodelled_rows.decline_sparse,
-    unmodelled_rows.decline_rest,
+    pe_core.predict_stencil,
+    prediction.decline_sparse,
+    prediction.decline_rest,
 )
 """Predictors in the order in which they are tried. The last one declines every measurement."""
 

@@ -40,7 +40,7 @@ from wse.studies.estimate.study import estimate_of
 from wse.studies.options.option import make_request, replace_options
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
-from wse.studies.validate.measured.service_terms import (
+from wse.studies.validate.measured.terms import (
     LAST_PLAIN_MONTH,
     count,
     earliest_month,
@@ -48,7 +48,7 @@ from wse.studies.validate.measured.service_terms import (
     lengths,
     with_drafts,
 )
-from wse.studies.validate.measured.shapes import configuration_of
+from wse.studies.validate.measured.text_numbers import configuration_of
 from wse.studies.validate.predictors.prediction import Prediction, decline
 
 PROFILE: Final = "production"

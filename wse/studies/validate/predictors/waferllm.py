@@ -14,9 +14,8 @@ from typing import Final
 
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.platforms import wafer_of
-from wse.studies.validate.measured.shapes import Shape, shape_of
-from wse.studies.validate.measured.versions import Profiles, software
+from wse.studies.validate.measured.platforms import Profiles, software, wafer_of
+from wse.studies.validate.measured.text_numbers import Shape, shape_of
 from wse.studies.validate.predictors.harness import (
     PROFILE,
     Grid,

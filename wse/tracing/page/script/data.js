@@ -1,4 +1,4 @@
-// What the page was given: JSON, and arrays packed in it that are unpacked when they are first wanted.
+// Data of the page: JSON with packed arrays, which are unpacked when they are first needed.
 const TRACES = DATA.traces.map((trace, at) => ({ ...trace, letter: "AB"[at] }));
 const COMPARED = TRACES.length > 1;
 const ARRAYS = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, i4: Int32Array, f8: Float64Array };
@@ -29,7 +29,7 @@ async function inflate(packed) {
   return packed.starts ? repeated(values, packed.starts, packed.shape[0], row) : values;
 }
 
-// Rows that begin at `starts`, each held until the next begins.
+// Restore all rows from the distinct ones: row `starts[i]` and those up to the next start are equal.
 function repeated(values, starts, rows, row) {
   const all = new values.constructor(rows * row);
   starts.forEach((start, at) => {

@@ -1,4 +1,5 @@
-// Tokens of every expert as a shaded grid, a row a layer, with the fullest and emptiest in words.
+// Tokens of each expert as a shaded grid with a row for each layer, and the experts with the most and the
+// fewest tokens in words.
 function experts(section) {
   const held = TRACES.filter((trace) => trace.experts.length);
   if (!held.length) return;

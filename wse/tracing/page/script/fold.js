@@ -1,4 +1,4 @@
-// Layers that are equal as one: their cycles by cause, and whatever else is told of them, are the same.
+// Group rows for which `alike(row)` is equal, such as the rows of layers with the same cycles.
 function folded(rows, alike) {
   const found = new Map();
   for (const row of rows) {

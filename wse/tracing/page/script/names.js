@@ -1,15 +1,15 @@
-// Texts of what is in a trace: addresses, layers, shares of cycles.
-// An address in SRAM, as everywhere where people read one.
+// Texts for the contents of a trace: addresses, layers, percentages of cycles.
+// An SRAM address in hexadecimal, as in the print-outs of wse.
 function hexadecimal(address) {
   return `0x${address.toString(16).padStart(4, "0")}`;
 }
 
-// A share of cycles, as `wse inspect` has it too: of the cycles of all steps of their phase.
+// Cycles as a percentage of the cycles of all steps of their phase, as in `wse inspect`.
 function cycleShare(trace, phase, cycles) {
   return percent(cycles, trace.phases[phase]?.cycles ?? 0);
 }
 
-// Shares of all cycles by cause, the largest first, as one text.
+// The percentage of each cause, largest first, as one text.
 function causeShares(cycles) {
   const total = sum(cycles);
   const held = DATA.causes.map((cause, at) => [cause, cycles[at]]).filter(([, share]) => share);
@@ -23,7 +23,7 @@ function layerName(layer) {
   return layer < 0 ? "outside the layers" : `layer ${layer}`;
 }
 
-// Stretches of whole numbers without a gap, [[first, last], …], out of the numbers, and the other way round.
+// Convert numbers to ranges of consecutive numbers, [[first, last], …]; spelledOut does the reverse.
 function stretched(numbers) {
   const found = [];
   for (const number of [...new Set(numbers)].sort((a, b) => a - b)) {

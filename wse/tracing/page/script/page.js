@@ -1,7 +1,7 @@
-// The page: every section made, then a mark that says when it could be used.
+// Create all sections of the page, and then mark it as ready to use.
 const section = (name) => document.getElementById(name);
 
-// A section says that it is being decoded, and nothing else, until all of `loads` are done.
+// Wait for all of `loads`, and then remove the note of a section that its data are being decoded.
 async function ready(name, ...loads) {
   await Promise.all(loads);
   section(name).setAttribute("aria-busy", "false");

@@ -1,9 +1,9 @@
-// The place on the page as part of its address: what was chosen and where one looks, so that it can be sent.
-// #section?name=value&…: each picture keeps what it knows, and reads of an address only what can be.
-const kept = []; // {name, read(): text, or null for what the page begins with; apply(text or null)}
+// The state of the page (selections and visible parts) as part of its address, so that it can be shared:
+// #section?name=value&…. Each picture stores its own values, and ignores invalid ones when reading.
+const kept = []; // {name, read(): text, or null for the initial state; apply(text or null)}
 let lastSection = "";
 let waiting = 0;
-let recalling = true; // until the page has begun where its address says
+let recalling = true; // until the state in the address has been restored
 const ADDRESS_MS = 250;
 
 function keep(name, read, apply) {
@@ -27,7 +27,7 @@ function address() {
   return text ? `${lastSection}?${text}` : lastSection;
 }
 
-// Goes where the address says; the page as it begins, where it says nothing.
+// Restore the state in the address. Whatever it does not contain is reset.
 async function recall() {
   const [section, ...rest] = location.hash.slice(1).split("?");
   const wanted = new URLSearchParams(rest.join("?"));
@@ -51,14 +51,14 @@ async function tendAddress() {
   });
 }
 
-// Whole numbers of a text with commas between, as many as wanted; null for anything else.
+// Parse `count` comma-separated numbers; null if the text is anything else.
 function numbersOf(text, count) {
   const parts = (text ?? "").split(",");
   if (parts.length !== count || !parts.every((part) => /^\d{1,15}(\.\d{1,6})?$/.test(part))) return null;
   return parts.map(Number);
 }
 
-// A choice in a list that the page has, by what its options are called; true where it was taken.
+// Select an option of a list by its value. Return whether the list has this option.
 function chooseOption(id, value) {
   const select = document.getElementById(id);
   if (!select || ![...select.options].some((option) => option.value === value)) return false;

@@ -1,9 +1,9 @@
-// Which stage is where: each wafer in small with its rectangles, and a table of the same.
+// Placement of the stages: a small picture of each wafer with their rectangles, and a table.
 const THUMBS = [
   [4, 150],
   [16, 100],
   [Infinity, 56],
-]; // pixels of a wafer where there are at most so many
+]; // [maximum number of wafers, pixels per picture of a wafer]
 
 function placementOf(trace, choose) {
   const scale = THUMBS.find(([most]) => trace.planes.length <= most)[1] / Math.max(trace.rows, trace.cols);

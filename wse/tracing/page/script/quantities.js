@@ -1,4 +1,4 @@
-// What is known of every PE: the quantities, and the values of one on a wafer or of one layer.
+// Quantities of PEs that the maps can show, and the values of a quantity on a wafer or for one layer.
 const QUANTITIES = {
   sram: { label: "SRAM in use", unit: "B" },
   ...Object.fromEntries(DATA.uses.slice(0, -1).map((use) => [`sram.${use}`, { label: `SRAM: ${use}`, unit: "B" }])),
@@ -7,7 +7,7 @@ const QUANTITIES = {
   ...Object.fromEntries(DATA.directions.map((way) => [`links.${way}`, { label: `link words ${way}`, unit: "words" }])),
 };
 
-// What is the sum of others at each PE: SRAM in use of all uses; hops of the words that leave on all sides.
+// Quantities that are the sum of other quantities, with the names of these.
 const PARTS = {
   sram: DATA.uses.slice(0, -1).map((use) => `sram.${use}`),
   hops: DATA.directions.map((way) => `links.${way}`),
@@ -24,12 +24,15 @@ function mapNames() {
   );
 }
 
-// Where PEs are dead, links are counted on the fabric, everything else on the smaller mesh that programs see.
+// Whether a quantity is stored by PEs of the fabric. With dead PEs, links are; all other quantities are
+// stored by PEs of the smaller mesh that programs see.
 function ofFabric(trace, name) {
   return Boolean(trace.mesh) && (name === "hops" || name.startsWith("links."));
 }
 
-// {values, cols, most, at, total, none, low, high} of a quantity, or null where the trace has none.
+// Return a quantity of all PEs of a wafer, or null if the trace does not have it:
+// values (row by row), cols, most (maximum), at ([row, col] of the maximum), total, none (number of zeros),
+// low (smallest value above 0), high (end of the colour scale).
 async function planeOf(trace, wafer, name, layer) {
   const values =
     layer === "all" ? await wholePlane(trace, wafer, name) : await layerPlane(trace, wafer, name, Number(layer));
@@ -88,7 +91,7 @@ async function layerPlane(trace, wafer, name, layer) {
   return mine.length ? values : null;
 }
 
-// What the second of two planes has more than the first; where they differ most is `at`.
+// Return the second plane minus the first. `at` is the place with the largest difference.
 function differencePlane(first, second) {
   if (!first || !second) return null;
   const values = Float64Array.from(first.values, (value, at) => second.values[at] - value);

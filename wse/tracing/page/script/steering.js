@@ -1,6 +1,6 @@
-// Wheel and keys on pictures, the same for all of them.
+// Mouse wheel and keys, which work in the same way on all pictures.
 let scrolledAt = -Infinity;
-let hovered = null; // {canvas, act} of the picture that the pointer is on
+let hovered = null; // the picture under the pointer: {canvas, act}
 const SETTLED_MS = 300;
 
 function tendSteering() {
@@ -10,8 +10,9 @@ function tendSteering() {
   });
 }
 
-// The wheel zooms a picture on which the pointer rests; a page that is being scrolled past it scrolls on, and so does
-// one whose picture cannot zoom further. `zoom(event, factor)` says whether it did anything.
+// Zoom a picture with the wheel if the pointer rests on it. The page scrolls instead if it was scrolled a
+// moment ago, or if the picture cannot zoom further. `zoom(event, factor)` returns whether it changed
+// anything.
 function steer(canvas, zoom, act) {
   canvas.addEventListener(
     "wheel",

@@ -1,4 +1,4 @@
-// The table of steps: every place of the program that steps ran in, summed over the run; of two traces, what changed.
+// The table of steps, summed over the run. For two traces, it shows the differences.
 function stepRows(trace, places, side) {
   if (!places) return [];
   const causes = DATA.causes.length;
@@ -82,7 +82,7 @@ function searched(row) {
   return [row.phase, row.op, row.of, row.name, row.kind, ...place].join(" ");
 }
 
-const PLACE = ["phase", "op", "name", "kind", "layer", "stage", "wafer", "row", "col", "rows", "cols"]; // of a step
+const PLACE = ["phase", "op", "name", "kind", "layer", "stage", "wafer", "row", "col", "rows", "cols"]; // identify a step
 const SUMS = COMPARED ? ["before", "after", "hops"] : ["times", "cycles", "words", "hops"];
 const LAYERS = [
   ["folded", "equal ones as one"],
@@ -96,7 +96,7 @@ class StepTable {
     this.section = section;
     this.shape = "folded";
     this.holder = el("div");
-    this.pinned = () => {}; // told of the step of a row that is clicked
+    this.pinned = () => {}; // callback with the step of a clicked row
   }
 
   async load() {
@@ -153,7 +153,7 @@ class StepTable {
     );
   }
 
-  // Marks the row that a step of a trace is in; null marks none.
+  // Mark the row that contains a step of a trace, or no row for null.
   show(trace, step) {
     const side = TRACES.indexOf(trace),
       places = this.places[side];
@@ -164,8 +164,9 @@ class StepTable {
   }
 }
 
-// Layers whose steps are equal as one row: the same kernel or pattern in the same op of each, carried out as often, with
-// the same cycles of each cause. Words and hops do not count, which rows of the cache change.
+// Combine equal steps of several layers into one row. Steps are equal if they have the same op within the
+// layer, kernel or pattern, number of executions, and cycles of each cause. Words and hops may differ,
+// because they depend on the rows of PEs that store the KV cache.
 function foldedRows(rows) {
   const cycles = COMPARED ? ["before", "after"] : ["times"];
   const alike = (row) => [
@@ -180,13 +181,13 @@ function foldedRows(rows) {
   return folded(rows, alike).map((mine) => (mine.length === 1 ? mine[0] : oneRow(mine, opInLayer(mine[0]))));
 }
 
-// The name of an op without its layer.
+// The name of an op without the prefix of its layer.
 function opInLayer(row) {
   const layer = `layers.${row.layer}.`;
   return row.op.startsWith(layer) ? row.op.slice(layer.length) : row.op;
 }
 
-// Rows of the same kernel or pattern in ops of the same kind, all layers and places in one.
+// Combine rows with the same kernel or pattern and the same kind of op, over all layers and places.
 function together(rows) {
   return folded(rows, (row) => [row.phase, row.of, row.name, row.kind]).map((mine) => oneRow(mine, mine[0].of));
 }
@@ -208,7 +209,7 @@ function oneRow(rows, op) {
   };
 }
 
-// What sorts the table at first is the column of cycles, or of how much they changed.
+// The table is first sorted by cycles or, for two traces, by the change of the cycles.
 function tableOf(rows, shape) {
   const apart = shape !== "together";
   const columns_ = COMPARED ? changeColumns(apart) : sumColumns(apart);
@@ -251,7 +252,7 @@ function changeColumns(apart) {
   ];
 }
 
-// Rows of two traces that are the same step of the same op, wherever each has it placed.
+// Pair the rows of two traces that are the same step of the same op, even if they are placed differently.
 function aligned(first, second) {
   const found = new Map();
   [first, second].forEach((rows, side) => {

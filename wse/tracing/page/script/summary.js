@@ -1,12 +1,12 @@
-// The answer in figures, what limits it, and what the file says of itself.
+// The summary: main results, what limits them, and facts about the file.
 const GRADES = "Letters grade a figure by its weakest constant: M measured, V vendor, D fitted, R, I, U assumed.";
 
-// [{name, value, text, note, grade}], the answer first; what a trace does not know is left out.
+// The figures of a trace, main results first: [{name, value, text, note, grade}]. Unknown ones are omitted.
 function figures(trace) {
   return [...answerFigures(trace), ...tracedFigures(trace)].filter((figure) => figure);
 }
 
-// A figure of the report that the run or estimate ended with.
+// Figures from the report at the end of the run or estimate.
 function answerFigures(trace) {
   const { numbers, grades } = trace.answer;
   const given = (name, title, text, note) =>
@@ -41,7 +41,7 @@ function promptTime(trace) {
   return `${amount(cycles, "cycles")} in ${whole(prefill.passes)} ${prefill.passes === 1 ? "pass" : "passes"}`;
 }
 
-// The cause with most of a token's cycles, and how far the token is from the largest of its bounds.
+// The cause with the most cycles of a token, and the ratio of its cycles to the largest lower bound.
 function limitFigure(trace) {
   const phase = trace.phases.decode ?? trace.phases.prefill;
   if (!phase || !phase.cycles) return null;
@@ -102,7 +102,7 @@ function tracedFigures(trace) {
   return found;
 }
 
-// What a token's cycles are beyond its bound, as the estimate tells it; without a bound, nothing.
+// A text about the cycles of a token above its lower bound; "" if the estimate reports no bound.
 function limitText(trace) {
   const { numbers, bound, gap } = trace.answer;
   const { bound_cycles: cycles, bound_ratio: ratio } = numbers;

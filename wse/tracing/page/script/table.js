@@ -1,12 +1,12 @@
-// A table that sorts by a click on a heading and keeps the rows in which every word of a search occurs; a number
-// occurs whole, and "layer 3" is one word.
+// A table that is sorted by clicks on headings, and filtered by a search. A row is shown if it contains
+// all words. Numbers must match completely, and "layer 3" counts as one word.
 const PAGE_ROWS = 50;
 
-// columns: {name, value(row), text(row), numeric, bar(row)}; rows: anything; search(row): the text that is searched
+// columns: {name, value(row), text(row), numeric, bar(row)}; rows: any objects; search(row): text to search
 class SortedTable {
   constructor(caption, columns, rows, search, sortBy) {
     Object.assign(this, { columns, rows, search, sortBy, down: true, from: 0, words: [], marked: -1 });
-    this.chosen = () => {}; // told of a row that is clicked
+    this.chosen = () => {}; // callback with the clicked row
     this.texts = rows.map((row) => search(row).toLowerCase());
     this.input = el("input", {
       type: "search",
@@ -72,7 +72,7 @@ class SortedTable {
     this.draw();
   }
 
-  // The row is shown on its page of the table, marked; -1 marks none. What is searched for gives way to it.
+  // Mark a row and show it, clearing the search if it hides the row; -1 marks no row.
   mark(at) {
     this.marked = at;
     if (at >= 0) {

@@ -172,7 +172,7 @@ def _equal_layers(sums: StepSums) -> Iterator[Group]:
 
 
 def _wafers(sums: StepSums) -> Iterator[Group]:
-    """Return a group of steps for each wafer, and one for the host."""
+    """Yield a group of steps for each wafer, and one for the host."""
     wafers, group = np.unique(sums.steps["wafer"], return_inverse=True)
     return _step_groups(sums, group, [{"wafer": wafer} for wafer in wafers.tolist()])
 
@@ -185,7 +185,7 @@ def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) 
     Args:
         sums: Steps of a trace.
         group: int ``[step]``: index of the set that each step belongs to, or -1.
-        heads: For each set, the `Group` fields that identify the group.
+        heads: For each set, the `Group` fields that identify it, such as the layer.
     """
     totals = sums.by_group(group, len(heads))
     for code, phase in enumerate(PHASES):
@@ -212,7 +212,7 @@ def _causes(sums: StepSums) -> Iterator[Group]:
 
 
 def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
-    """Return, for each cause of cycles in each phase, its cycles and the op that has most of them.
+    """Yield, for each cause of cycles in each phase, its cycles and the op that has most of them.
 
     Equal ops of different layers count as different ops.
     """

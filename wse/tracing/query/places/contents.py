@@ -13,7 +13,7 @@ import numpy as np
 from wse.errors import BadInput, BadTrace
 from wse.reports.result import Doc, Result
 from wse.reports.tile_name import tile_name
-from wse.tracing.query.costs.passes import phase_of_pass
+from wse.tracing.query.costs.steps import phase_of_pass
 from wse.tracing.query.view import View
 from wse_traces.elements import values_of
 from wse_traces.reader.read import Array, Trace

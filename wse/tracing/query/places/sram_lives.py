@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wse.errors import BadTrace
-from wse.tracing.query.places.pe_sram import stages_of
+from wse.tracing.query.places.pe import stages_of
 from wse.tracing.query.view import name_at
 from wse_traces.reader.executed_steps import schedule_rows
 from wse_traces.reader.read import Array, Columns, Trace

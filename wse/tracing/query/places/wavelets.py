@@ -9,7 +9,7 @@ import numpy as np
 
 from wse.errors import BadInput, BadTrace
 from wse.reports.result import Doc, Result
-from wse.tracing.query.costs.passes import phase_of_pass
+from wse.tracing.query.costs.steps import phase_of_pass
 from wse.tracing.query.view import View
 from wse_traces.reader.read import Array, Trace
 from wse_traces.reader.replay import wavelet_activity, wavelet_cycles, wavelet_passes, wavelet_words

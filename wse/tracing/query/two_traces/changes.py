@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from wse.reports.result import Doc, Result
 from wse.tracing.query.costs.folds import Ranges, consecutive_ranges, op_in_layer
-from wse.tracing.query.costs.passes import crossing_bytes
 from wse.tracing.query.costs.step_sums import StepSums
+from wse.tracing.query.costs.steps import crossing_bytes
 from wse.tracing.query.costs.tree import LayerOps, read_tree
 from wse.tracing.query.traced_run import TracedRun, read_run
 from wse_traces.reader.read import Trace

@@ -9,9 +9,8 @@ from typing import Annotated
 
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.hardware.load import load_wafer
-from wse.reports.as_json import Report
 from wse.reports.price import scale_note
-from wse.reports.result import Doc, Result
+from wse.reports.result import Doc, Report, Result
 from wse.reports.terminal import plural, printable
 from wse.serving.cost import power_and_cost
 from wse.serving.economics import Economics, Stated, load_economics

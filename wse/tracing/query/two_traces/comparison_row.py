@@ -11,7 +11,7 @@ from wse.reports.result import Doc, Result
 from wse.serving.goal import purpose_text
 
 ONE_USER, ALL_USERS = "one_user", "all_users"
-"""Users for whom a row can be the best of those with as many wafers and the same link."""
+"""Users for whom a row can be the best one among those with the same wafers and link."""
 
 BEST, CYCLES_BY, RANGES = "best", "cycles_by", "ranges"
 

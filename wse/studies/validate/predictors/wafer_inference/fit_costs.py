@@ -1,9 +1,9 @@
-"""Fit of the constants of a compute-engine profile to rows of microbenchmarks.
+"""Fit of the constants of a compute-engine profile to microbenchmarks.
 
-Only rows of single operations, messages and transfers are used, four of which are passes inside a
-softmax: no row of a decoded token, a layer or a whole phase. Each fit minimises the sum of squared
-relative errors. The numbers of operations of an exponential, a sigmoid, a norm and a rotation are
-the whole numbers with which one cost of an operation explains all of its rows.
+Fits use only measurements of single operations, messages and transfers, including four passes
+inside a softmax, but none of a decoded token, a layer or a whole phase. Each fit minimises the sum
+of squared relative errors. The numbers of vector operations per exponential, sigmoid, norm and
+rotation are the integers for which the times can be fitted with the smallest error.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work im
     kernel_work,
     probe_cycles,
 )
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_time import LayerTime
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime
 from wse.studies.validate.predictors.wafer_inference.lines import collective_of, multicast_of, ring_bytes, stored_words
 
 FIT_GROUPS: Final = frozenset({"DSD", "SOFTMAX", "MCAST", "M3", "M3C", "RING", "P17F"})
-"""Groups of rows to which constants of time may be fitted."""
+"""Values of the column ``group`` that mark measurements to which times may be fitted."""
 
 OPERATION_COUNTS: Final = (
     "exponential_operations",
@@ -41,11 +41,11 @@ OPERATION_COUNTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FittedConstants:
-    """Constants fitted to the same measurements.
+    """Constants that were fitted together, and the measurements to which they were fitted.
 
     Attributes:
         values: The constants, keyed by field of `ComputeEngineCosts`.
-        rows: The rows to which they were fitted.
+        rows: The measurements.
     """
 
     values: dict[str, float]
@@ -56,9 +56,13 @@ def fit_costs(rows: Iterable[Measurement], wafer: WaferSpec, costs: ComputeEngin
     """Fit all constants of a compute-engine profile to microbenchmarks.
 
     Args:
-        rows: Rows of the table `inference`. Groups that are not in `FIT_GROUPS` are ignored.
+        rows: Measurements of inference on a wafer. Groups that are not in `FIT_GROUPS` are ignored.
         wafer: The wafer on which they were measured.
         costs: Profile with the constants that are not fitted.
+
+    Returns:
+        The constants of vector operations, multicasts, relays, stored words, and messages from the
+        host through a wafer, in this order.
     """
     usable = [m for m in rows if m.text("group") in FIT_GROUPS and m.measured and m.text("kind") == "measured"]
     multicast = _fit_multicast(usable)
@@ -75,7 +79,7 @@ def fit_costs(rows: Iterable[Measurement], wafer: WaferSpec, costs: ComputeEngin
 
 
 def _fit_multicast(rows: Sequence[Measurement]) -> FittedConstants:
-    """Fit fixed cycles, cycles per word and cycles per hop of multicasts."""
+    """Fit the cycles of a multicast: a fixed number, plus cycles per word and per hop."""
     used_rows = [(m, message) for m in rows if (message := multicast_of(m))]
     terms = [[1.0, message.words, message.receivers] for _, message in used_rows]
     fixed, word, hop = _least_squares(terms, [m.measured or 0 for m, _ in used_rows])
@@ -84,7 +88,10 @@ def _fit_multicast(rows: Sequence[Measurement]) -> FittedConstants:
 
 
 def _fit_operations(rows: Sequence[Measurement], wafer: WaferSpec) -> FittedConstants:
-    """Fit the cycles per operation and element, and the operations per norm, rotation etc."""
+    """Fit the cycles per vector operation and per element, and the operations per norm etc.
+
+    The numbers of operations are integers, which are found by trying all combinations.
+    """
     used_rows = [(m, work) for m in rows if (work := kernel_work(m))]
     measured_values = [m.measured or 0 for m, _ in used_rows]
     best: tuple[float, dict[str, float]] | None = None
@@ -110,7 +117,7 @@ def _terms(work: KernelWork, numbers: Mapping[str, float], wafer: WaferSpec) -> 
     """Return how many operations, float32 elements and fixed cycles a kernel needs.
 
     Args:
-        work: The work.
+        work: Vector operations of the kernel.
         numbers: Operations per exponential, norm etc., keyed by `ComputeEngineCosts` field.
         wafer: The wafer, which gives the rate of 16-bit multiply-accumulates.
     """
@@ -119,7 +126,7 @@ def _terms(work: KernelWork, numbers: Mapping[str, float], wafer: WaferSpec) -> 
 
 
 def _fit_relay(rows: Sequence[Measurement], wafer: WaferSpec, costs: ComputeEngineCosts) -> FittedConstants:
-    """Fit the cycles of a relay to all-reduces along a line."""
+    """Fit the cycles of a relay, a PE that adds its words to a message, to measured all-reduces."""
     used_rows = [(m, line) for m in rows if m.text("unit").startswith("cycles") and (line := collective_of(m))]
     costs_without_relays = replace(costs, relay_cycles=0)
     relays = [line.pes // line.group // 2 + line.group // 2 for _, line in used_rows]
@@ -137,7 +144,7 @@ def _fit_relay(rows: Sequence[Measurement], wafer: WaferSpec, costs: ComputeEngi
 
 
 def _fit_stored_words(rows: Sequence[Measurement]) -> FittedConstants:
-    """Fit the cycles to store and reload a word, and the cycles saved by overlap per PE."""
+    """Fit the cycles to store and reload a word, and the cycles that each PE saves by overlap."""
     used_rows = [
         (m, stored_message) for m in rows if m.text("unit") == "cycles" and (stored_message := stored_words(m))
     ]
@@ -153,7 +160,7 @@ def _fit_stored_words(rows: Sequence[Measurement]) -> FittedConstants:
 def _fit_ring(rows: Sequence[Measurement]) -> FittedConstants:
     """Fit the time of a message from the host through a wafer and back, and its time per byte.
 
-    One of the rows states the message size up to which the time is constant.
+    One of the measurements states the message size up to which the time is constant.
     """
     used_rows = [(m, size) for m in rows if (size := ring_bytes(m)) is not None]
     flat = [size for m, size in used_rows if re.search(r"8 B \.\.", m.text("metric"))]
@@ -167,12 +174,12 @@ def _fit_ring(rows: Sequence[Measurement]) -> FittedConstants:
 def _least_squares(
     terms: Sequence[Sequence[float]], targets: Sequence[float], weights: Sequence[float] | None = None
 ) -> list[float]:
-    """Return the factors of the terms with the smallest squared errors relative to the weights.
+    """Return the factors of a linear model with the smallest squared errors relative to weights.
 
     Args:
-        terms: Terms of each row, ``[rows, factors]``.
-        targets: Value of each row.
-        weights: Measured value of each row; by default, the targets.
+        terms: Terms of each measurement, ``[rows, factors]``.
+        targets: Sum of factors times terms to be reached for each measurement.
+        weights: Measured values; by default, the targets.
     """
     scale = np.array(targets if weights is None else weights, dtype=float)
     solution = np.linalg.lstsq(np.array(terms) / scale[:, None], np.array(targets) / scale, rcond=None)[0]

@@ -1,4 +1,4 @@
-"""Predictor of the cycles of attention and feed-forward, in one layer or all of a block."""
+"""Predictors of layers, of the output head, and of prefill."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from collections.abc import Callable
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import read_whole
+from wse.studies.validate.measured.text_numbers import read_number, read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
     BLOCKS_PER_ROW,
     DescribedRun,
+    Shard,
+    dimensions_of,
+    shares_blocks,
+    top_k_of,
+    unknown_model,
 )
+from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, timed_run
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.prefill_time import PrefillRun, PrefillTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, step_time_of, timed_run
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import TAIL_COLS, TAIL_ROWS, StepTime
 
 _PHASES: Final = frozenset({"layer-attention", "layer-ffn", "layer"})
 _WITH_BOUNDARY: Final = re.compile(r"\bboundary\b", re.IGNORECASE)
@@ -26,8 +33,13 @@ _ONE_LAYER: Final = re.compile(r"per layer|one layer|\bstage \(", re.IGNORECASE)
 _LAYERS: Final = re.compile(r"\(?([0-9]+) layers", re.IGNORECASE)
 
 
-def predict(m: Measurement) -> Prediction | None:
-    """Predict the cycles of attention or feed-forward parts. Return None for other rows."""
+def predict_layer(m: Measurement) -> Prediction | None:
+    """Predict the cycles of attention, of feed-forward, or of the waits between them.
+
+    Returns:
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
+    """
     waits = _WAITS.search(m.text("metric"))
     if m.text("phase") not in _PHASES and not waits:
         return None
@@ -47,10 +59,10 @@ def predict(m: Measurement) -> Prediction | None:
 def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, awaited_part: str) -> Prediction:
     """Predict how long the attention block waits for the feed-forward block, or vice versa.
 
-    A block waits between its layers: one time fewer than it has layers.
+    A block of PEs waits between its layers, which is one time fewer than it has layers.
 
     Args:
-        m: The row.
+        m: The measurement.
         steps: Timing model.
         run: The run.
         awaited_part: Part for which the block waits, ``ATTN`` or ``FFN``.
@@ -62,7 +74,7 @@ def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, awaited_pa
 
 
 def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Prediction:
-    """Predict the cycles of attention, feed-forward or both, in one layer or all of a block."""
+    """Predict the cycles of attention, feed-forward or both, in one layer or in several layers."""
     metric, texts = m.text("metric"), f"{m.text('metric')} {m.text('remark_trust')}"
     is_timed_part = re.search(r"\bT_(attn|ffn)\b", metric) is not None
     if _WITH_BOUNDARY.search(texts) and not is_timed_part:
@@ -80,7 +92,14 @@ def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Predict
 
 
 def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float]:
-    """Return the function that computes the cycles of the part that a metric names."""
+    """Return the function that computes the cycles of the part of a layer named by a metric.
+
+    If the metric names no part, this is the whole layer.
+
+    Args:
+        metric: Metric of the measurement.
+        phase: Phase of the measurement, which may be ``layer-attention`` or ``layer-ffn``.
+    """
     if re.search(r"\bA1\b", metric):
         return lambda steps, run: steps.layer.cycles(BEFORE_CONTEXT, run.shard)
     if re.search(r"\bA2\b", metric):
@@ -93,9 +112,103 @@ def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float]:
 
 
 def _layers(m: Measurement, run: DescribedRun) -> int:
-    """Return how many layers the timed window covers."""
+    """Return the number of layers that a measured time includes."""
     metric = m.text("metric")
     if _ONE_LAYER.search(metric):
         return 1
     stated_layers = _LAYERS.search(metric)
     return (read_whole(stated_layers[1]) or run.layers) if stated_layers else run.layers
+
+
+_CHANGE: Final = re.compile(r"TOP_K ([0-9]+) (?:->|→|to) ([0-9]+)", re.IGNORECASE)
+_TAIL: Final = re.compile(r"\bHT tail\b|\btail\b", re.IGNORECASE)
+
+
+def predict_head(m: Measurement) -> Prediction | None:
+    """Predict the time of the output head, which computes logits and samples the next token.
+
+    Returns:
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
+    """
+    if m.text("phase") != "head":
+        return None
+    change = _CHANGE.search(m.text("metric"))
+    if change is None and not _TAIL.search(m.text("metric")):
+        return decline("the metric names no part of the head that is described")
+    steps = step_time_of(m)
+    if isinstance(steps, Prediction):
+        return steps
+    model = dimensions_of(m.text("model"))
+    if model is None:
+        return decline(unknown_model(m))
+    shard = Shard(model=model, rows=TAIL_ROWS, cols=TAIL_COLS, batch=m.sizes.get("batch") or 1)
+    if change:
+        first_cycles, second_cycles = (steps.tail_cycles(shard, read_whole(top_k) or 1) for top_k in change.groups())
+        return duration(m, second_cycles - first_cycles)
+    return duration(m, steps.tail_cycles(shard, top_k_of(m, is_shared_block=shares_blocks(m))))
+
+
+_START_CHUNK: Final = re.compile(r"start chunk ([0-9]+)", re.IGNORECASE)
+_PROMPT: Final = re.compile(r"prompt of ([0-9,]+)|([0-9,]+)-token prompt", re.IGNORECASE)
+_REUSED_PERCENT: Final = re.compile(r"([0-9.]+) ?% (?:of the )?(?:prefix|prompt)?\s*(?:is )?reused", re.IGNORECASE)
+_REUSED_TOKENS: Final = re.compile(r"([0-9,]+) tokens (?:of the prefix )?(?:are )?reused", re.IGNORECASE)
+
+
+def predict_prefill(m: Measurement) -> Prediction | None:
+    """Predict the cycles of a prefill.
+
+    Returns:
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
+    """
+    if m.text("phase") != "prefill":
+        return None
+    outcome = timed_run(m)
+    if isinstance(outcome, Prediction):
+        return outcome
+    steps, run = outcome
+    stated_prompt = _PROMPT.search(m.text("metric"))
+    prompt = m.sizes.get("prompt_len") or (read_whole(stated_prompt[1] or stated_prompt[2]) if stated_prompt else 0)
+    if not prompt:
+        return decline("the row does not state the length of the prompt")
+    chunk = chunk_tokens(m) or run.shard.cols
+    first_chunk = _first_chunk(m.text("metric"), prompt, chunk)
+    if first_chunk is None:
+        return decline("the metric has a number that cannot be read")
+    prefill = PrefillRun(
+        model=run.shard.model,
+        rows=run.shard.rows,
+        cols=run.shard.cols,
+        layers=run.layers,
+        one_block_per_layer=run.shard.one_block_per_layer,
+        chunk=chunk,
+        prompt=prompt,
+        first_chunk=first_chunk,
+    )
+    if prefill.first_chunk >= prefill.chunks:
+        return decline("all chunks of the prompt are reused")
+    return duration(m, PrefillTime(steps.layer).cycles(prefill))
+
+
+def _first_chunk(metric: str, prompt: int, chunk: int) -> int | None:
+    """Return how many chunks of a prompt are reused, or None if the number cannot be read.
+
+    The metric may state the first computed chunk, or the reused part in percent or in tokens. Only
+    whole chunks count.
+
+    Args:
+        metric: Metric of the measurement.
+        prompt: Number of tokens in the prompt.
+        chunk: Number of tokens in a chunk.
+    """
+    start = _START_CHUNK.search(metric)
+    if start:
+        return read_whole(start[1])
+    percent = _REUSED_PERCENT.search(metric)
+    if percent:
+        part = read_number(percent[1])
+        return None if part is None else int(prompt * part / 100) // chunk
+    tokens = _REUSED_TOKENS.search(metric)
+    reused_tokens = read_whole(tokens[1]) if tokens else 0
+    return None if reused_tokens is None else reused_tokens // chunk

@@ -1,4 +1,4 @@
-"""Read the sizes of messages from measurements: multicasts, all-reduces, host messages etc."""
+"""Readers of message sizes in measurements of multicasts, all-reduces, host messages etc."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_number, read_whole
-from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
+    Dimensions,
+    Shard,
+    dimensions_of,
+    mean_context,
+)
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import NORM_OPERATIONS, Work
-from wse.studies.validate.predictors.wafer_inference.kernel_model.mean_context import mean_context
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import GROUP_PES
-from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
 
 _MULTICAST: Final = re.compile(r"multicast of ([0-9,.]+) (K?)B along a line of ([0-9,]+) receivers?", re.IGNORECASE)
 _STORED: Final = re.compile(r"([0-9,]+) words(?: per PE|/PE), ([0-9,]+) PEs", re.IGNORECASE)
@@ -27,12 +30,13 @@ _BYTES: Final = {"": 1, "K": 1024, "M": 1024**2}
 
 @dataclass(frozen=True, slots=True)
 class MulticastMessage:
-    """A multicast along a line.
+    """A multicast along a line of PEs.
 
     Attributes:
-        words: 32-bit words of the message.
-        receivers: PEs up to the one whose receipt ends the measured time.
-        has_slow_task: Whether a task starts late, as in the median of the runs.
+        words: Number of 32-bit words in the message.
+        receivers: Number of receiving PEs, up to the one with which the measured time ends.
+        has_slow_task: Whether the time includes the start of a task. This is assumed for medians
+            over several runs.
     """
 
     words: float
@@ -47,8 +51,8 @@ class StoredWords:
     Attributes:
         words: Number of words per PE.
         pes: Number of PEs.
-        distance: Hops to the PE that stores the words.
-        by_vector_operation: Whether a vector operation receives the words, rather than a task.
+        distance: Number of hops to the PE that stores the words.
+        by_vector_operation: Whether a vector operation receives the words, instead of a task.
     """
 
     words: int
@@ -59,16 +63,16 @@ class StoredWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCollective:
-    """An all-reduce along a line, and the vector operations of each PE before it.
+    """An all-reduce along a line of PEs, and the vector operations that are timed with it.
 
     Attributes:
-        pes: PEs on the line.
-        words: 32-bit words on each PE.
-        group: PEs per group.
-        operations: Vector operations before and after the all-reduce.
-        length: Elements of each operation.
-        work: What each operation does.
-        tasks: Tasks that start before it.
+        pes: Number of PEs on the line.
+        words: Number of 32-bit words on each PE.
+        group: Number of PEs per group.
+        operations: Number of vector operations that a PE executes before and after the all-reduce.
+        length: Number of elements in each operation.
+        work: Type of these operations.
+        tasks: Number of tasks that start before the all-reduce.
     """
 
     pes: int
@@ -81,7 +85,7 @@ class LineCollective:
 
 
 def multicast_of(m: Measurement) -> MulticastMessage | None:
-    """Return the multicast that a row is about, or None."""
+    """Return the measured multicast, or None if something else was measured."""
     metric = m.text("metric")
     match = _MULTICAST.search(metric)
     if match is None or re.search(r"\bbusy\b", metric, re.IGNORECASE):
@@ -96,12 +100,15 @@ def multicast_of(m: Measurement) -> MulticastMessage | None:
 
 
 def collective_of(m: Measurement) -> LineCollective | None:
-    """Return the all-reduce that a measurement timed; None for other measurements.
+    """Return the measured all-reduce along a line of PEs, or None if something else was measured.
 
-    The metric may state its line and its words. Without words, an ordinary all-reduce along a column has
-    those of the output of attention, and one along a row those of the output projection. The one inside a
-    softmax has one word per head, after an operation for each head. A barrier is a step of its own: a
-    task loads one word, whose sum is not used.
+    The metric may state the line and the number of words on each PE. If it states no words:
+
+    - along a column, the words of attention's output are assumed
+    - along a row, the words of the output projection are assumed
+    - inside a softmax, there is one word per head, after one vector operation per head
+
+    A barrier is an all-reduce of a single word, which a task loads and whose sum is not used.
     """
     metric, model, rows = m.text("metric").lower(), dimensions_of(m.text("model")), m.sizes.get("block_rows")
     if "extra" in metric:
@@ -120,7 +127,14 @@ def collective_of(m: Measurement) -> LineCollective | None:
 
 
 def _stated_collective(metric: str, shard: Shard | None, rows: int | None, cols: int | None) -> LineCollective | None:
-    """Return the all-reduce with the line and the words that a metric in lower case states."""
+    """Return the all-reduce whose line and words a metric states, or None if they are unknown.
+
+    Args:
+        metric: The metric in lower case.
+        shard: Sizes of the model's tensors on a PE; None for an unknown model.
+        rows: Number of PE rows of the block; None if not stated.
+        cols: Number of PE columns of the block; None if not stated.
+    """
     line, stated_words = _LINE_PES.search(metric), _REDUCED_WORDS.search(metric)
     is_band = re.search(r"\bband\b", metric) is not None
     is_row = re.search(r"\bx\b|\brow all-?reduce|\bover [0-9,]+ col", metric) is not None
@@ -141,7 +155,10 @@ def _stated_collective(metric: str, shard: Shard | None, rows: int | None, cols:
 
 
 def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None:
-    """Return the all-reduce in a norm of prefill: along a column, a word for each token of a PE."""
+    """Return the all-reduce of a norm in prefill, or None if its sizes are not stated.
+
+    It runs along a column of PEs, with one word for each token on a PE.
+    """
     rows, cols, chunk = m.sizes.get("block_rows"), m.sizes.get("block_cols"), chunk_tokens(m)
     if rows is None or cols is None or chunk is None:
         return None
@@ -152,7 +169,7 @@ def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None
 
 
 def stored_words(m: Measurement) -> StoredWords | None:
-    """Return which words PEs of a column store and reload; None for other measurements."""
+    """Return the words that PEs of a column store and reload, or None for another measurement."""
     match = _STORED.search(m.text("metric"))
     if match is None or "reload" not in m.text("metric"):
         return None
@@ -168,9 +185,9 @@ def stored_words(m: Measurement) -> StoredWords | None:
 
 
 def ring_bytes(m: Measurement) -> float | None:
-    """Return the bytes of a message from the host through a wafer and back, or None.
+    """Return the size in bytes of a message from the host through a wafer and back.
 
-    If the metric states a range of sizes, this is the largest one.
+    Of a stated range of sizes, this is the largest one. None if the metric states no size.
     """
     sizes = _SIZE.findall(m.text("metric"))
     if not sizes or "ring" not in m.text("metric"):

@@ -14,18 +14,19 @@ from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.parts import CONSTANT_OF_PROFILE
 from wse.studies.validate.predictors.prediction import Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
+    Dimensions,
+    Shard,
+    dimensions_of,
     max_layers,
     shares_blocks,
     unknown_model,
 )
-from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.kernel_model.pe_memory import PeMemory
 from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import PROFILE, in_row_unit, memory_wafer
-from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
 
 DEFAULT_SIDE_PES: Final = 256
-"""Rows and columns of a block if a row does not state them, as in most of the floor plans."""
+"""Number of PE rows and columns of a block, if not stated. Most floor plans have such blocks."""
 
 PREFILL_BLOCKS: Final = ("prefill", "prefill_attention", "prefill_feed_forward")
 """Roles of PEs that compute layers of a prefill."""
@@ -75,7 +76,12 @@ _ITEMS: Final[tuple[tuple[re.Pattern[str], Callable[[PeMemory], float]], ...]] =
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the use of SRAM. Return None for other rows."""
+    """Predict how many bytes of a PE's SRAM are used, or the longest context that fits.
+
+    Returns:
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
+    """
     if m.text("phase") != "sram":
         return None
     model, metric = dimensions_of(m.text("model")), m.text("metric")
@@ -108,9 +114,14 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _is_constant(metric: str, pe: PeMemory) -> bool:
-    """Return whether an item is a constant of the profile of code sizes, taken from such rows.
+    """Return whether the size of an item in SRAM is a constant that was taken from measurements.
 
-    Activations of an attention block grow with the scores, and buffers of a prefill with its tokens.
+    Such a size is not a prediction. Activations of an attention block are predicted, because they
+    grow with the scores, and so are buffers of a prefill, which grow with its tokens.
+
+    Args:
+        metric: Metric of the measurement, which names the item.
+        pe: SRAM use of the PE.
     """
     if _CODE.search(metric):
         return True
@@ -120,7 +131,15 @@ def _is_constant(metric: str, pe: PeMemory) -> bool:
 
 
 def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float | None:
-    """Return the bytes of the item that a metric names, everything if it names none, None for others."""
+    """Return the size in bytes of the item in SRAM that a metric names, such as the weights.
+
+    If the metric names only a PE, this is the total. The result is None for an unknown item.
+
+    Args:
+        m: The measurement.
+        pe: SRAM use of the PE.
+        wafer: The wafer, which determines how much SRAM is free.
+    """
     metric = m.text("metric")
     if re.search(r":\s*free\b", metric, re.IGNORECASE):
         return wafer.sram_bytes_per_pe - pe.used_bytes
@@ -133,7 +152,7 @@ def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float | None:
 
 
 def _memory_of(m: Measurement, model: Dimensions, wafer: WaferSpec) -> PeMemory | str:
-    """Return the memory of the PE that a row describes, or why the row does not describe one."""
+    """Return the SRAM use of the PE that a measurement describes, or why it describes none."""
     metric = m.text("metric")
     is_shared_model = shares_blocks(m)
     role = next((role for pattern, role in _ROLES if pattern.search(metric)), None)
@@ -167,7 +186,12 @@ def _memory_of(m: Measurement, model: Dimensions, wafer: WaferSpec) -> PeMemory 
 
 
 def _layers(m: Measurement, *, is_shared_model: bool) -> int:
-    """Return the number of layers as stated in a column or the metric, or else the usual one."""
+    """Return the number of layers in a block of PEs: as stated, or the usual number.
+
+    Args:
+        m: The measurement, which may state the number in a column or in the metric.
+        is_shared_model: Whether a block contains both attention and feed-forward.
+    """
     layers = max_layers(m)
     match = _LAYERS.search(m.text("metric"))
     if layers is None and match:
@@ -176,7 +200,7 @@ def _layers(m: Measurement, *, is_shared_model: bool) -> int:
 
 
 def _shape(m: Measurement) -> tuple[int, int]:
-    """Return the block's rows and columns, from columns or the metric, or else the usual ones."""
+    """Return the numbers of PE rows and columns of a block: as stated, or the usual numbers."""
     rows, cols = m.sizes.get("block_rows"), m.sizes.get("block_cols")
     match = _SHAPE.search(m.text("metric"))
     if (rows is None or cols is None) and match:

@@ -1,4 +1,8 @@
-"""Predictor of microbenchmarks: multicasts, all-reduces, stored words and single kernels."""
+"""Predictors of microbenchmarks on the mesh, and of messages through hosts.
+
+Up to some size, a message from a host through a wafer and back takes a constant time. On several
+wafers, a token needs one such message per wafer, and the hosts exchange its data over the network.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,14 @@ from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import OWN_CONSTANT, Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import described_run
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import kernel_work, probe_cycles
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_time import LayerTime
 from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, in_row_unit, step_time_of
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles, multicast_cycles
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime, StepTime
 from wse.studies.validate.predictors.wafer_inference.lines import (
     StoredWords,
     collective_of,
     multicast_of,
+    ring_bytes,
     stored_words,
 )
 
@@ -29,8 +33,13 @@ _RECEIVED_WORDS: Final = re.compile(r"^([0-9,]+) words received by one DSD", re.
 _LINK: Final = re.compile(r"fabric link", re.IGNORECASE)
 
 
-def predict(m: Measurement) -> Prediction | None:
-    """Predict the time of single operations and messages. Return None for other rows."""
+def predict_message(m: Measurement) -> Prediction | None:
+    """Predict the time of single vector operations and messages.
+
+    Returns:
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
+    """
     if _LINK.search(m.text("metric")):
         return _predict_link(m)
     message, stored_message, work, line = multicast_of(m), stored_words(m), kernel_work(m), collective_of(m)
@@ -69,7 +78,7 @@ def _predict_words(m: Measurement, layer: LayerTime, *, is_cast: bool, stated_wo
     """Predict one vector operation that receives words of a message, or that casts elements.
 
     Args:
-        m: The row.
+        m: The measurement.
         layer: Timing model.
         is_cast: Whether elements are cast.
         stated_words: Number of words or elements, as the metric states it.
@@ -83,7 +92,7 @@ def _predict_words(m: Measurement, layer: LayerTime, *, is_cast: bool, stated_wo
 
 
 def _stored_cycles(message: StoredWords, layer: LayerTime) -> float:
-    """Return the cycles in which the PEs of a column sequentially store and reload words."""
+    """Return the cycles in which the PEs of a column, one after another, store and reload words."""
     costs = layer.costs
     word_cycles = costs.vector_stored_word_cycles if message.by_vector_operation else costs.stored_word_cycles
     hops = 2 * (message.distance - 1) * layer.wafer.hop_cycles
@@ -97,10 +106,113 @@ def _predict_hop_pair(m: Measurement, steps: StepTime) -> Prediction:
 
 
 def _predict_link(m: Measurement) -> Prediction:
-    """Predict the rate of one link, which the preset of the wafer states in words per cycle."""
+    """Predict the rate of one link, which the wafer preset states in words per cycle."""
     steps = step_time_of(m)
     if isinstance(steps, Prediction):
         return steps
     if not m.text("unit").startswith("wavelets/cycle"):
         return OWN_CONSTANT
     return in_row_unit(words_per_cycle(m, steps.layer.wafer))
+
+
+NETWORK_BYTES: Final = 5_120
+"""Bytes that two hosts exchange per token in the measurements from which the network times of the
+profile were taken."""
+
+RING_COLUMNS: Final = 2
+RING_COLUMN_PES: Final = 256
+"""Number and length of the PE columns that store and forward a message from the host, in the
+measurements to which its time was fitted."""
+
+_RING: Final = re.compile(r"\bring\b", re.IGNORECASE)
+_COLUMN_SHAPE: Final = re.compile(r"\b([a-z]+|[0-9]+) 1x([0-9]+) store-and-forward", re.IGNORECASE)
+_COLUMN_NUMBERS: Final = {"one": 1, "two": 2, "three": 3, "four": 4, "six": 6, "eight": 8}
+_PART: Final = re.compile(r"\bpart\b|\bwithout\b|\bexcluding\b|\blatency\b", re.IGNORECASE)
+_QUANTILE: Final = re.compile(r"\bp(?!50\b)[0-9]{1,2}\b|\bslowest\b|\bworst\b", re.IGNORECASE)
+_NETWORK: Final = re.compile(r"\b(RDMA|TCP)\b", re.IGNORECASE)
+_NETWORK_SIZE: Final = re.compile(r"([0-9,]+) B down, 8 B back|same payload", re.IGNORECASE)
+_HOST_WORK: Final = re.compile(r"^host [A-Z]:|handler|host included|\b(H2D|D2H|enqueue)\b", re.IGNORECASE)
+_HOP_PRICE: Final = re.compile(r"\bhop price|cost of the hop|\badded\b|\boverhead\b|second wafer", re.IGNORECASE)
+_ONE_WAFER_PART: Final = re.compile(r"\bwafer ([AB12])\b|per wafer|per-wafer", re.IGNORECASE)
+_WHOLE_LOOP: Final = re.compile(r"\bperiod\b|\bloop\b", re.IGNORECASE)
+_IN_FLIGHT: Final = re.compile(r"\b([0-9]+) (?:tokens|frames|users) in flight", re.IGNORECASE)
+_FRAMES: Final = re.compile(r"frames|queued|saturated|pipelined|in flight", re.IGNORECASE)
+
+
+def predict_host(m: Measurement) -> Prediction | None:
+    """Predict messages between hosts, messages through a wafer, and decode on two wafers.
+
+    Returns:
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
+    """
+    metric, phase = m.text("metric"), m.text("phase")
+    is_ring = phase == "hop" and _RING.search(metric) is not None
+    if phase in ("hop", "decode", "decode-pipelined") and _HOST_WORK.search(metric):
+        return decline("time of software on the host, which is not modelled")
+    network = _NETWORK.search(metric) if phase == "hop" and not _HOP_PRICE.search(metric) else None
+    is_two_wafers = (m.sizes.get("wafers") or 1) > 1 and phase in ("hop", "decode", "decode-pipelined")
+    if not (is_ring or network or is_two_wafers):
+        return None
+    steps = step_time_of(m)
+    if isinstance(steps, Prediction):
+        return steps
+    if network:
+        size = _NETWORK_SIZE.search(metric)
+        if size and "round trip" in metric and (size[1] is None or read_whole(size[1]) == NETWORK_BYTES):
+            return OWN_CONSTANT
+        return decline("an exchange between hosts of another size or kind, whose time is not modelled")
+    return _predict_ring(m, steps) if is_ring else _predict_two_wafers(m, steps)
+
+
+def _predict_ring(m: Measurement, steps: StepTime) -> Prediction:
+    """Predict the time of a message from the host through a wafer and back, or its time in PEs."""
+    costs, metric = steps.layer.costs, m.text("metric")
+    shape = _COLUMN_SHAPE.search(metric) or _COLUMN_SHAPE.search(m.text("settings"))
+    columns, pes = RING_COLUMNS, RING_COLUMN_PES
+    if shape:
+        stated_columns = _COLUMN_NUMBERS.get(shape[1].lower()) or read_whole(shape[1])
+        stated_pes = read_whole(shape[2])
+        if not stated_columns or not stated_pes:
+            return decline("the number or the length of the columns of the ring cannot be read")
+        columns, pes = stated_columns, stated_pes
+    if _PART.search(metric):
+        if not _COLUMN_SHAPE.search(metric):
+            return decline("a part of the message through the wafer that is not described")
+        return duration(m, columns * pes * costs.operation_cycles)
+    if _QUANTILE.search(metric):
+        return decline("a slow quantile of messages, whose waiting is not modelled")
+    size = ring_bytes(m)
+    if size is None and "payload" in metric.lower():
+        return decline("the size of the message cannot be read")
+    us = costs.ring_us + costs.ring_us_per_byte * max(0.0, (size or 0) - costs.ring_free_bytes)
+    other_columns = columns * pes - RING_COLUMNS * RING_COLUMN_PES
+    return duration(m, us * 1e-6 * costs.clock_hz + other_columns * costs.operation_cycles)
+
+
+def _predict_two_wafers(m: Measurement, steps: StepTime) -> Prediction:
+    """Predict the time per token on several wafers, or only the time of a token's messages."""
+    metric, costs = m.text("metric"), steps.layer.costs
+    wafers = m.sizes["wafers"]
+    network_us = costs.tcp_us if re.search(r"\bTCP\b", f"{metric} {m.text('settings')}") else costs.rdma_us
+    messages_cycles = (wafers * costs.ring_us + network_us) * 1e-6 * costs.clock_hz
+    if m.text("phase") == "hop" or _HOP_PRICE.search(metric):
+        return duration(m, messages_cycles)
+    run = described_run(m)
+    if isinstance(run, str):
+        return decline(run)
+    if not run.states_context:
+        return decline("the row does not state the context")
+    free_cycles = steps.free_cycles(run)
+    tokens_in_flight = _IN_FLIGHT.search(metric)
+    is_pipelined = m.text("phase") == "decode-pipelined" or _FRAMES.search(metric) is not None
+    if is_pipelined and not run.states_stages:
+        return decline("the row does not state into how many stages the model is divided")
+    if tokens_in_flight:
+        loop_cycles = (free_cycles + messages_cycles) / (read_whole(tokens_in_flight[1]) or 1)
+        return duration(m, max(loop_cycles, steps.forced_cycles(run)))
+    if is_pipelined:
+        return duration(m, steps.forced_cycles(run))
+    if _ONE_WAFER_PART.search(metric) and not _WHOLE_LOOP.search(metric):
+        return duration(m, free_cycles / wafers)
+    return duration(m, free_cycles + messages_cycles)

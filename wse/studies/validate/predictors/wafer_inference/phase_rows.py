@@ -1,4 +1,4 @@
-"""Predictor of the phases of a layer: steps of attention and feed-forward part, their sums and parts."""
+"""Predictor of the phases of a layer: steps of attention and feed-forward, their sums and parts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Shard
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import probe_cycles
 from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import ATTENTION, FEED_FORWARD
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_time import LayerTime
 from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, timed_run
-from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime
 
 PHASES: Final = ("attention-phase", "ffn-phase")
 _STEPS: Final = {step.name: step for step in (*ATTENTION, *FEED_FORWARD)}
@@ -32,7 +32,9 @@ _GROUPS: Final = tuple(
         ("F2", "f2"),
     )
 )
-"""Names of groups of steps. What follows one after a colon or an equals sign explains it."""
+"""Patterns of the names of step groups in metrics, and the steps of each group.
+
+Text after such a name is an explanation, unless it begins with a plus sign."""
 
 _PRODUCT: Final = r".*\b(?:GEMV|matvec|matmul)\b"
 _TERMS: Final = tuple(
@@ -57,7 +59,8 @@ _TERMS: Final = tuple(
         (r"\bresidual\b", "residual", ()),
     )
 )
-"""Words of a term of a sum, its step, and the purposes of its operations; none for the whole step."""
+"""Patterns of terms in metrics, with the step that each denotes and the purposes of its operations.
+No purposes denote the whole step."""
 
 _COLLECTIVE: Final = re.compile(r"^(?:[XY] |row |column |band )?(?:all-?)?reduce$", re.IGNORECASE)
 _CONDITION: Final = re.compile(
@@ -69,18 +72,18 @@ _OTHER_KERNEL: Final = re.compile(r"\bfused\b|\bvariant\b|fusion", re.IGNORECASE
 _PASS: Final = re.compile(r"\bpass:|\binside softmax\b", re.IGNORECASE)
 
 Part = tuple[str, str]
-"""Name of a step, and the purpose of one kind of its operations; "" for the whole step."""
+"""Name of a step of a layer, and the purpose of some of its operations; "" for the whole step."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PhaseSum:
-    """Steps and parts of steps whose times a metric adds up, and those that it subtracts."""
+    """Steps of a layer, or parts of steps, whose times a metric adds and subtracts."""
 
     positive_parts: frozenset[Part]
     negative_parts: frozenset[Part]
 
     def cycles(self, layer: LayerTime, shard: Shard) -> float:
-        """Return the cycles of the sum."""
+        """Return the cycles of the added parts minus those of the subtracted parts."""
         positive_cycles, negative_cycles = (
             _cycles_of(parts, layer, shard) for parts in (self.positive_parts, self.negative_parts)
         )
@@ -88,7 +91,12 @@ class _PhaseSum:
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the cycles of one or several steps of a layer. Return None for other rows."""
+    """Predict the cycles of one or several steps of a layer.
+
+    Returns:
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
+    """
     metric = m.text("metric")
     if m.text("phase") not in PHASES or _PASS.search(metric):
         return None
@@ -113,7 +121,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _phases_of(metric: str) -> _PhaseSum | str:
-    """Return the steps that a metric adds and subtracts, or why it cannot be read."""
+    """Return the steps of a layer that a metric adds and subtracts, or why it cannot be parsed."""
     body = re.sub(r"\([^)]*\)", "", re.sub(r"^\s*phase( group)?:", "", metric, flags=re.IGNORECASE))
     body = re.sub(r"\bup and gate\b", "up/gate", re.sub(r"\bQ,\s*K,\s*V\b", "QKV", body), flags=re.IGNORECASE)
     added_text, _, subtracted_text = re.sub(r"\b(?:less|minus|without|except)\b", "\0", body, count=1).partition("\0")
@@ -132,7 +140,7 @@ def _phases_of(metric: str) -> _PhaseSum | str:
 
 
 def _parts_of(text: str, last_step: str = "") -> frozenset[Part] | str:
-    """Return the steps that a sum in a metric names, or why it cannot be read.
+    """Return the steps of a layer in a sum such as "score + softmax", or why it cannot be parsed.
 
     Args:
         text: The sum, without texts in parentheses.
@@ -164,7 +172,10 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part] | str:
 
 
 def _cycles_of(parts: frozenset[Part], layer: LayerTime, shard: Shard) -> float:
-    """Return the cycles of steps and parts of steps. A part of a step that is also there whole counts once."""
+    """Return the total cycles of steps and parts of steps.
+
+    A part of a step counts only if the whole step is not included too.
+    """
     whole_steps = {step for step, purpose in parts if not purpose}
     cycles = layer.cycles([_STEPS[name] for name in sorted(whole_steps)], shard)
     for name, purpose in sorted(parts):

@@ -1,4 +1,4 @@
-"""Predict a measurement of the table `inference` with the first predictor that applies."""
+"""Prediction of inference on a wafer with the first predictor that applies to a measurement."""
 
 from __future__ import annotations
 
@@ -10,31 +10,29 @@ from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator
 from wse.studies.validate.predictors.prediction import Prediction, Predictor, decline
 from wse.studies.validate.predictors.wafer_inference import (
-    head_rows,
-    host_rows,
     layer_rows,
     memory_rows,
     message_rows,
     phase_rows,
-    prefill_rows,
     step_rows,
 )
 from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import SIMULATOR
 
 SCORED_KINDS: Final = re.compile(r"measured|sum of measured|compiled", re.IGNORECASE)
-"""Kinds of values that a model is compared with. Fits and differences of other rows are not."""
+"""Kinds of values with which predictions are compared. Fits, and differences of other values, are
+excluded."""
 
 _SIXTEEN_BITS: Final = re.compile(r"$|(bf|fp|f)16|bfloat16|float16|none", re.IGNORECASE)
-"""Element types of weights of the described kernels; the cell may be empty."""
+"""Element types of weights for which kernels are described. The cell may be empty."""
 
 _PREDICTORS: Final[tuple[Predictor, ...]] = (
     memory_rows.predict,
-    prefill_rows.predict,
-    host_rows.predict,
-    message_rows.predict,
+    layer_rows.predict_prefill,
+    message_rows.predict_host,
+    message_rows.predict_message,
     phase_rows.predict,
-    head_rows.predict,
-    layer_rows.predict,
+    layer_rows.predict_head,
+    layer_rows.predict_layer,
     step_rows.predict,
 )
 """Predictors in the order in which they are tried."""
@@ -50,14 +48,15 @@ _NOT_MODELLED: Final = tuple(
         (r"^hop:", "a message or an operation that is not described"),
     )
 )
-"""Rows that no predictor covers, by phase and metric, and the reasons."""
+"""Patterns of "phase: metric" texts of measurements without a predictor, with the reasons."""
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict a row of the table `inference`.
+    """Predict a measurement of inference on a wafer, i.e. a row of the table type `inference`.
 
     Returns:
-        A prediction with a value or a reason. None if the row belongs to another table.
+        A Prediction with the value, or with the reason why there is none. None if the row belongs
+        to another table type.
     """
     if m.table != "inference":
         return None
@@ -79,7 +78,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _contained(predictor: Predictor, m: Measurement) -> Prediction | None:
-    """Return the prediction of a predictor; an error in its arithmetic declines."""
+    """Return the result of a predictor. An arithmetic error becomes a Prediction with a reason."""
     try:
         prediction = predictor(m)
     except (ArithmeticError, ValueError, MemoryError) as error:

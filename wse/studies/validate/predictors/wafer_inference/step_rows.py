@@ -1,4 +1,4 @@
-"""Predictor of decode steps, of generated (free) tokens and of given (forced) tokens."""
+"""Predictor of decode steps, whose tokens are generated (free) or known in advance (forced)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time impo
 _UNREADABLE: Final = "the metric has a number that cannot be read"
 _PHASES: Final = frozenset({"decode", "decode-pipelined", "allreduce"})
 UNTIMED_STEPS: Final = 17
-"""Steps at the start of a run that its timed part leaves out, if the row does not state them.
+"""Number of steps at the start of a run that are not timed, if a measurement does not state it.
 
-Sixteen steps warm the machine up, and the first time stamp follows the next step."""
+Sixteen steps warm up the machine, and the first time stamp follows the next step."""
 
 MIN_SEGMENT_TOKENS: Final = 1_000
-"""Tokens below which a forced segment is not predicted, because its start takes much of its time."""
+"""Minimum number of forced tokens for a prediction. The start takes much of the time of fewer
+tokens."""
 
 _OTHER_SOFTWARE: Final = (
     (re.compile(r"KV farm", re.IGNORECASE), "keeps the cache in other PEs, whose kernels are not described"),
@@ -63,7 +64,12 @@ _PER_SEQUENCE: Final = re.compile(r"\bper (batch element|sequence|user)\b", re.I
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the cycles of decode steps. Return None for other rows."""
+    """Predict the cycles of decode steps.
+
+    Returns:
+        A Prediction with the value, or with the reason why there is none. None if something else
+        was measured.
+    """
     metric, phase = m.text("metric"), m.text("phase")
     if phase not in _PHASES or (phase == "allreduce" and not _PADDED.search(m.text("settings"))):
         return None
@@ -97,21 +103,21 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _is_forced(m: Measurement) -> bool:
-    """Return whether the tokens of a row are known, so that they follow each other through the stages."""
+    """Return whether all tokens are known in advance, so that they are pipelined."""
     return m.text("phase") == "decode-pipelined" or _FORCED.search(m.text("metric")) is not None
 
 
 def _is_whole_step(metric: str) -> bool:
-    """Return whether a metric is about a whole step, rather than a part of one or something else."""
+    """Return whether a metric is about a whole decode step, not just a part of it."""
     if not _WHOLE_STEP.search(metric):
         return False
     return _WITHOUT_TAIL.search(metric) is not None or not _PART_OF_STEP.search(metric)
 
 
 def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
-    """Return the cycles per generated (free) or given (forced) token, as the row says.
+    """Return the cycles per token, which is generated (free) or known in advance (forced).
 
-    If logits are computed for every forced token, the output head is one of the stages.
+    If logits are computed for every forced token, the output head is one of the pipeline stages.
     """
     metric = m.text("metric")
     if _is_forced(m) or _FRAMES.search(metric):
@@ -130,7 +136,7 @@ def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float
     """Return the additional cycles of a step in which all-reduces were padded with extra words.
 
     Of the two numbers in the settings, the first is for the all-reduce of the output projection
-    along rows, the second for the all-reduce of P.V along columns.
+    along rows, the second for the all-reduce of the attention output along columns.
     """
     match = _PADDED.search(m.text("settings"))
     if match is None or m.text("phase") != "allreduce":
@@ -146,14 +152,14 @@ def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float
 
 
 def _predict_request(m: Measurement, steps: StepTime, run: DescribedRun, forced_tokens: int, free: int) -> Prediction:
-    """Predict a request: given tokens (forced) are pipelined, then tokens are generated (free).
+    """Predict the time of a request: known tokens are pipelined, then further tokens are generated.
 
     Args:
-        m: The row.
+        m: The measurement.
         steps: Timing model.
         run: The run.
-        forced_tokens: Tokens that are known.
-        free: Tokens that are generated.
+        forced_tokens: Number of known tokens.
+        free: Number of generated tokens.
     """
     match = re.search(r"after ([0-9,]+) resident", m.text("metric"))
     resident = read_whole(match[1]) if match else 0
@@ -169,7 +175,7 @@ def _predict_span(m: Measurement, steps: StepTime, run: DescribedRun, span: re.M
     """Predict the total cycles of several consecutive decode steps.
 
     Args:
-        m: The row.
+        m: The measurement.
         steps: Timing model.
         run: The run.
         span: Text in the metric that states the number of steps; None if a column states it.
@@ -194,13 +200,13 @@ def _predict_span(m: Measurement, steps: StepTime, run: DescribedRun, span: re.M
 def _predict_span_with_forced(
     m: Measurement, steps: StepTime, run: DescribedRun, forced_tokens: int | None
 ) -> Prediction:
-    """Predict the timed part of a run whose first tokens are forced and the others free.
+    """Predict the timed part of a run that starts with known tokens and then generates tokens.
 
     Args:
-        m: The row.
+        m: The measurement.
         steps: Timing model.
         run: The run.
-        forced_tokens: Forced tokens, of which the first are not timed.
+        forced_tokens: Number of known tokens, of which the first are not timed.
     """
     tokens, prefix = m.sizes.get("gen_tokens"), m.sizes.get("prompt_len") or 0
     if forced_tokens is None or tokens is None or not UNTIMED_STEPS <= forced_tokens <= tokens:

@@ -1,4 +1,5 @@
-// The step under a place of the lanes: of several under one pixel the shortest, and near misses count.
+// The step at a place of the lanes, or -1. If several are there, it is the shortest; if none is, it is the
+// nearest within three pixels.
 function stepAt(side, shown, x, y) {
   const { schedule, steps, lanes, canvas } = side;
   if (!schedule || !steps || x < LANE.name) return -1;
@@ -21,7 +22,7 @@ function stepAt(side, shown, x, y) {
   return found;
 }
 
-// What a step sends in the pass of the token: as in all passes with these steps, and by cache shifts of its own.
+// Words and hops of a step in the token's pass, including the KV-cache shifts of this pass.
 function sentBy(side, at) {
   const { steps, shifts, trace, token } = side;
   let words = steps.words[at],
@@ -35,7 +36,7 @@ function sentBy(side, at) {
   return { words, hops };
 }
 
-// What there is to say of a step, the most telling first.
+// Lines of text that describe a step, the most important first.
 function stepLines(side, at) {
   const { trace, steps } = side;
   const { words, hops } = sentBy(side, at);
@@ -59,7 +60,7 @@ function stepLines(side, at) {
   ];
 }
 
-// A step as the map and the table know it.
+// The columns of a step, in the form that the map and the table use.
 function pinnedStep(side, at) {
   const { steps, schedule } = side;
   const held = Object.keys(steps).filter((name) => name !== "cycles_by");

@@ -1,4 +1,5 @@
-// Steps of one pass as lanes: how much of each pixel's cycles a cause takes, so that no step is lost however short.
+// Lanes of the steps of a pass. A pixel shows the fraction of its cycles that is due to each cause, so
+// that even very short steps are visible.
 const GROUPINGS = {
   op: {
     label: "kind of op",
@@ -12,7 +13,8 @@ const GROUPINGS = {
 const MAX_LANES = 40;
 const LANE = { height: 20, gap: 3, name: 132, axis: 22 };
 
-// The names of a grouping's lanes in order of time, and each step's lane; beyond MAX_LANES the rest share one.
+// Names of the lanes, in the order of their first steps, and the lane of each step. All groups from
+// number MAX_LANES on share the last lane.
 function lanesOf(trace, steps, schedule, grouping) {
   const { of } = GROUPINGS[grouping];
   if (!of) return { names: DATA.causes, lane: null };
@@ -31,7 +33,7 @@ function lanesOf(trace, steps, schedule, grouping) {
   };
 }
 
-// Cycles by [lane, pixel, cause] of the steps between two cycles.
+// The fraction of each pixel that is due to each cause, [lane, pixel, cause], between two cycles.
 function rasterised(steps, schedule, lanes, from, to, pixels) {
   const causes = DATA.causes.length;
   const amount = new Float32Array(lanes.names.length * pixels * causes);
@@ -57,7 +59,7 @@ function rasterised(steps, schedule, lanes, from, to, pixels) {
   return amount;
 }
 
-// Stacked bars of a lane, a pixel at a time; pixels with equal bars are drawn as one.
+// Draw a lane as stacked bars by cause. Neighbouring pixels with equal bars are drawn together.
 function drawLane(context, amount, lane, pixels, x0, y, height, colours) {
   const causes = colours.length;
   const at = (x, cause) => Math.min(1, amount[(lane * pixels + x) * causes + cause]);
@@ -76,7 +78,7 @@ function drawLane(context, amount, lane, pixels, x0, y, height, colours) {
   }
 }
 
-// Round numbers of cycles for the axis between two.
+// Round numbers for the axis of cycles.
 function ticks(from, to, most) {
   const rough = (to - from) / most;
   const size = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));

@@ -1,10 +1,11 @@
-// One token's steps over time, of one trace or two under each other with the same axis; a strip to choose a window in.
+// The steps of a token over time, for one trace or for two traces below each other with a common axis.
+// In the strip above them, the user selects an interval (window) of cycles.
 const STRIP = 34;
 
 class Timeline {
   constructor(section, traces) {
     this.grouping = "op";
-    this.pinned = () => {}; // told of a step that is pinned, and of none
+    this.pinned = () => {}; // callback when a step is pinned or unpinned
     this.window = [0, 1];
     this.end = 1;
     this.isLoaded = false;
@@ -70,7 +71,7 @@ class Timeline {
     this.keep();
   }
 
-  // What the address has of a token: which one, the lanes, the window of cycles, the pinned step.
+  // Store in the address of the page: token, grouping of lanes, window of cycles, and pinned step.
   keep() {
     keep(
       "lanes",
@@ -201,7 +202,7 @@ class Timeline {
     if (moved) remember("timeline");
   }
 
-  // About a place of the window, as a share of it.
+  // Zoom about a place in the window, given as a fraction of its width.
   zoom(factor, place = 0.5) {
     const [from, to] = this.window,
       at = from + place * (to - from);
@@ -230,7 +231,8 @@ class Timeline {
     this.pinned(side.trace, null);
   }
 
-  // A step of the token, counted from its first, or -1 for none: framed, told in words, and shown where it runs.
+  // Pin a step: frame it, describe it in words, and outline its PEs on the map. `step` is counted from the
+  // first step of the token; -1 unpins.
   pin(side, step, moved = true) {
     side.step = side.schedule && step < side.schedule.steps ? step : -1;
     const at = side.step < 0 ? -1 : side.schedule.first + side.step;

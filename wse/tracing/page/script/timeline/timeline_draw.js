@@ -1,4 +1,4 @@
-// The pictures of a timeline: bars of all tokens, lanes of one, and what they say in words.
+// Draw a timeline: the bars of all tokens, the lanes of one token, and a description in words.
 function drawSide(timeline, side, colours) {
   drawTokens(side);
   const { trace, schedule, steps, canvas } = side;

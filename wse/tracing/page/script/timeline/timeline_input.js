@@ -1,4 +1,4 @@
-// Mouse, fingers and keys on the pictures of a timeline: which window of cycles is shown.
+// Mouse, touch and keyboard input on a timeline, which changes the window of cycles that is shown.
 function windowKey(timeline, event) {
   const [from, to] = timeline.window,
     step = (to - from) / 8;
@@ -21,7 +21,8 @@ function windowKey(timeline, event) {
   event.preventDefault();
 }
 
-// Dragging on a canvas chooses a window of the cycles that it shows; without a drag, moving hovers and a press clicks.
+// Select a window of cycles by dragging on a canvas. Without dragging, moves call `hover` and presses
+// call `click`.
 function brush(timeline, canvas, left, shown, hover, click) {
   let began = null;
   const cycleAt = (x) => {

@@ -1,4 +1,4 @@
-// Which tokens there are: their names, the slowest, a bar for each.
+// The tokens of a trace: their names, the slowest one, and a bar for each.
 function tokenName(trace, at) {
   const token = trace.tokens[at],
     users = trace.tokens[0].user !== trace.tokens.at(-1).user;
@@ -12,7 +12,8 @@ function tokenName(trace, at) {
     .join(", ");
 }
 
-// The token of the longest pass that decoded one; the first of an answer comes at the end of its prompt.
+// Index of the token with the longest decode pass, or -1. The first token of an answer is not decoded:
+// the last pass of its prompt generates it.
 function slowest(trace) {
   const decoded = decodedTokens(trace);
   return decoded.reduce(
@@ -26,7 +27,7 @@ function decodedTokens(trace) {
   return trace.tokens.map((token, at) => at).filter((at) => trace.tokens[at].phase === decode);
 }
 
-// The slowest; where its steps are not on the page, the first whose are.
+// The token to show first: the slowest one, or the first one whose steps are on the page.
 function defaultToken(trace) {
   const shown = (at) => trace.tokens[at].schedule >= 0;
   const slow = slowest(trace);
@@ -40,8 +41,8 @@ function defaultToken(trace) {
   );
 }
 
-// A bar a token, as high as its cycles: the slow ones stand out, a click chooses one. A token that waited longer than
-// the longest pass that decodes, for prompts of others or its own, fills the whole height.
+// Draw a bar for each token, whose height is its cycles. A token that waited for prompts longer than the
+// longest decode pass has a bar of full height.
 function drawTokens(side) {
   const { trace, bars } = side;
   const { context, width, height } = sized(bars);
@@ -68,7 +69,7 @@ function drawTokens(side) {
   );
 }
 
-// What a decoded token took beside the median one, and where the difference is: by kind of op, from all its steps.
+// A sentence that compares a decoded token with the median token, with the difference by kind of op.
 function besideMedian(trace, at, schedule) {
   const { median } = trace;
   if (!median || !schedule || trace.tokens[at].phase !== DATA.phases.indexOf("decode")) return "";
@@ -94,7 +95,7 @@ function besideMedian(trace, at, schedule) {
   );
 }
 
-// Differences by kind of op as words; `cache` goes with attention, which reads it.
+// Differences by kind of op as text. `cache` is a remark on the KV cache, added after attention.
 function whereOf(parts, more, cache) {
   if (!parts.length) return ", none of them in a step: they wait for each other";
   const isAttention = (kind) => kind.includes("attention");

@@ -1,6 +1,6 @@
-// Where cycles of a mean pass went: kinds of op, in each the equal ops of its layers, in these the steps; or layers
-// first and then kinds. A path of names says how deep one is in. Rows are those of equal ops: {kind, op, layers as
-// stretches, count, cycles by cause, steps}, of which a layer has an equal share each.
+// Groups of the cycles of a mean pass, in three levels: kinds of op, equal ops of several layers, steps;
+// or layers, kinds, steps. A path of names leads to the current level. A row is a set of equal ops: {kind,
+// op, layers as ranges, count, cycles by cause, steps}. All its layers have the same cycles.
 const LEVELS = { kind: ["kind", "layer", "step"], layer: ["layer", "kind", "step"] };
 const LEVEL_NAMES = { kind: "kind of op", layer: "layer", step: "step" };
 
@@ -8,7 +8,7 @@ function kindName(trace, kind) {
   return kind < 0 ? "no op" : trace.kinds[kind];
 }
 
-// The groups of one level: [{name, cycles by cause, value, rows}], and the level; what `path` names is looked up again.
+// Return the groups at the end of `path`, [{name, cycles by cause, value, rows}], and their level.
 function cycleGroups(trace, phase, by, path) {
   const code = DATA.phases.indexOf(phase);
   let rows = trace.work.filter((row) => row.phase === code);
@@ -36,7 +36,7 @@ function kindGroups(trace, rows) {
   return folded(rows, (row) => row.kind).map((mine) => cycleGroup(kindName(trace, mine[0].kind), mine));
 }
 
-// Equal ops; their name only where a kind has ops of several.
+// Groups of equal ops. Their names are included only if a kind has ops with different names.
 function opGroups(trace, rows) {
   const several_ = new Set(rows.map((row) => row.op)).size > 1;
   return rows.map((row) => {
@@ -45,7 +45,7 @@ function opGroups(trace, rows) {
   });
 }
 
-// Layers that are in the same rows of equal ops are one group, with their share of each.
+// Combine layers that occur in the same rows into one group, with their part of the cycles of each row.
 function layerGroups(trace, rows) {
   const byLayer = new Map();
   rows.forEach((row, at) => {

@@ -1,4 +1,5 @@
-// Squarified treemap (Bruls, Huizing, van Wijk 2000): rows of boxes along the shorter side, as square as they come.
+// Squarified treemap (Bruls, Huizing, van Wijk 2000): rows of boxes along the shorter side, which are as
+// close to squares as possible.
 function squarify(items, box) {
   const placed = [];
   let rest = items.filter((item) => item.value > 0).sort((a, b) => b.value - a.value);

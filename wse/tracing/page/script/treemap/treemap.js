@@ -1,6 +1,6 @@
-// Cycles as areas: kinds of op (or layers), each divided by cause. A group opens into what it is made of.
+// Treemap of cycles: kinds of op (or layers), each divided by cause. A click on a group shows its parts.
 const AREA_HEIGHT = 400;
-const LINE = 15; // of a tile's text
+const LINE = 15; // height of a line of text in pixels
 const LETTER = 6.6;
 
 class CycleMap {
@@ -113,7 +113,7 @@ class CycleMap {
     const { trace } = side;
     const passes = trace.phases[this.phase]?.passes ?? 1;
     const width = Math.max(240, side.area.clientWidth),
-      height = Math.max(1, AREA_HEIGHT * share); // so that areas of two traces compare
+      height = Math.max(1, AREA_HEIGHT * share); // so that equal areas of two traces are equal numbers of cycles
     const boxes = squarify(groups, { x: 0, y: 0, width, height });
     const cells = boxes.map((box, at) => this.group(trace, box, passes, at));
     const what = `${this.path.length ? `of ${this.path.join(", ")}, ` : ""}by ${LEVEL_NAMES[level]}`;
@@ -234,7 +234,7 @@ class CycleMap {
   }
 }
 
-// Name, share and cycles of a tile in as many lines as there is room for; without any where not even a name has it.
+// Lines of text for a tile: name, percentage and cycles as far as they fit. Empty if no name fits.
 function tileTexts(name, share, cycles, width, height) {
   const letters = Math.floor(width / LETTER);
   const fits = [
@@ -248,7 +248,7 @@ function tileTexts(name, share, cycles, width, height) {
   return fits ?? (letters >= 4 && height > 1.4 * LINE ? [clipped(name, width)] : []);
 }
 
-// As much of a name as fits a width.
+// A name, shortened to fit a width.
 function clipped(text, width) {
   const most = Math.floor(width / LETTER);
   return text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1))}…`;

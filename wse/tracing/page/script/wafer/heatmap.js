@@ -1,11 +1,11 @@
-// A quantity of every PE as colours on a canvas. A pixel that covers several PEs shows the largest of them.
+// A heat map of a quantity of the PEs. A pixel that covers several PEs shows the largest value.
 const PALETTE = Uint32Array.from({ length: 256 }, (_, at) => {
   const [red, green, blue] = [0, 2, 4].map((digit) => parseInt(DATA.colours.substr(6 * at + digit, 2), 16));
   return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 });
 const LARGEST_PE = 48;
 
-// Colours of differences: blue where there is less, the colour of nothing in the middle, vermilion where there is more.
+// Colours for differences: blue for less, a neutral colour for no difference, vermilion for more.
 function differencePalette() {
   const [less, same, more] = ["cause-hops", "nothing", "cause-launch"].map((name) => channels(colourOf(name)));
   return Uint32Array.from({ length: 256 }, (_, at) => {
@@ -16,13 +16,14 @@ function differencePalette() {
   });
 }
 
-// Where the maps look: the PE at their left upper corner, and CSS pixels for each PE. Both sides share it.
+// The visible part of the maps: the PE at the upper left corner, and CSS pixels per PE. The maps of two
+// traces share it.
 class Camera {
   constructor(rows, cols) {
     Object.assign(this, { rows, cols, row: 0, col: 0, scale: 1, whole: 1 });
   }
 
-  // To maps of this size: what showed the whole wafer still does, what looked closer still looks there.
+  // Adapt to a new size of the maps. A view of the whole wafer stays one; a closer view keeps its place.
   fit(width, height) {
     const { isWhole } = this;
     this.whole = Math.min(width / this.cols, height / this.rows);
@@ -45,7 +46,7 @@ class Camera {
     this.zoomTo(this.scale * factor, x, y);
   }
 
-  // To so many pixels for each PE, the place under a pixel staying there.
+  // Change the number of pixels per PE such that the place at (x, y) stays there.
   zoomTo(wanted, x, y) {
     const scale = Math.min(Math.max(wanted, this.whole), Math.max(LARGEST_PE, 4 * this.whole));
     this.col += x / this.scale - x / scale;
@@ -54,7 +55,7 @@ class Camera {
   }
 
   pan(x, y, width, height) {
-    if (this.isWhole) return; // there is nowhere to go
+    if (this.isWhole) return; // the whole wafer is visible
     this.col = bounded(this.col - x / this.scale, this.cols, width / this.scale);
     this.row = bounded(this.row - y / this.scale, this.rows, height / this.scale);
   }
@@ -68,12 +69,13 @@ class Camera {
   }
 }
 
-// Nothing beyond an edge is seen while there is more to see on the other side.
+// Limit the first visible row or column, so that no space outside of the mesh is shown needlessly.
 function bounded(first, all, seen) {
   return Math.min(Math.max(first, Math.min(0, all - seen)), Math.max(0, all - seen));
 }
 
-// Where a value lies among 256 colours: from 0 to the highest, from the lowest there is, or by its logarithm.
+// Return a function from a value to an index among 256 colours: linear from 0, linear from the minimum,
+// or logarithmic.
 function scaleOf({ low, high, scale, signed }) {
   if (!(high > 0)) return () => (signed ? 127.5 : 0);
   if (signed) {
@@ -87,7 +89,7 @@ function scaleOf({ low, high, scale, signed }) {
   return (value) => 12 + (243 * (Math.log(value) - bottom)) / span;
 }
 
-// The PEs that each of `count` pixels covers, first and last, -1 outside of the mesh.
+// First and last PE that each of `count` pixels covers; -1 outside of the mesh.
 function covered(count, start, each, all) {
   const first = new Int32Array(count),
     last = new Int32Array(count);
@@ -183,7 +185,7 @@ function drawOver(context, camera, plane) {
   twoTone(context, box, "#ffffff");
 }
 
-// A frame that is seen on any ground: black under a colour.
+// Draw a frame that is visible on any background: a colour on top of a wider black line.
 function twoTone(context, box, colour) {
   for (const [width, stroke] of [
     [4, "#000000"],

@@ -1,5 +1,5 @@
-// Rulers beside a map, with rows and columns of PEs, and its legend: the quantity, its ends, the colours between.
-const RULER = 42; // of rows; pixels
+// Rulers of a map with rows and columns of PEs, and its legend: quantity, limits and colours.
+const RULER = 42; // width of the ruler of rows in pixels
 const MAX_SCREEN_FRACTION = 0.6;
 const LOWEST = 160;
 
@@ -9,7 +9,8 @@ function mapBox(canvas) {
   return { left, bottom, node: el("div", { class: "map-box" }, left, canvas, el("span"), bottom) };
 }
 
-// As wide as there is room, but no higher than most of the screen, and no wider than the mesh then is.
+// Make a map as wide as possible. Its height is at most a fraction of the screen, and its width follows
+// from the shape of the mesh.
 function sizeMap(box, canvas, tallness) {
   const room = Math.max(60, box.node.clientWidth - RULER);
   const height = Math.round(Math.min(Math.max(room * tallness, LOWEST), MAX_SCREEN_FRACTION * innerHeight));
@@ -24,7 +25,7 @@ function drawRulers(box, camera, canvas, rows, cols) {
   drawRuler(box.bottom, camera.col, camera.scale, cols, false);
 }
 
-// Marks at the middle of PEs with round numbers; the word says what is counted.
+// Draw a ruler with marks at the middle of PEs with round numbers.
 function drawRuler(canvas, first, scale, all, isLeft) {
   const { context, width, height } = sized(canvas);
   const length = isLeft ? height : width;

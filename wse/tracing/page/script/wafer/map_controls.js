@@ -1,4 +1,4 @@
-// What is chosen above the maps, and what of it the address keeps.
+// The controls above the maps, and the settings that the address of the page stores.
 const SCALES = [
   ["linear", "linear from 0"],
   ["range", "linear, min to max"],
@@ -79,7 +79,7 @@ function keepMap(maps) {
     },
   );
   keep(
-    "view", // row and column in the middle, and how many columns are seen
+    "view", // row and column in the middle, and number of visible columns
     () => {
       if (maps.camera.isWhole) return null;
       const { clientWidth: width, clientHeight: height } = maps.shown()[0].canvas;

@@ -1,4 +1,4 @@
-// Mouse, fingers and keys on a map: hover, click, drag and wheel; arrows, W A S D, plus, minus and zero.
+// Mouse, touch and keyboard input on a map: hover, click, drag and wheel; arrows, W A S D, plus, minus, 0.
 function listenToMap(maps, side) {
   const { canvas } = side;
   let held = null;

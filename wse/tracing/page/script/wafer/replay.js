@@ -1,11 +1,12 @@
-// Wavelets of a logged pass on the map again: cycle by cycle, played or by steps. Cycles without a move are passed over.
+// Replay of the wavelets (32-bit words) of a logged pass on the map, played or cycle by cycle. Cycles
+// without a move are skipped.
 const SPEEDS = [
   ["2", "2 cycles/s"],
   ["10", "10 cycles/s"],
   ["40", "40 cycles/s"],
   ["200", "200 cycles/s"],
 ];
-const TRAIL = 3; // cycles for which a wavelet is still seen, fainter
+const TRAIL = 3; // number of cycles for which a wavelet stays visible, ever fainter
 const TOWARDS = [
   [-1, 0],
   [0, 1],
@@ -14,7 +15,7 @@ const TOWARDS = [
 ]; // rows and columns to the north, east, south, west
 
 class Replay {
-  // The replay of the first trace that has a log; null without one.
+  // Return the replay of the first trace with a log of wavelets, or null if none has one.
   static of(maps, section) {
     const trace = TRACES.find((each) => each.moves);
     return trace ? new Replay(maps, section, trace) : null;
@@ -114,7 +115,8 @@ class Replay {
     this.tell();
   }
 
-  // The rows of the moves of the cycle that is shown, or of one so many before it.
+  // First row and end row of the moves in the shown cycle, or in the cycle that is `before` cycles earlier
+  // (cycles without moves are not counted).
   rows(before = 0) {
     const at = this.at - before;
     return at < 0 ? [0, 0] : [this.begins[at], this.begins[at + 1] ?? this.moves.cycle.length];
@@ -143,7 +145,7 @@ class Replay {
     return [`step ${whole(step)}`, ...named].join(" · ");
   }
 
-  // While wavelets are shown: to the first move of a step of their pass.
+  // While wavelets are shown, go to the first move of a step.
   seek(trace, token, step) {
     const own = trace.moves?.token ?? -1;
     if (this.at < 0 || own < 0 || trace !== this.trace) return;
@@ -152,7 +154,8 @@ class Replay {
     if (at >= 0) this.go(at);
   }
 
-  // Over a map of the trace: a line over the link that a word takes, its head a dot; a dot alone where it goes into its PE.
+  // Draw the moves on a map of the trace: a line with a dot at its head for a word on a link, and only a dot
+  // for a word that moves from a router into its PE.
   draw(side, context) {
     if (this.at < 0 || side.trace !== this.trace) return;
     const { camera, wafer } = this.maps;

@@ -1,4 +1,4 @@
-// What is in one PE: its stage and tile, its numbers, its buffers at their addresses, its colours.
+// Description of one PE: stage and tile, values, buffers at their addresses, and colours (routes).
 const BAR = { first: 26, lane: 11 };
 
 function stageAt(trace, wafer, row, col) {
@@ -10,7 +10,7 @@ function stageAt(trace, wafer, row, col) {
   return found;
 }
 
-// Buffers and steps name the first of the rectangles that one stage has on several wafers.
+// If a stage spans several wafers, it has a rectangle on each. Buffers and steps refer to the first one.
 const owners = new Map();
 
 function ownerOf(trace, at) {
@@ -45,7 +45,7 @@ function tileName(trace, at, row, col) {
   return `tile ${row - stage.row}, ${col - stage.col} of ${stage.rows}×${stage.cols}`;
 }
 
-// The kind of op that a stage computes longest, or that moves most words.
+// The kind of op with the most compute cycles, or with the most hops, in a stage.
 function busiestOp(trace, at, by) {
   const mine = trace.stage_work.filter((work) => work.stage === ownerOf(trace, at));
   const total = sum(mine.map((work) => work[by]));
@@ -55,7 +55,7 @@ function busiestOp(trace, at, by) {
     : "";
 }
 
-// Of a use, or of all but the code, which is the same everywhere.
+// The largest buffer of one use, or of all uses except code, which is the same in all PEs.
 function largestBuffer(trace, at, use) {
   const owner = ownerOf(trace, at);
   const wanted = (buffer) => (use === undefined ? DATA.uses[buffer.use] !== "code" : DATA.uses[buffer.use] === use);
@@ -63,7 +63,7 @@ function largestBuffer(trace, at, use) {
   return mine.reduce((best, buffer) => (buffer.bytes > (best?.bytes ?? -1) ? buffer : best), null);
 }
 
-// What there is to say of a PE where a map shows a quantity of it: its stage, tile, op and largest buffer.
+// Lines about a PE on a map: its stage, tile, busiest op and largest buffer.
 function placedLines(trace, wafer, row, col, quantity) {
   if (ofFabric(trace, quantity)) return ["of the fabric; stages lie on the mesh without dead PEs"];
   const at = stageAt(trace, wafer, row, col);
@@ -78,7 +78,7 @@ function placedLines(trace, wafer, row, col, quantity) {
   ].filter((line) => line);
 }
 
-// The room of one panel, so that the text of a bar is as large as any.
+// The width of a panel in pixels, so that the text in a bar is not scaled.
 function barWidth() {
   const style = getComputedStyle(document.getElementById("pe"));
   const first = parseFloat(style.gridTemplateColumns);
@@ -90,7 +90,7 @@ function sramMap(trace, at) {
   const buffers = trace.buffers.filter((buffer) => buffer.stage === owner).sort((a, b) => a.address - b.address);
   if (!buffers.length) return el("p", { class: "note" }, "No map of its SRAM was recorded.");
   const ends = buffers.map((buffer) => buffer.address + buffer.bytes);
-  const size = Math.max(sum(trace.stages[at].stage_bytes), ...ends); // more than the PE has where it does not fit
+  const size = Math.max(sum(trace.stages[at].stage_bytes), ...ends); // above the SRAM if it does not fit
   const filled = [];
   const lanes = buffers.map((buffer) => {
     let lane = filled.findIndex((end) => end <= buffer.address);
@@ -115,7 +115,7 @@ function sramMap(trace, at) {
     bar.style.fill = `var(--use-${DATA.uses[buffer.use]})`;
     return bar;
   });
-  let kibibytes = 8; // between marks
+  let kibibytes = 8; // distance of marks
   while (size > (width / 75) * 1024 * kibibytes) kibibytes *= 2;
   const marks = Array.from({ length: Math.floor(size / (1024 * kibibytes)) + 1 }, (_, mark) =>
     svg(
@@ -167,7 +167,8 @@ function sramMap(trace, at) {
   );
 }
 
-// From which op to which: of the second what its name has beyond what both begin with, as in layers.0.qkv to attention.
+// First and last op that need a buffer. The common start of both names is not repeated, as in
+// "layers.0.qkv to attention".
 function neededBy(buffer) {
   if (!buffer.live.length) return "always";
   const [first, last] = [buffer.live[0], buffer.live.at(-1)];
@@ -206,7 +207,7 @@ function colourTable(trace, wafer, row, col) {
   );
 }
 
-// values: the PE's own numbers, by quantity
+// values: the values of the PE, by quantity
 function pePanel(trace, wafer, row, col, values) {
   const at = stageAt(trace, wafer, row, col);
   const lines = [["stage", stageName(trace, at)]];

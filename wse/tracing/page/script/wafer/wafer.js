@@ -1,18 +1,18 @@
-// The maps of one wafer: which quantity, which wafer, which layer; the PE that the cursor is on; of two traces each, or
-// what the second has more.
+// Maps of one quantity on one wafer, for all layers or one layer, with a cursor on a PE. For two traces,
+// both maps or their difference are shown.
 class WaferMaps {
   constructor(section) {
     const rows = Math.max(...TRACES.map((trace) => trace.rows)),
       cols = Math.max(...TRACES.map((trace) => trace.cols));
     this.camera = new Camera(rows, cols);
     this.cursor = { row: 0, col: 0 };
-    this.isPlaced = false; // by a person; before that the cursor is on the busiest PE
+    this.isPlaced = false; // whether the user moved the cursor; until then it is on the PE with the largest value
     this.wafer = 0;
     this.layer = "all";
     this.scale = "linear";
     this.shows = "both";
-    this.isLoading = true; // what is chosen is being decoded
-    this.mark = null; // {trace, wafer, row, col, rows, cols} of a pinned step
+    this.isLoading = true; // the selected data are being decoded
+    this.mark = null; // the pinned step: {trace, wafer, row, col, rows, cols}
     this.names = mapNames();
     this.usual = this.names.includes("hops") ? "hops" : this.names[0];
     this.name = this.usual;
@@ -40,7 +40,7 @@ class WaferMaps {
     chooseOption("wafer-number", String(wafer));
   }
 
-  // One of the choices above the maps.
+  // Change one of the settings above the maps.
   async set(name, value) {
     this[name] = value;
     remember("wafer");
@@ -91,7 +91,7 @@ class WaferMaps {
     if (this.cursor === place) this.panel.replaceChildren(...panels.filter((panel) => panel));
   }
 
-  // The PE with most of what is shown, of the first map that shows anything.
+  // The PE with the largest value on the first map that has data.
   busiest() {
     const plane = this.shown().find((side) => side.plane)?.plane;
     return plane && { row: plane.at[0], col: plane.at[1] };
@@ -141,7 +141,7 @@ class WaferMaps {
     await this.moveTo((!this.isPlaced && this.busiest()) || this.cursor, false);
   }
 
-  // A step's rectangle on the wafer of its trace; null takes it away. The wafer is shown where it is.
+  // Outline the PEs of a step, and show their wafer; null removes the outline.
   async show(trace, step) {
     this.mark = step && step.wafer >= 0 ? { trace, ...step } : null;
     if (this.mark && this.mark.wafer !== this.wafer) this.choose(this.mark.wafer);

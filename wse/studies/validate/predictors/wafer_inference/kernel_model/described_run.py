@@ -1,24 +1,99 @@
-"""The run that a measurement describes: its model, block shape, layers and stages."""
+"""The run that a measurement describes: its model, context, block shape, layers and stages."""
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
-from wse.studies.validate.predictors.wafer_inference.kernel_model.mean_context import mean_context
-from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimensions:
+    """Sizes of a dense transformer with grouped-query attention and gated feed-forward blocks."""
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocabulary: int
+
+    @property
+    def query_size(self) -> int:
+        """Number of query values of one token."""
+        return self.heads * self.head_dim
+
+    @property
+    def kv_size(self) -> int:
+        """Number of key values of one token in a layer; the value vector has the same size."""
+        return self.kv_heads * self.head_dim
+
+
+_QWEN3: Final = {
+    "0.6b": Dimensions(layers=28, hidden=1024, heads=16, kv_heads=8, head_dim=128, ffn=3072, vocabulary=151_936),
+    "1.7b": Dimensions(layers=28, hidden=2048, heads=16, kv_heads=8, head_dim=128, ffn=6144, vocabulary=151_936),
+    "4b": Dimensions(layers=36, hidden=2560, heads=32, kv_heads=8, head_dim=128, ffn=9728, vocabulary=151_936),
+    "8b": Dimensions(layers=36, hidden=4096, heads=32, kv_heads=8, head_dim=128, ffn=12_288, vocabulary=151_936),
+}
+"""Sizes by number of parameters. Source: the published configurations of the models."""
+
+
+def dimensions_of(model: str) -> Dimensions | None:
+    """Return the sizes of a model by its published name, or None if they are not known.
+
+    >>> dimensions_of("Qwen3-4B").layers
+    36
+    """
+    match = re.fullmatch(r"qwen-?3-(.+)", re.sub(r"[\s_]", "-", model.strip().lower()))
+    return _QWEN3.get(match[1]) if match else None
+
+
+UNFILLED_POSITIONS: Final = 524
+"""Difference of maximum and mean context, in positions, for runs that state only the maximum.
+
+Two runs of these series state both: a maximum of 2,048 with a mean of 1,524, and 8,192 with 7,668.
+"""
+
+_THOUSANDS: Final = re.compile(r"\b(?:at|context|ctx|,)\s*([0-9]+)\s*K\b", re.IGNORECASE)
+
+
+def mean_context(m: Measurement) -> float | None:
+    """Return a run's mean number of cached positions, or None if no context is stated.
+
+    A measurement may state the mean, the first and last position, the numbers of prompt and
+    generated tokens, or only the maximum.
+    """
+    sizes = m.sizes
+    if "context_mean" in sizes:
+        return float(sizes["context_mean"])
+    if "context_min" in sizes and "context_max" in sizes:
+        return (sizes["context_min"] + sizes["context_max"]) / 2
+    prompt, generated_tokens = sizes.get("prompt_len"), sizes.get("gen_tokens")
+    if prompt is not None and generated_tokens is not None:
+        return prompt + generated_tokens / 2
+    maximum = sizes.get("context_max")
+    if maximum is None:
+        match = _THOUSANDS.search(m.text("metric")) or _THOUSANDS.search(m.text("settings"))
+        if match is None:
+            return None
+        maximum = 1024 * (read_whole(match[1]) or 0)
+    return float(max(maximum // 2, maximum - UNFILLED_POSITIONS))
+
 
 BLOCKS_PER_ROW: Final = 2
-"""Blocks side by side on the wafer in every described floor plan."""
+"""Number of blocks (rectangles of PEs) that are side by side on the wafer, in all floor plans."""
 
 DEFAULT_TOP_K: Final = 20
 SHORT_RUN_TOP_K: Final = 4
 SHORT_RUN_POSITIONS: Final = 2048
-"""Maximum context up to which runs with blocks in two roles used few candidates, by their authors."""
+"""Maximum context of runs that sampled from only `SHORT_RUN_TOP_K` candidates, by their authors.
+
+This applies to runs in which attention and feed-forward parts are in different blocks of PEs."""
 
 _TOP_K: Final = re.compile(r"TOP[_-]?K\s*=?\s*([0-9]+)", re.IGNORECASE)
 _STAGES: Final = re.compile(r"\b([0-9]+) stages?\b", re.IGNORECASE)
@@ -27,7 +102,7 @@ _TWO_ROLES: Final = re.compile(
 )
 _THREE_PARTS: Final = re.compile(r"\bA1\b.*\bA2\b.*\bFFN\b")
 _SHARED_BLOCK_MODELS: Final = ("qwen3-1.7b", "qwen3-0.6b")
-"""Models whose kernels place attention and feed-forward part in one block of PEs."""
+"""Models whose kernels place both parts of a layer, attention and feed-forward, in one block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,15 +110,17 @@ class DescribedRun:
     """A measured run of a whole model, or of one block of PEs.
 
     Attributes:
-        shard: Sizes on one PE.
-        layers: Layers of the fullest block.
-        blocks: Blocks of PEs; 0 if neither stated nor implied by stages and layers.
-        stages: Pipeline stages; 0 if not stated. Without a statement, each block with whole layers is
-            a stage.
-        divides_attention: Whether the attention part is two stages, before and from the scores.
-        top_k: Candidates of the sampler.
-        states_context: Whether the row states a context; otherwise ``shard`` has none.
-        states_mean_context: Whether it states the mean, or both bounds of the timed part.
+        shard: Sizes of the tensors on one PE.
+        layers: Number of layers in the fullest block.
+        blocks: Number of blocks of PEs; 0 if neither stated nor implied by stages and layers.
+        stages: Number of pipeline stages. If it is not stated, every block with whole layers is a
+            stage, and the number is 0 if blocks do not contain whole layers.
+        divides_attention: Whether attention consists of two stages, the second of which begins with
+            the scores.
+        top_k: Number of candidates from which the sampler draws a token.
+        states_context: Whether the measurement states a context. Otherwise, the context of
+            ``shard`` is 0.
+        states_mean_context: Whether the measurement states the mean context, or the first and last.
     """
 
     shard: Shard
@@ -57,7 +134,7 @@ class DescribedRun:
 
     @property
     def states_stages(self) -> bool:
-        """True if the stages are known, so that the slowest one can be told."""
+        """Whether it is known what each pipeline stage contains, so that stages can be timed."""
         return self.divides_attention or self.shard.one_block_per_layer or (self.stages > 0 and self.blocks > 0)
 
     @property
@@ -67,7 +144,7 @@ class DescribedRun:
 
 
 def described_run(m: Measurement) -> DescribedRun | str:
-    """Return the run that a measurement describes, or which information is missing."""
+    """Return the run that a measurement describes, or a text about the missing information."""
     model = dimensions_of(m.text("model"))
     if model is None:
         return unknown_model(m)
@@ -99,27 +176,33 @@ def described_run(m: Measurement) -> DescribedRun | str:
 
 
 def unknown_model(m: Measurement) -> str:
-    """Return the reason why a row of a model without known sizes is not predicted."""
+    """Return the reason why a measurement of a model with unknown sizes is not predicted."""
     return f"the sizes of the model {m.text('model')[:40]!r} are not known"
 
 
 def shares_blocks(m: Measurement) -> bool:
-    """Return whether the kernels of a row's model place both parts of a layer in one block of PEs."""
+    """Return whether a model's kernels place attention and feed-forward in one block of PEs."""
     return m.text("model").strip().lower() in _SHARED_BLOCK_MODELS
 
 
 def _stages_in_metric(m: Measurement) -> int:
-    """Return the pipeline stages that a metric states, or 0."""
+    """Return the number of pipeline stages stated in a measurement's metric, or 0."""
     match = _STAGES.search(m.text("metric"))
     return (read_whole(match[1]) or 0) if match else 0
 
 
 def _blocks_of_stages(m: Measurement, model: Dimensions, stages: int, layers: int | None) -> int:
-    """Return the blocks of a whole model that has this number of stages, or 0 if they are not known.
+    """Return the number of blocks of PEs that contain a whole model, or 0 if it is unknown.
 
-    If all stages together have about as many layers as the model, a stage is a row of two blocks with
-    one part each, or one block of a model whose blocks have whole layers. If they have twice as many, a
-    stage is a block with one part.
+    - If all stages together have about as many layers as the model, a stage is either one block
+      with whole layers, or a row of two blocks, one for attention and one for feed-forward.
+    - If they have about twice as many layers, a stage is one block with attention or feed-forward.
+
+    Args:
+        m: The measurement.
+        model: Sizes of the model.
+        stages: Number of pipeline stages.
+        layers: Number of layers per stage; None if not stated.
     """
     ratio = stages * (layers or 0) / model.layers
     if ratio >= 1.5 or (shares_blocks(m) and ratio >= 0.75):
@@ -128,15 +211,19 @@ def _blocks_of_stages(m: Measurement, model: Dimensions, stages: int, layers: in
 
 
 def max_layers(m: Measurement) -> int | None:
-    """Return the number of layers in the fullest block: the upper end of a stated range."""
+    """Return the number of layers in the fullest block, or None if it is not stated.
+
+    Of a stated range, this is the upper end.
+    """
     numbers = re.findall(r"[0-9]+", m.text("layers_per_stage").partition("(")[0])
     return max((read_whole(number) or 0 for number in numbers), default=0) or None
 
 
 def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | None) -> bool:
-    """Return whether blocks have whole layers, not just attention or the feed-forward part.
+    """Return whether blocks of PEs contain whole layers, not only attention or feed-forward.
 
-    If all blocks together have about twice the layers of the model, each has only one part.
+    If all blocks together have about twice as many layers as the model, each contains only one of
+    the two parts of its layers.
     """
     if blocks and layers:
         ratio = blocks * layers / model.layers
@@ -150,10 +237,78 @@ def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | 
 
 
 def top_k_of(m: Measurement, *, is_shared_block: bool) -> int:
-    """Return the candidates of the sampler, as stated or by the habit of the series."""
+    """Return from how many candidates the sampler draws a token: as stated, or the usual number."""
     match = _TOP_K.search(m.text("settings")) or _TOP_K.search(m.text("metric"))
     if match:
         return read_whole(match[1]) or 1
     maximum = m.sizes.get("context_max")
     is_short = not is_shared_block and maximum is not None and maximum <= SHORT_RUN_POSITIONS
     return SHORT_RUN_TOP_K if is_short else DEFAULT_TOP_K
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """Sizes of the tensors on one PE of a block, a rectangle of PEs that decodes tokens.
+
+    The hidden vector is distributed over rows and copied along columns. Heads are distributed over
+    columns, and cached positions round-robin over rows.
+
+    Attributes:
+        model: Sizes of the model.
+        rows: Number of PE rows of the block.
+        cols: Number of PE columns of the block.
+        context: Mean number of cached positions.
+        batch: Number of sequences that are decoded together.
+        one_block_per_layer: Whether attention and feed-forward part of a layer share one block.
+    """
+
+    model: Dimensions
+    rows: int
+    cols: int
+    context: float = 0
+    batch: int = 1
+    one_block_per_layer: bool = False
+
+    @property
+    def hidden(self) -> int:
+        """Number of values of the hidden vector on a PE."""
+        return math.ceil(self.model.hidden / self.rows)
+
+    @property
+    def queries(self) -> int:
+        """Number of query values on a PE, which is also the input size of the output projection."""
+        return math.ceil(self.model.query_size / self.cols)
+
+    @property
+    def keys(self) -> int:
+        """Number of key values on a PE, which is also the number of dimensions of each head."""
+        return math.ceil(self.model.kv_size / self.cols)
+
+    @property
+    def ffn(self) -> int:
+        """Number of values of the feed-forward vector on a PE."""
+        return math.ceil(self.model.ffn / self.cols)
+
+    @property
+    def band_cols(self) -> int:
+        """Number of columns of PEs that share one key-value head."""
+        return max(1, self.cols // self.model.kv_heads)
+
+    @property
+    def heads(self) -> int:
+        """Number of query heads on a PE: all heads that use its key-value head."""
+        return self.model.heads // self.model.kv_heads
+
+    @property
+    def positions(self) -> int:
+        """Number of cached positions on the row of PEs with the most."""
+        return max(1, math.ceil(self.context / self.rows))
+
+    @property
+    def scores(self) -> int:
+        """Number of attention scores of all heads of a PE."""
+        return self.heads * self.positions
+
+    def with_context(self, context: float) -> Shard:
+        """Return this shard with another number of cached positions."""
+        return replace(self, context=context)

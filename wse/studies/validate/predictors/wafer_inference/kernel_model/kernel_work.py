@@ -1,4 +1,4 @@
-"""Work of kernels that do not communicate: how many vector operations, and how long."""
+"""Work of kernels without communication: the number and length of their vector operations."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
-from wse.studies.validate.predictors.wafer_inference.kernel_model.mean_context import mean_context
-from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
+    Dimensions,
+    Shard,
+    dimensions_of,
+    mean_context,
+)
 
 _CHUNK: Final = re.compile(
     r"(?<!start )\bchunks?(?:[ _]size)?\s*(?:of|=|:)?\s*([0-9][0-9,]*)|\bc([0-9]{2,4})\b|([0-9][0-9,]*)-token chunks?",
     re.IGNORECASE,
 )
 SILU_PARTS: Final = 3
-"""Parts into which a prefill kernel divides the feed-forward vector for SiLU. Source: its number of
-calls per layer and chunk."""
+"""Number of parts into which a prefill kernel divides the feed-forward vector for SiLU. Source: its
+number of calls per layer and chunk."""
 
 
 PROBE_CYCLES: Final = 60
-"""Cycles that the time stamps around one pass of a softmax add to it.
+"""Cycles that the time stamps around one pass of a softmax add to its measured time.
 
-The softmax of five passes took about 300 cycles more with these time stamps than without, by the
-remark on its rows."""
+According to the remarks of the measurements, a softmax of five passes took about 300 cycles more
+with these time stamps than without."""
 
 SOFTMAX_PASSES: Final = 5
 _PASS: Final = re.compile(r"softmax pass:", re.IGNORECASE)
@@ -39,9 +42,10 @@ class KernelWork:
 
     Attributes:
         repeats: Number of operations or, with ``sequences``, of sequences of operations.
-        sequences: Fields of `ComputeEngineCosts` that add up to the operations of a sequence.
-        length: Elements of each operation.
-        macs: 16-bit multiply-accumulates in all operations.
+        sequences: Fields of `ComputeEngineCosts` with numbers of operations. Their sum is the
+            number of operations in a sequence.
+        length: Number of elements in each operation.
+        macs: Number of 16-bit multiply-accumulates in all operations.
     """
 
     repeats: float
@@ -51,7 +55,7 @@ class KernelWork:
 
 
 def kernel_work(m: Measurement) -> KernelWork | None:
-    """Return the work of a kernel, or None if the row is not about such a kernel."""
+    """Return the vector operations of a measured kernel, or None if something else was measured."""
     model, metric = dimensions_of(m.text("model")), m.text("metric").lower()
     rows, cols = m.sizes.get("block_rows"), m.sizes.get("block_cols")
     if model is None or rows is None or cols is None:
@@ -78,7 +82,7 @@ def probe_cycles(m: Measurement) -> int:
 
 
 def chunk_tokens(m: Measurement) -> int | None:
-    """Return the tokens of a prefill chunk that a row states, or None."""
+    """Return the number of tokens per prefill chunk stated in a measurement, or None."""
     for text in (m.text("metric"), m.text("settings")):
         match = _CHUNK.search(text)
         if match:
@@ -87,9 +91,16 @@ def chunk_tokens(m: Measurement) -> int | None:
 
 
 def _prefill_work(metric: str, model: Dimensions, rows: int, cols: int, chunk: int) -> KernelWork | None:
-    """Return the work of one call of a kernel of prefill.
+    """Return the vector operations of one call of a prefill kernel, or None if it is unknown.
 
-    Tokens are distributed over columns and the values of a vector over rows.
+    Tokens are distributed over PE columns, and the values of a vector over PE rows.
+
+    Args:
+        metric: Metric in lower case, which begins with the name of the kernel.
+        model: Sizes of the model.
+        rows: Number of PE rows.
+        cols: Number of PE columns.
+        chunk: Number of tokens in the chunk.
     """
     tokens = math.ceil(chunk / cols)
     hidden, ffn = math.ceil(model.hidden / rows), math.ceil(model.ffn / rows)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Shard
 
 Size = Callable[[Shard], int]
 Work = Literal[
@@ -51,7 +51,7 @@ class Collective:
     Attributes:
         line: PEs that participate: a column or row of the block, or the columns of a KV head.
         words: 32-bit words of each PE for one sequence.
-        only_in_one_block: Whether only kernels that store whole layers in a block need it.
+        only_in_one_block: Whether it is needed only if a block of PEs stores whole layers.
     """
 
     line: Line
@@ -95,7 +95,7 @@ _SEND: Final = (
 )
 
 NORM_OPERATIONS: Final = len(_NORM)
-"""Vector operations of a norm of the hidden vector."""
+"""Number of vector operations in a norm of the hidden vector."""
 
 ATTENTION: Final = (
     Step(
@@ -164,13 +164,13 @@ ATTENTION: Final = (
     ),
     Step(name="residual", operations=_SEND, messages=1),
 )
-"""Steps of the attention part."""
+"""Steps of the attention part of a layer, in order."""
 
 BEFORE_CONTEXT: Final = ATTENTION[:2]
-"""Steps of the attention part whose time does not depend on the context, called A1 by their authors."""
+"""Steps of attention whose time does not depend on the context. The authors call them A1."""
 
 FROM_CONTEXT: Final = ATTENTION[2:]
-"""Steps of the attention part from the scores to the residual, called A2."""
+"""Steps of attention from the scores to the residual. The authors call them A2."""
 
 FEED_FORWARD: Final = (
     Step(
@@ -196,4 +196,4 @@ FEED_FORWARD: Final = (
         messages=1,
     ),
 )
-"""Steps of the feed-forward part."""
+"""Steps of the feed-forward part of a layer, in order."""

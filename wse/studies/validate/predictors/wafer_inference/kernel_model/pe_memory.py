@@ -1,4 +1,4 @@
-"""SRAM use of a PE: weights and caches from its shard, code from the software profile."""
+"""SRAM use of a PE: weights and caches computed from its shard, and code sizes from a profile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.hardware.code_sizes import CodeSizes
-from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Shard
 from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import (
     TAIL_COLS,
     TAIL_ROWS,
@@ -22,8 +22,8 @@ SCORE_BYTES: Final = 4 + ELEMENT_BYTES
 """Bytes of a score, which is stored as float32 and again as bfloat16."""
 
 MAX_STRIDE: Final = 127
-"""Positions on a PE up to which a key can be appended with one strided store, whose stride has eight
-bits."""
+"""Maximum number of positions on a PE for which one strided store can append a key. The stride has
+eight bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +31,18 @@ class PeMemory:
     """SRAM use of a PE, which depends on its role.
 
     Attributes:
-        role: ``attention``, ``feed_forward``, ``shared`` (both parts), ``head`` or ``tail``; with
-            ``prefill`` for ``shared``, and ``prefill_`` before the others, if a PE prefills.
-        shard: Sizes on the PE, with the capacity of the cache as context. Caches and buffers for
-            activations are there for each sequence of the batch.
-        layers: Layers of the block.
+        role: For decode: ``attention``, ``feed_forward``, ``shared`` (both parts of a layer),
+            ``head`` (embedding) or ``tail`` (output head). For prefill: ``prefill`` (both parts of
+            a layer), or one of the other roles with the prefix ``prefill_``.
+        shard: Sizes of the tensors on the PE, with the capacity of the KV cache as context. Each
+            sequence of the batch has its own cache and activation buffers.
+        layers: Number of layers of the PE's block.
         sizes: Bytes of code and fixed buffers.
-        tokens: Tokens of a prefill chunk on the PE.
-        has_strips: Whether the block has fewer rows than columns, with other code.
-        has_appliance_code: Whether the compiler of the appliance made the code.
-        has_route_table: Whether the host writes the routes.
+        tokens: Number of tokens of a prefill chunk on the PE.
+        has_strips: Whether the block has fewer rows than columns, which needs different code.
+        has_appliance_code: Whether the compiler of the appliance generated the code, which changes
+            its size.
+        has_route_table: Whether the host writes the routes, which makes the code smaller.
     """
 
     role: str
@@ -81,12 +83,12 @@ class PeMemory:
 
     @property
     def has_cache(self) -> bool:
-        """True if the PE stores keys and values."""
+        """Whether the PE stores keys and values."""
         return self.role in ("attention", "shared", "prefill", "prefill_attention")
 
     @property
     def cache_bytes(self) -> int:
-        """Bytes of cached keys and values of all layers."""
+        """Bytes of the KV caches of all layers and sequences."""
         return self.shard.batch * self.layers * 2 * self.key_bytes * self.shard.positions if self.has_cache else 0
 
     @property
@@ -101,12 +103,12 @@ class PeMemory:
 
     @property
     def score_bytes(self) -> int:
-        """Bytes of the buffers of scores."""
+        """Bytes of the buffers for attention scores of all sequences."""
         return self.shard.batch * SCORE_BYTES * self.shard.scores if self.role == "attention" else 0
 
     @property
     def activation_bytes(self) -> int:
-        """Bytes of buffers for activations, with the scores."""
+        """Bytes of the buffers for activations of all sequences, including attention scores."""
         scratch = self.sizes.scratch_bytes + self.tokens * self.sizes.token_scratch_bytes
         return self.shard.batch * scratch + self.score_bytes
 
@@ -117,7 +119,7 @@ class PeMemory:
 
     @property
     def used_bytes(self) -> int:
-        """Total number of used bytes."""
+        """Total number of bytes used in the PE's SRAM."""
         return (
             self.code_bytes
             + self.weight_bytes
@@ -133,7 +135,7 @@ class PeMemory:
         """Bytes that a PE needs for one more cached position."""
         if not self.has_cache:
             return 0
-        has_buffers = self.role == "attention"  # of scores and for loading a cache
+        has_buffers = self.role == "attention"  # for scores and for loading a cache
         scores, ingress = (SCORE_BYTES * self.shard.heads, self.key_bytes) if has_buffers else (0, 0)
         return self.shard.batch * (self.layers * 2 * self.key_bytes + scores) + ingress
 

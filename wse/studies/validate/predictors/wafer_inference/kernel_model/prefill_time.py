@@ -12,10 +12,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Dimensions
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import SILU_PARTS, product_work
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_time import LayerTime
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime
 
 PRODUCTS: Final = 4
 """Matrix products of a layer: queries, keys and values; output; up and gate; down."""
@@ -27,27 +27,31 @@ SHIFT_TASKS: Final = 2
 """Tasks that start in a shift, one for each direction."""
 
 MIN_TOKENS: Final = 2
-"""Tokens on a PE below which a chunk is padded, because a 32-bit word has two 16-bit values.
+"""Minimum number of tokens of a chunk on a PE. Smaller chunks are padded, because a 32-bit word
+contains two 16-bit values.
 
 This is inferred: chunks with one and with two tokens on a PE took the same time."""
 
 BLOCKS_PER_INTERVAL: Final = 2
-"""Blocks whose times separate two chunks. This is inferred: a block cannot take the next chunk before
-the block after it has taken the last one, so neighbours alternate."""
+"""Number of neighbouring blocks of PEs whose times add up to the interval between two chunks.
+
+This is inferred: a block cannot accept a chunk before the next block has accepted the previous
+chunk, so neighbours work alternately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillRun:
-    """A prefill of one prompt.
+    """A prefill of one prompt in chunks, which pass through blocks (rectangles) of PEs.
 
     Attributes:
         model: Sizes of the model.
-        rows, cols: Shape of a block.
-        layers: Layers of the fullest block.
-        one_block_per_layer: Whether attention and feed-forward part share one block.
-        chunk: Tokens of a chunk.
-        prompt: Tokens of the prompt.
-        first_chunk: Number of first chunks whose keys and values are reused.
+        rows: Number of PE rows in a block.
+        cols: Number of PE columns in a block.
+        layers: Number of layers in the fullest block.
+        one_block_per_layer: Whether attention and feed-forward part of a layer share one block.
+        chunk: Number of tokens in a chunk.
+        prompt: Number of tokens in the prompt.
+        first_chunk: Index of the first chunk to compute. Earlier chunks are already cached.
     """
 
     model: Dimensions
@@ -115,10 +119,10 @@ class PrefillTime:
         return run.tokens * (heads + 1) * head + silu + 2 * norm
 
     def pair_cycles(self, run: PrefillRun) -> float:
-        """Return the cycles in which a chunk attends to one chunk: scores, then sums of values.
+        """Return the cycles in which a chunk attends to one chunk, itself or an earlier one.
 
-        Scores and products with values each take one step for each column: an operation for each
-        head and token, and a send and a receive.
+        Scores and sums of values each take one step for each PE column. In a step, a PE executes
+        one vector operation for each head and token, a send and a receive.
         """
         heads = run.model.heads // run.model.kv_heads
         dims = max(1, run.model.kv_size // run.rows)

@@ -1,7 +1,8 @@
-"""The wafer and the software profile with which measured inference is predicted."""
+"""The wafer and the profile with which measured inference is predicted, and units of its times."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Final
 
@@ -9,13 +10,41 @@ from wse.hardware.compute_engine import load_compute_engine
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
-from wse.studies.validate.measured.durations import in_unit
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator, wafer_of
+from wse.studies.validate.measured.text_numbers import read_number
 from wse.studies.validate.predictors.prediction import NO_GENERATION, Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import DescribedRun, described_run
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_time import LayerTime
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime, StepTime
+
+_CLOCK: Final = re.compile(r"at (?:an assumed )?([0-9.]+) ?([GM])Hz", re.IGNORECASE)
+_SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_CYCLES: Final = {"cycle": 1, "cycles": 1, "kcycles": 1e3, "mcycles": 1e6}
+
+
+def in_unit(m: Measurement, cycles: float, clock_hz: float) -> float | None:
+    """Convert cycles to the unit of a measurement, or return None if it has no time or rate unit.
+
+    None is also returned for a clock that is not a positive number.
+
+    Args:
+        m: The measurement. If its unit or metric states a clock, that clock is used.
+        cycles: The duration in cycles.
+        clock_hz: Clock to use if the measurement states none.
+    """
+    unit = m.text("unit").strip().lower()
+    match = _CLOCK.search(unit) or _CLOCK.search(m.text("metric"))
+    if match:
+        clock_hz = (read_number(match[1]) or 0) * (1e9 if match[2].lower() == "g" else 1e6)
+        if not clock_hz:
+            return None
+    first = unit.split()[0].split("/")[0] if unit else ""
+    if first in _CYCLES:
+        return cycles / _CYCLES[first]
+    if unit.startswith(("tok/s", "tokens/s", "token/s")):
+        return clock_hz / cycles if cycles else None
+    return cycles / clock_hz / _SECONDS[first] if first in _SECONDS else None
+
 
 PROFILE: Final = "epcc"
 METHOD: Final = "compute-engine model"
@@ -23,7 +52,7 @@ SIMULATOR: Final = "measured in a simulator, whose costs of operations the profi
 
 
 def step_time_of(m: Measurement) -> StepTime | Prediction:
-    """Return the timing model of a row's machine, or a prediction with the reason for its absence."""
+    """Return the timing model for a measurement's wafer, or the reason why there is none."""
     if on_simulator(m):
         return decline(SIMULATOR)
     wafer = wafer_of(m)
@@ -36,9 +65,9 @@ def step_time_of(m: Measurement) -> StepTime | Prediction:
 
 
 def timed_run(m: Measurement) -> tuple[StepTime, DescribedRun] | Prediction:
-    """Return the timing model of a row's machine and the run that the row describes.
+    """Return the timing model for a measurement's wafer, and the run that was measured.
 
-    If one of them is missing, the result is a prediction with the reason.
+    If one of them is unknown, the result is a Prediction with the reason.
     """
     steps = step_time_of(m)
     if isinstance(steps, Prediction):
@@ -48,9 +77,9 @@ def timed_run(m: Measurement) -> tuple[StepTime, DescribedRun] | Prediction:
 
 
 def memory_wafer(m: Measurement) -> WaferSpec:
-    """Return the wafer for a measurement of SRAM.
+    """Return the wafer of an SRAM measurement, or the default wafer if none is stated.
 
-    The sizes reported by a linker name no wafer. The default wafer is then assumed.
+    The sizes reported by a linker state no wafer.
     """
     return wafer_of(m) or load_wafer(DEFAULT_WAFER)
 
@@ -62,7 +91,10 @@ def step_time(wafer: WaferSpec) -> StepTime:
 
 
 def duration(m: Measurement, cycles: float) -> Prediction:
-    """Return a prediction of a duration, converted from cycles to the unit of the measurement."""
+    """Return a Prediction with a duration, converted from cycles to the measurement's unit.
+
+    If that unit is not one of a duration, the Prediction has a reason instead of a value.
+    """
     value = in_unit(m, cycles, load_compute_engine(PROFILE).clock_hz)
     if value is None:
         return decline(f"the unit {m.text('unit')[:30]!r} is not one of a duration, or its clock is no positive number")
@@ -70,5 +102,5 @@ def duration(m: Measurement, cycles: float) -> Prediction:
 
 
 def in_row_unit(value: float) -> Prediction:
-    """Return a prediction whose value is already in the unit of the measurement."""
+    """Return a Prediction with a value that is already in the unit of the measurement."""
     return Prediction(value=value, method=METHOD, software=PROFILE)

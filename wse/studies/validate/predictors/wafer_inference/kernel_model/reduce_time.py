@@ -1,7 +1,7 @@
 """Cycles of collectives along a line of PEs: grouped reduces, multicasts and all-reduces.
 
-A reduce runs through the compute engines, in groups of neighbours and then along the roots of the
-groups. The fabric model of a line times its messages. Routers then copy the sum to all PEs.
+The PEs' compute engines execute a reduce, first in groups of neighbouring PEs and then along the
+roots of the groups. The fabric model of a line times its messages. Routers copy the sum to all PEs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wse.hardware.spec import WaferSpec
 from wse_mappings.schedule import Arrival
 
 GROUP_PES: Final = 16
-"""PEs of a group in a reduce along a row or column. Source: the description of the kernels."""
+"""Number of PEs per group in a reduce along a row or column. Source: description of the kernels."""
 
 OPERATION_GAP_CYCLES: Final = 2
 """Cycles between two operations of a PE in a reduce, as in the profile of the research kernels."""

@@ -1,30 +1,109 @@
-"""Cycles of a decode step: embedding, layers, transfers between rows of blocks, output."""
+"""Cycles of a decode step: embedding, the steps of layers, transfers between rows, output."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import BLOCKS_PER_ROW, DescribedRun
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_time import LayerTime
+from wse.hardware.compute_engine import ComputeEngineCosts
+from wse.hardware.spec import WaferSpec
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
+    BLOCKS_PER_ROW,
+    DescribedRun,
+    Shard,
+)
+from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import (
+    ATTENTION,
+    BEFORE_CONTEXT,
+    FEED_FORWARD,
+    FROM_CONTEXT,
+    Collective,
+    Operations,
+    Step,
+    Work,
+)
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import (
     GROUP_PES,
+    all_reduce_cycles,
     multicast_cycles,
     reduce_cycles,
 )
-from wse.studies.validate.predictors.wafer_inference.kernel_model.shard import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTime:
+    """Timing model of the steps of a layer on one wafer with one software profile."""
+
+    wafer: WaferSpec
+    costs: ComputeEngineCosts
+
+    def attention_cycles(self, shard: Shard) -> float:
+        """Return the cycles of the attention part of a layer."""
+        return self.cycles(ATTENTION, shard)
+
+    def ffn_cycles(self, shard: Shard) -> float:
+        """Return the cycles of the feed-forward part of a layer."""
+        return self.cycles(FEED_FORWARD, shard)
+
+    def cycles(self, steps: Iterable[Step], shard: Shard) -> float:
+        """Return the cycles of steps that run one after the other."""
+        return sum(self.step_cycles(step, shard) for step in steps)
+
+    def step_cycles(self, step: Step, shard: Shard) -> float:
+        """Return the cycles of a step's operations, collectives and messages for all sequences."""
+        operations = sum(self.operations_cycles(operations, shard) for operations in step.operations)
+        collectives = sum(self.collective_cycles(collective, shard) for collective in step.collectives)
+        messages = 0 if shard.one_block_per_layer else step.messages
+        return operations + collectives + messages * self.costs.task_cycles
+
+    def operations_cycles(self, operations: Operations, shard: Shard) -> float:
+        """Return the cycles of equal vector operations for all sequences of the batch."""
+        count, length = operations.count(shard), operations.length(shard)
+        if operations.spans_batch:
+            return count * self.work_cycles(operations.work, shard.batch * length)
+        return shard.batch * count * self.work_cycles(operations.work, length)
+
+    def collective_cycles(self, collective: Collective, shard: Shard) -> float:
+        """Return the cycles of one all-reduce, with the words of all sequences in one message."""
+        if collective.only_in_one_block and not shard.one_block_per_layer:
+            return 0.0
+        words = shard.batch * collective.words(shard)
+        pes = {"column": shard.rows, "row": shard.cols, "band": shard.band_cols}[collective.line]
+        group = pes if collective.line == "band" else GROUP_PES
+        return all_reduce_cycles(self.wafer, self.costs, pes, words, group)
+
+    def work_cycles(self, work: Work, length: float) -> float:
+        """Return the cycles of a vector operation, or of all operations of a function such as SiLU.
+
+        Args:
+            work: The operation or function.
+            length: Elements of each operation.
+        """
+        costs = self.costs
+        plain = costs.operation_cycles + costs.element_cycles * length
+        return {
+            "plain": plain,
+            "multiply-accumulate": costs.operation_cycles + length / self.wafer.mac_fp16_fp32_per_cycle,
+            "reduction": costs.operation_cycles + length / self.wafer.max_fp32_per_cycle,
+            "conversion": costs.operation_cycles + length / self.wafer.convert_per_cycle,
+            "exponential": costs.exponential_operations * plain,
+            "sigmoid": (costs.exponential_operations + costs.sigmoid_operations) * plain,
+            "head norm": costs.head_norm_operations * plain,
+            "rotation": costs.rotation_operations * plain,
+        }[work]
+
 
 TAIL_ROWS: Final = 256
 TAIL_COLS: Final = 128
-"""PEs of the region with the output head. Source: floor plan of the decode artifact."""
+"""Number of PE rows and columns of the output head. Source: floor plan of the decode artifact."""
 
 VOCABULARY_MULTIPLE: Final = 256
 """The vocabulary is padded to a multiple of this number of tokens."""
 
 STRIP_PIPES: Final = 8
-"""Interleaved chains of cells that carry the hidden vector to the next row of blocks."""
+"""Number of interleaved chains of PEs that carry the hidden vector to the next row of blocks."""
 
 CANDIDATE_WORDS: Final = 2
 """32-bit words of a candidate of the sampler: value and token."""
@@ -37,7 +116,7 @@ class StepTime:
     layer: LayerTime
 
     def free_cycles(self, run: DescribedRun) -> float:
-        """Return the cycles per generated token: a step starts when the previous token is known."""
+        """Return the cycles per token if each step starts when the previous token is generated."""
         shard, parts = run.shard, 1 if run.shard.one_block_per_layer else 2
         layer = self.layer.attention_cycles(shard) + self.layer.ffn_cycles(shard)
         hops = (parts - 1) * self.hop_pair_cycles(shard)
@@ -50,11 +129,19 @@ class StepTime:
         )
 
     def forced_cycles(self, run: DescribedRun) -> float:
-        """Return the cycles per token if all tokens are given: the time of the slowest stage.
+        """Return the cycles per token if all tokens are known, so that they are pipelined.
 
-        A stage is a part of a layer in all layers of its block if there are as many stages as such
-        blocks, or more; the slowest part then counts. Otherwise a stage is one or several blocks with
-        whole layers, or one or several rows of two blocks, with the strips between these rows.
+        They are the cycles of the slowest pipeline stage. The first applicable rule determines what
+        a stage is:
+
+        1. If blocks of PEs contain whole layers, a stage consists of one or several blocks.
+        2. If attention is divided, a stage is attention before the scores, attention from the
+           scores on, or feed-forward, for all layers of a block.
+        3. If there are at least as many stages as blocks, a stage is a block with attention or
+           feed-forward.
+        4. Otherwise, a stage consists of one or several rows of two blocks.
+
+        Stages with several rows of blocks include the transfers between these rows.
         """
         layer, shard = self.layer, run.shard
         attention, ffn = layer.attention_cycles(shard), layer.ffn_cycles(shard)
@@ -90,7 +177,7 @@ class StepTime:
         return 2 * chain + multicast_cycles(costs, shard.cols, shard.batch * math.ceil(shard.hidden / 2))
 
     def head_cycles(self, shard: Shard) -> float:
-        """Return the cycles of the embedding: a token id, then its table row, cross the region."""
+        """Return the cycles of the embedding: a token id, then its vector, cross many PEs."""
         words = math.ceil(shard.model.hidden / TAIL_COLS / 2)
         crossing_cycles = multicast_cycles(self.layer.costs, TAIL_ROWS + TAIL_COLS, 1)
         return shard.batch * (crossing_cycles + multicast_cycles(self.layer.costs, TAIL_ROWS, words))
@@ -101,7 +188,7 @@ class StepTime:
         1. Norm, product with a tile of the output head, and reduce of the logits along columns.
         2. Local candidates: one pass over the logits, and insertions into a heap. Of random logits
            in random order, ``k + k ln(n / k)`` are inserted.
-        3. Merge of the candidates along the root row, stored by each relay.
+        3. Merge of the candidates along the row of PEs with the logits. Each relay stores them.
         """
         costs, wafer = self.layer.costs, self.layer.wafer
         hidden = math.ceil(shard.model.hidden / TAIL_ROWS)
@@ -119,5 +206,5 @@ class StepTime:
 
 
 def tail_logits(vocabulary: int) -> int:
-    """Return the logits of one column of the region with the output head."""
+    """Return the number of logits that one PE column of the output head computes."""
     return math.ceil(vocabulary / VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE // TAIL_COLS

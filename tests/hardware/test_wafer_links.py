@@ -1,0 +1,57 @@
+"""Links between wafers: names and files whose numbers replace those of a wafer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import wse
+from wse.errors import BadWafer, UnknownName
+from wse.hardware.load import load_wafer
+from wse.hardware.wafer_links import link_numbers
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
+from wse.studies.options.settings import with_settings
+
+
+def test_vendor_is_the_link_of_every_wafer() -> None:
+    assert link_numbers("vendor") == {}
+
+
+@pytest.mark.parametrize("wafer", ["wse2", "wse3", "cs4"])
+def test_sdk_host_is_slower_than_every_vendor_link(wafer: str) -> None:
+    own, link = load_wafer(wafer), link_numbers("sdk-host")
+    assert link["wafer_link_latency_s"] > 10 * own.wafer_link_latency_s
+    assert link["wafer_link_bytes_per_s"] < own.wafer_link_bytes_per_s / 10
+
+
+def test_setting_takes_precedence_over_link() -> None:
+    settings = ("wafer.wafer_link_latency_s=1ms",)
+    request = with_settings(make_request(EstimateRequest, model="story", link="sdk-host", settings=settings))
+    wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)
+    assert wafer.wafer_link_latency_s == 1e-3
+    assert wafer.wafer_link_bytes_per_s == link_numbers("sdk-host")["wafer_link_bytes_per_s"]
+
+
+def test_link_of_a_file_changes_the_crossings_alone(tmp_path: Path) -> None:
+    file = tmp_path / "slow.toml"
+    file.write_text("wafer_link_latency_s = 1e-3\nwafer_link_bytes_per_s = 150e9\n", encoding="utf-8")
+    lengths = {"mesh": "12x12", "wafers": 2, "prompt_len": 8, "new_tokens": 8}
+    own, slow = (wse.estimate("story", link=link, **lengths).decode for link in ("vendor", file))
+    extra_s = (slow.cycles_by["crossing"] - own.cycles_by["crossing"]) / load_wafer("wse3").clock_hz
+    assert extra_s == pytest.approx(2 * (1e-3 - 5e-6), rel=0.01)  # to the second wafer and back
+
+
+def test_unknown_link_is_refused() -> None:
+    with pytest.raises(UnknownName) as error:
+        link_numbers("sdk-hots")
+    assert "sdk-host" in str(error.value)
+    assert "vendor" in str(error.value)
+
+
+def test_file_without_a_latency_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "link.toml"
+    file.write_text("wafer_link_bytes_per_s = 1e9\n", encoding="utf-8")
+    with pytest.raises(BadWafer, match="has no wafer_link_latency_s"):
+        link_numbers(file)

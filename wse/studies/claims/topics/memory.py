@@ -1,0 +1,110 @@
+"""Claims about other memory: weights read from outside the wafer, and many small SRAM chips."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.hardware.generations import DEFAULT_WAFER
+from wse.hardware.load import load_wafer
+from wse.models.catalogue import CONFIGURATIONS
+from wse.models.configs.config import read_config
+from wse.models.tensors.model_tensors import parameter_count
+from wse.serving.weight_streaming import StreamingBound
+from wse.studies.claims.laboratory import Laboratory, with_type
+from wse.studies.claims.result import Curves, Finding, figure
+from wse.studies.compare.grid.streaming import weights_of
+
+CHIP_SRAM_BYTES: Final = 230e6
+CHIP_BYTES_PER_S: Final = 80e12
+CHIP_W: Final = 215.0
+"""SRAM, SRAM bandwidth and power of a first-generation LPU chip (vendor's datasheet, 2024)."""
+CHIPS, RATES = 576, (250.0, 300.0)
+"""Chips that serve Llama 70B, and tokens per second of a user without speculative decoding.
+
+The vendor and an independent benchmark published these speeds in 2024."""
+LAYERS, PARAMETERS = 80, 70.6e9
+TRILLION: Final = "kimi-k2.6"
+"""A trillion-parameter mixture-of-experts model, whose number of layers is used."""
+
+
+def many_small_chips(_: Laboratory) -> Finding:
+    """Decide whether many small SRAM chips can serve a trillion-parameter model (claim 7).
+
+    The model's speed is extrapolated from the measured time per layer of a smaller model on 576
+    chips. Each op of a layer is split over several chips. Their synchronisation is assumed to
+    dominate, so a layer takes the same time regardless of its size. The number of chips is the
+    model's parameter count divided by the number of parameters that fit on one chip.
+
+    For comparison, the much higher speed that the SRAM bandwidth would allow is also computed.
+    """
+    spec = read_config(CONFIGURATIONS[TRILLION])
+    parameters = parameter_count(spec)
+    layer_s = [1 / rate / LAYERS for rate in RATES]
+    rates = [1 / (spec.layer_count * seconds) for seconds in layer_s]
+    bandwidth_bound = CHIPS * CHIP_BYTES_PER_S / PARAMETERS
+    chips = parameters / CHIP_SRAM_BYTES
+    power = chips * CHIP_W / 1e6
+    return Finding(
+        verdict="conditional",
+        answer=f"A layer of Llama 70B took {1e6 * layer_s[1]:.0f} to {1e6 * layer_s[0]:.0f} µs on {CHIPS} chips, "
+        f"{100 * RATES[1] / bandwidth_bound:.2f} % of the speed that SRAM bandwidth would allow. With the same time "
+        f"per layer, a model of {parameters / 1e12:.1f} trillion parameters would generate {rates[0]:,.0f} to "
+        f"{rates[1]:,.0f} tokens/s. But it would fill {chips:,.0f} chips at one byte per parameter, with "
+        f"{power:.1f} MW. More parameters cost chips, more layers cost time.",
+        numbers={
+            "layer_us": figure(1e6 * layer_s[1], "µs", f"per layer of 70B on {CHIPS} chips at {RATES[1]:g} tokens/s"),
+            "tokens_per_s_bandwidth": figure(bandwidth_bound, "tokens/s", "of 70B if limited by SRAM bandwidth only"),
+            "share_of_bandwidth": figure(RATES[1] / bandwidth_bound, "", "measured speed divided by that limit"),
+            "chips": figure(chips, "chips", f"for the weights of {TRILLION} at one byte per parameter"),
+            "tokens_per_s_low": figure(rates[0], "tokens/s", f"of {TRILLION} with the slower layers of 70B"),
+            "tokens_per_s_high": figure(rates[1], "tokens/s", f"of {TRILLION} with the faster layers of 70B"),
+            "power_mw": figure(power, "MW", "of these chips"),
+        },
+        reason="wse has no model of these chips; one published measurement was extrapolated",
+    )
+
+
+MODEL: Final = "llama-3.1-70b"
+BATCHES: Final = (1, 8, 64, 512, 4096)
+
+
+def weights_from_outside(lab: Laboratory) -> Finding:
+    """Decide whether wafers would be much slower if they read their weights from DRAM (claim 15).
+
+    One user's speed with weights in SRAM is compared with an upper bound on the speed when the
+    weights are read from outside the wafer for every token.
+    """
+    resident = lab.estimate(MODEL)
+    assert resident.decode is not None
+    assert resident.schedule is not None
+    wafers, bytes_per_s = resident.system.wafers, load_wafer(DEFAULT_WAFER).host_bytes_per_s
+    weights = weights_of(read_config(CONFIGURATIONS[MODEL]), "bfloat16", "bfloat16")
+    bound = StreamingBound(weights=weights, bytes_per_s=bytes_per_s, pass_s=1 / resident.decode.tokens_per_s_per_user)
+    streamed_rate, resident_rate = bound.tokens_per_s(1), resident.decode.tokens_per_s_per_user
+    users_for_parity = bound.users_for(resident.schedule.tokens_per_s_at_saturation / wafers)
+    numbers = {
+        "tokens_per_s_streamed": figure(
+            streamed_rate, "tokens/s", f"upper bound for one user of {with_type(MODEL)} at 150 GB/s to one wafer"
+        ),
+        "tokens_per_s_held": figure(resident_rate, "tokens/s", f"of one user with weights in SRAM of {wafers} wafers"),
+        "ratio": figure(
+            resident_rate / streamed_rate, "", "speed with weights in SRAM divided by that with streamed weights"
+        ),
+    }
+    if users_for_parity is not None:
+        meaning = "in one batch for the tokens/s per wafer that resident weights give with all stages busy"
+        numbers["users_for_parity"] = figure(users_for_parity, "users", meaning)
+    return Finding(
+        verdict="true" if resident_rate > 10 * streamed_rate else "false",
+        answer=f"If the weights of {with_type(MODEL)} are read at {bytes_per_s / 1e9:,.0f} GB/s for every token, one "
+        f"user gets at most {streamed_rate:.2f} tokens/s. With weights in SRAM it is {resident_rate:,.0f}.",
+        numbers=numbers,
+        reason="bytes divided by the vendor's bandwidth",
+        curves=Curves(
+            x="users in a batch",
+            y="maximum tokens/s of a user",
+            lines={"streamed": tuple((float(batch), bound.tokens_per_s(batch) / batch) for batch in BATCHES)},
+            log_x=True,
+            log_y=True,
+        ),
+    )

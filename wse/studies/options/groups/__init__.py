@@ -1,1 +1,0 @@
-"""Option groups: dataclasses of options that requests are composed of."""

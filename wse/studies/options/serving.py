@@ -1,0 +1,178 @@
+"""Option groups of requests about serving: workload, users, GPUs, draft model, power and prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from wse.hardware.quantity import TOKEN
+from wse.serving.goal import OBJECTIVES
+from wse.studies.options import known_names
+from wse.studies.options.option import Option
+
+LENGTH: Final = 1024
+"""Default number of prompt tokens and of generated tokens, if the model's context can hold both."""
+
+Objective = Annotated[
+    str | None,
+    Option(
+        doc="Choose the layout by the latency of a request, the tokens/s of all users, or the cost of a token. Of "
+        "layouts whose latency differs by at most 0.4 %, the one with the most room for users is chosen. Default: "
+        "latency; for serve-sim, throughput; for compare with users or targets, cost.",
+        panel="Serving",
+        metavar="latency|throughput|cost",
+        known_values=OBJECTIVES,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadOptions:
+    """Options for the lengths of requests in tokens."""
+
+    prompt_len: Annotated[
+        int | None,
+        Option(
+            doc="Tokens of each user's prompt, such as 4k (4,096). Default: 1,024, or fewer if the model supports only "
+            "fewer.",
+            panel="Prompt",
+            metavar="TOKENS",
+            unit=TOKEN,
+        ),
+    ] = None
+    new_tokens: Annotated[
+        int | None,
+        Option(
+            doc="Tokens generated for each user, such as 1k (1,024). Default: 1,024, or fewer if the model supports "
+            "only fewer.",
+            panel="Prompt",
+            metavar="TOKENS",
+            unit=TOKEN,
+        ),
+    ] = None
+
+    def lengths(self, limit: int) -> tuple[int, int]:
+        """Return the prompt-token and generated-token counts, with defaults filled in.
+
+        A length that is not requested defaults to `LENGTH`, or less if the two lengths would
+        otherwise exceed ``limit`` in total. Requested lengths are returned unchanged.
+
+        Args:
+            limit: Maximum number of tokens per sequence.
+        """
+        if self.prompt_len is not None and self.new_tokens is not None:
+            return self.prompt_len, self.new_tokens
+        if self.prompt_len is None and self.new_tokens is None:
+            equal_length = max(1, min(LENGTH, limit // 2))
+            return equal_length, equal_length
+        rest = max(1, min(LENGTH, limit - (self.prompt_len or self.new_tokens or 0)))
+        return self.prompt_len or rest, self.new_tokens or rest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingOptions:
+    """Options for serving: users per pass, concurrent users, and the objective of the layout."""
+
+    batch: Annotated[
+        int | None,
+        Option(
+            doc="Users whose tokens go through the stages in one pass. Default: 1; with --users or --objective, the "
+            "number that serves them best.",
+            panel="Serving",
+            metavar="N",
+        ),
+    ] = None
+    users: Annotated[
+        int | None,
+        Option(
+            doc="Concurrent users: requests in flight. Default: the users of one pass.",
+            panel="Serving",
+            metavar="N",
+        ),
+    ] = None
+    objective: Objective = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuOptions:
+    """Options for the number of GPUs, their serving software, and how they share a model."""
+
+    gpus: Annotated[
+        int | None,
+        Option(
+            doc="Number of GPUs; auto: the smallest power of two on which the model fits.",
+            panel="GPUs",
+            metavar="N|auto",
+            none="auto",
+        ),
+    ] = None
+    stack: Annotated[
+        str | Path | None,
+        Option(
+            doc="Serving stack: a name of `wse gpus`, or a TOML file. Default: vllm.",
+            panel="GPUs",
+            metavar="NAME|FILE",
+            known_values=known_names.stacks,
+        ),
+    ] = None
+    parallelism: Annotated[
+        str | None,
+        Option(
+            doc="Split all matrices over the GPUs (tensor, the default); or store each expert on one GPU (experts); or "
+            "in addition compute each user's attention on one GPU (data).",
+            panel="GPUs",
+            metavar="tensor|experts|data",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostOptions:
+    """Options for the power and prices of wafers and GPUs. None means the bundled values."""
+
+    economics: Annotated[
+        str | Path | Mapping[str, Any] | None,
+        Option(
+            doc="Power and prices as a TOML file, instead of wse/data/economics.toml.",
+            panel="Output",
+            metavar="FILE",
+        ),
+    ] = None
+    price: Annotated[
+        str | Mapping[str, float] | None,
+        Option(
+            doc="USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. Replaces the assumed "
+            "price, its range, and that of --economics.",
+            panel="Output",
+            metavar="NAME=USD,...",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftModelOptions:
+    """Options for the source of draft tokens (speculative decoding) and the place where it runs.
+
+    The default source is a draft head, which is an extra layer of the model.
+    """
+
+    draft_model: Annotated[
+        str | Path | None,
+        Option(
+            doc="Model that drafts tokens. Default: a draft head of one layer.",
+            panel="Drafts",
+            metavar="MODEL",
+            known_values=known_names.models,
+        ),
+    ] = None
+    draft_place: Annotated[
+        str | None,
+        Option(
+            doc="Run the draft model on free PEs of the model's wafers (same, the default), on additional wafers "
+            "(wafer), or on the host.",
+            panel="Drafts",
+            metavar="same|wafer|host",
+        ),
+    ] = None

@@ -1,1 +1,0 @@
-"""Option groups of ``wse run``: prompts, drafts and output files."""

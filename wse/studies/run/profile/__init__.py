@@ -1,1 +1,0 @@
-"""Profile of a run: how long this computer spent on each type of step, op and kernel."""

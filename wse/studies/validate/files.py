@@ -1,0 +1,131 @@
+"""Files that ``wse validate`` writes: docs/validation.md with its plot, and all rows as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+
+from wse.hardware.load import load_software
+from wse.reports.markdown import markdown_table
+from wse.reports.output_file import write_output
+from wse.reports.terminal import count, plural, printable
+from wse.studies.validate.measured.measurements import TABLES
+from wse.studies.validate.parts import Errors, ReasonCount
+from wse.studies.validate.plot import figure_of
+from wse.studies.validate.result import Validation
+
+LONGEST_CELL: Final = 180
+MAX_REASONS: Final = 16
+PLOT_DPI: Final = 130
+
+
+def write_page(validation: Validation, path: Path) -> None:
+    """Write the documentation page with all results, and its plot as a PNG image next to it.
+
+    Args:
+        validation: The results.
+        path: Path of the page. The plot has the same path with the suffix ``.png``.
+
+    Raises:
+        BadInput: One of the two files cannot be written.
+    """
+    from wse.reports.figure import png_of
+
+    plot = path.with_suffix(".png")
+    write_output("--page", path, _page(validation, plot.name).encode())
+    write_output("--page", plot, png_of(figure_of(validation), PLOT_DPI))
+
+
+def _page(validation: Validation, plot: str) -> str:
+    """Render the documentation page by filling tables into the template ``page.md.j2``.
+
+    Args:
+        validation: The results.
+        plot: File name of the plot.
+    """
+    summary = validation.summary
+    median, max_error = _errors(summary)
+    text = (files("wse.studies.validate") / "page.md.j2").read_text(encoding="utf-8")
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    return environment.from_string(text).render(
+        plot=plot,
+        rows=plural(summary.rows, "row"),
+        predicted=count(summary.predicted),
+        median=median,
+        worst=max_error,
+        kinds=_table(
+            ("what", "measured on", "rows", "median", "worst", "fitted on"),
+            [(kind.kind, kind.where, count(kind.predicted), *_errors(kind), kind.fitted) for kind in summary.by_kind],
+        ),
+        other_schedule=[(errors.rows, errors.method, *_errors(errors)) for errors in summary.by_other_schedule],
+        load_software=load_software,
+        reasons=_reasons(summary.reasons),
+        columns={name: ", ".join(f"`{column}`" for column in columns) for name, columns in TABLES.items()},
+    )
+
+
+def _reasons(reasons: Sequence[ReasonCount]) -> str:
+    """Build a table of the most frequent reasons why measurements are not predicted.
+
+    The last row counts the measurements with any other reason.
+    """
+    rows = [(count(reason.rows), reason.reason) for reason in reasons[:MAX_REASONS]]
+    other_rows = sum(reason.rows for reason in reasons[MAX_REASONS:])
+    if other_rows:
+        rows.append((count(other_rows), "other reasons"))
+    return _table(("rows", "reason"), rows)
+
+
+def _errors(group: Errors) -> tuple[str, str]:
+    """Format the median and largest absolute errors; both are empty if nothing is predicted."""
+    median, max_error = group.median_abs_error_pct, group.worst_abs_error_pct
+    return ("", "") if median is None else (f"{median:.1f} %", f"{max_error:.1f} %")
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    return "\n".join(markdown_table(map(_cell, header), ([_cell(str(cell)) for cell in row] for row in rows)))
+
+
+def _cell(text: str) -> str:
+    """Escape markup in the text of a table cell, and shorten it to `LONGEST_CELL` characters."""
+    text = printable(text if len(text) <= LONGEST_CELL else text[:LONGEST_CELL] + "…")
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")
+
+
+COLUMNS: Final = (
+    "file",
+    "line",
+    "source",
+    "kernel",
+    "metric",
+    "measured",
+    "predicted",
+    "error_pct",
+    "predicted_plain",
+    "error_plain_pct",
+    "method",
+    "software",
+    "reason",
+)
+"""Columns of the file. Missing values are empty. ``predicted_plain`` excludes speculative
+decoding."""
+
+
+def write_csv(validation: Validation, path: Path) -> None:
+    """Write all measurements with their predictions and errors to a CSV file.
+
+    Raises:
+        BadInput: The file cannot be written.
+    """
+    out = io.StringIO(newline="")
+    writer = csv.DictWriter(out, COLUMNS, extrasaction="ignore", restval="", lineterminator="\n")
+    writer.writeheader()
+    for row in validation.rows:
+        writer.writerow(row.to_dict() | {"metric": row.input["metric"]})
+    write_output("--csv", path, out.getvalue().encode())
