@@ -55,7 +55,7 @@ class Retiming:
             float64 ``[4]``, seconds in the order of `TIMES`.
         """
         fabric = self._fabric.with_costs(costs.wafer, costs.software)
-        self._reader = reader = self._reader.with_costs(fabric)
+        reader = self._reader.with_costs(fabric)
         decode_cost = fabric.decode_cost(*self._context)
         decode = as_loop(reader.route(fabric.program.decode, decode_cost))
         busy_by_server: defaultdict[int, float] = defaultdict(float)
