@@ -55,7 +55,6 @@ def estimate(
       wse estimate llama-3-8b --what-if clock=x2,sram=x2,latency=x0.5 --png tornado.png
       wse estimate llama-3.1-70b --gpu h100 --gpus 8 --stack vllm --dtype fp8 --batch 16
     """
-    from wse.reports.output_file import picture_path, write_output
     from wse.reports.progress import ESTIMATING, progress_on
     from wse.studies.estimate.gpus.checks import check_machine
     from wse.studies.estimate.study import estimate as study
@@ -79,11 +78,16 @@ def estimate(
             raise BadInput(message)
         opt.print_result(estimate_on_gpus(request), json=json, detail=detail)
         return
-    path, picture = opt.mapping_path(write_mapping), None if png is None else picture_path("--png", png)
+    path, picture = opt.mapping_path(write_mapping), None
+    if png is not None:
+        from wse.reports.output_file import picture_path  # it loads h5py
+
+        picture = picture_path("--png", png)
     with progress_on(sys.stderr, ESTIMATING) as on_progress:
         result = study(request, on_progress=on_progress)
     opt.write_mapping_file(path, result.system)
     if picture is not None and result.uncertainty is not None:
+        from wse.reports.output_file import write_output
         from wse.studies.estimate.ranges.plot import as_png
 
         write_output("--png", picture, as_png(result.uncertainty))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import wse
+from wse.cli import main
 from wse.hardware.number import SourcedNumber
 from wse.reports.intervals import RangeResult, interval_text, range_of
 from wse.reports.terminal import seconds, three_figures
@@ -227,3 +229,14 @@ def test_ranges_add_little_time() -> None:
     start = time.process_time()
     ranges_of(uncertainty_of(layout.prepared, layout.compilation.program), timed.deployment, timed.result.serving)
     assert time.process_time() - start < 1.0
+
+
+def test_the_command_draws_the_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chart, options = tmp_path / "tornado.png", ["--mesh", "24x24", "--prompt-len", "8", "--new-tokens", "8"]
+    assert main(["estimate", "story", *options, "--uncertainty", "--png", str(chart)]) == 0
+    assert chart.read_bytes().startswith(b"\x89PNG")
+    out = capsys.readouterr().out
+    assert "Uncertainty" in out
+    assert "(90 %: " in out
+    assert main(["estimate", "story", *options, "--png", str(chart)]) == 2
+    assert "--png" in capsys.readouterr().err
