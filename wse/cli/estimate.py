@@ -35,7 +35,8 @@ def estimate(
         ),
     ] = None,
     png: Annotated[
-        str | None, Option(doc="Draw --what-if as a tornado chart.", panel="Output", metavar="FILE.png")
+        str | None,
+        Option(doc="Draw --what-if or --uncertainty as a tornado chart.", panel="Output", metavar="FILE.png"),
     ] = None,
     write_mapping: opt.WriteMapping = None,
     json: opt.Json = False,  # noqa: FBT002
@@ -66,8 +67,8 @@ def estimate(
             raise BadInput(message)
         opt.print_result(_what_if(request, what_if, png), json=json)
         return
-    if png is not None:
-        message = f"--png {png}: draws the result of --what-if; add that option, or leave it out"
+    if png is not None and not request.uncertainty:
+        message = f"--png {png}: draws the result of --what-if or --uncertainty; add one of them, or leave it out"
         raise BadInput(message)
     if request.gpu is not None:
         from wse.studies.estimate.gpus.study import estimate_on_gpus
@@ -77,10 +78,19 @@ def estimate(
             raise BadInput(message)
         opt.print_result(estimate_on_gpus(request), json=json, detail=detail)
         return
-    path = opt.mapping_path(write_mapping)
+    path, picture = opt.mapping_path(write_mapping), None
+    if png is not None:
+        from wse.reports.output_file import picture_path  # it loads h5py
+
+        picture = picture_path("--png", png)
     with progress_on(sys.stderr, ESTIMATING) as on_progress:
         result = study(request, on_progress=on_progress)
     opt.write_mapping_file(path, result.system)
+    if picture is not None and result.uncertainty is not None:
+        from wse.reports.output_file import write_output
+        from wse.studies.estimate.ranges.plot import as_png
+
+        write_output("--png", picture, as_png(result.uncertainty))
     opt.print_result(result, json=json, detail=detail)
 
 

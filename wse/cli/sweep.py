@@ -76,7 +76,7 @@ def sweep(
 ) -> None:
     """Estimate every combination of some settings, as one table.
 
-    The estimates run on all cores, and the table has a row for each combination. The axes and ten
+    The estimates run on all cores, and the table has a row for each combination. The axes and twelve
     columns are printed, and the best of each is marked. Finished rows are stored in FILE.partial:
     after Ctrl-C or a kill, the same command continues from there. A combination that cannot be
     estimated, such as a model that does not fit, is a row with an error. If there are only errors,

@@ -103,6 +103,8 @@ class SourcedNumber:
         grade: Evidence grade, which indicates how reliable the number is: a key of `GRADES`.
         source: Origin of the number.
         range: Minimum and maximum that the number may have; None if not stated.
+        range_source: Reason for the range: repeated measurements, disagreeing sources or a stated
+            judgement. None if there is no range, or if ``source`` contains the reason.
     """
 
     value: float
@@ -110,6 +112,7 @@ class SourcedNumber:
     grade: Grade
     source: str
     range: tuple[float, float] | None = None
+    range_source: str | None = None
 
     @property
     def low(self) -> float:

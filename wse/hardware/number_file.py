@@ -23,6 +23,7 @@ class _Entry(pydantic.BaseModel):
     grade: Grade = "U"
     source: Annotated[str, pydantic.Field(min_length=1, max_length=1000)] | None = None
     range: Annotated[list[int | float], pydantic.Field(min_length=2, max_length=2)] | None = None
+    range_source: Annotated[str, pydantic.Field(min_length=1, max_length=1000)] | None = None
 
 
 def entries_by(owners: Collection[str], word: str, place: str, key: str, raw_value: Any) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
         name: Field name, which determines the unit and bounds. It may be followed by ``.`` and the
             name of a machine (``wafer_power_w.cs4``).
         raw_value: A number, or a table with ``value`` and optionally ``unit``, ``grade``,
-            ``source`` and ``range``.
+            ``source``, ``range`` and ``range_source``.
         number_type: int or float. For float, integers are accepted too; for int, floats are
             rejected.
         default_source: Source of the number if the table does not state one.
@@ -79,7 +80,7 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
         key_path = f" {key_path}" if isinstance(raw_value, dict) and key_path else ""
         msg = (
             f"{place} ={key_path} {short_repr(fault['input'])}: {fault['msg']}; "
-            f"give a number in {unit}, or a table with value, unit, grade, source, range"
+            f"give a number in {unit}, or a table with value, unit, grade, source, range, range_source"
         )
         raise BadWafer(msg) from error
     if entry.unit is not None and entry.unit != unit:
@@ -102,5 +103,10 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
     source = entry.source if entry.source is not None else default_source
     number_range = (float(range_low), float(range_high)) if entry.range else None
     return SourcedNumber(
-        value=number_type(entry.value), unit=unit, grade=entry.grade, source=source, range=number_range
+        value=number_type(entry.value),
+        unit=unit,
+        grade=entry.grade,
+        source=source,
+        range=number_range,
+        range_source=entry.range_source,
     )

@@ -65,6 +65,7 @@ class NumberResult(Result):
     grade: Annotated[str, Doc("Evidence grade: M, V, D, I, R or U")]
     source: Annotated[str, Doc("Source of the value")]
     range: Annotated[tuple[float, float] | None, Doc("Minimum and maximum")] = None
+    range_source: Annotated[str | None, Doc("Reason for the range; absent if `source` contains it")] = None
 
 
 Numbers = Mapping[str, NumberResult]

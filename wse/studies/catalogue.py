@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Final, TextIO
+from collections.abc import Mapping
+from typing import Any, Final, TextIO
 
 from wse.compiler.strategies import strategies
 from wse.hardware.load import known_software, known_wafers, load_wafer, provenance
@@ -201,13 +202,26 @@ def print_machine(content: MachineResult, stream: TextIO) -> None:
         Column(key="key", title="number"),
         number("value", "value", lambda value: f"{value:,.12g}"),
         Column(key="grade"),
-        Column(key="source", title="source", wraps=True),
+        Column(key="source", title="source", wraps=True, cell=_source_and_range),
     )
     rows = [{"key": key, **source.to_dict()} for key, source in content.numbers.items()]
     heading(console, printable(content.name), GRADES)
     if content.announced:
         console.print(ANNOUNCED)
     print_table(console, Table(columns=columns, rows=rows))
+
+
+def _source_and_range(row: Mapping[str, Any]) -> str:
+    """Return the source of a constant, followed by its range with the reason if it has one.
+
+    Args:
+        row: Fields of the constant, as in JSON.
+    """
+    if "range" not in row:
+        return printable(row["source"])
+    low, high = (f"{end:,.12g}" for end in row["range"])
+    reason = f": {row['range_source']}" if "range_source" in row else ""
+    return printable(f"{row['source']}; range {low} to {high}{reason}")
 
 
 def mappings() -> MappingsResult:

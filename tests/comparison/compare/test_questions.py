@@ -39,7 +39,8 @@ def test_one_wafer_or_many(asked: CompareRequest) -> None:
     assert [row["wafers"] for row in rows] == [1, 2, 2, 4, 4]
     one, two, slow_two, four, _ = rows
     cheapest = min(rows[:2] + rows[3:4], key=lambda row: float(row["usd_per_million_tokens"]))
-    first, second = report["verdict"]
+    first, second, order = report["verdict"]
+    assert order.startswith("Of 256 samples of the uncertain constants, 1 wafer (region) is faster for one user than ")
     assert f"fastest on 1 wafer (region) with {one['tokens_per_s_per_user']:,.0f} tokens/s" in first
     assert f"{cheapest['tokens_per_s']:,.0f} tokens/s for {cheapest['users']:,} users, " in first
     assert f"{cheapest['usd_per_million_tokens']:,.2f} (" in first

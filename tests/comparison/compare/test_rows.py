@@ -76,7 +76,7 @@ def test_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest, m
     assert row["crossing_fraction"] == pytest.approx(by["crossing"] / sum(by.values()))
     assert row["wafer_link_bytes_per_token"] == own["crossing"]["bytes_per_token"]
     assert row["mesh_hops_per_token"] == own["fabric"]["wavelet_hops_per_token"]
-    assert set(row) <= {*COLUMNS, "best", "cycles_by"}
+    assert set(row) <= {*COLUMNS, "best", "cycles_by", "ranges"}
 
 
 def test_more_wafers_cost_a_stream_no_more_than_the_crossings(compared: Report) -> None:

@@ -6,6 +6,7 @@ A step outside any overlap group forms its own group.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -101,10 +102,23 @@ class GroupCosts:
 
     def __init__(self, costs: StepCosts) -> None:
         self._costs = costs
+        self._origin: GroupCosts | None = None  # model of which this one is a variant
         self._classes_by_steps: dict[Steps, _GroupClasses] = {}
         self._first_costs: dict[tuple[Steps, bool], GroupCost] = {}  # all classes, for the slots of the first request
         self._known_costs: dict[tuple[_GroupClass, bool, tuple[int, ...]], GroupCost] = {}
         self._costs_by_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
+
+    def with_costs(self, costs: StepCosts) -> GroupCosts:
+        """Return a cost model with other costs of steps of the same Program.
+
+        Classes of equal groups are shared, and so are the cycles of groups on which the difference
+        has no effect. Cycles are cached in the new model only, so that many variants do not
+        displace the caches of wafers and profiles in use.
+        """
+        groups = copy(self)
+        groups._costs, groups._origin = costs, self
+        groups._first_costs, groups._known_costs, groups._costs_by_content = {}, {}, {}
+        return groups
 
     def of(self, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
         """Return the cost of all overlap groups of a phase, with one row per step of the phase.
@@ -180,7 +194,11 @@ class GroupCosts:
         in_use = tuple(slots[stage] for stage in group_class.growing_stages)
         key = (group_class, phase.begins, in_use)
         if key not in self._known_costs:
-            self._known_costs[key] = self._group_cost(phase, group_class, in_use, slots)
+            origin, group, at_place = self._origin, group_class.group, group_class.content is None
+            if origin is not None and self._costs.cost_as(origin._costs, phase, group, at_place=at_place):
+                self._known_costs[key] = origin._class_cost(phase, group_class, slots)
+            else:
+                self._known_costs[key] = self._group_cost(phase, group_class, in_use, slots)
         return self._known_costs[key]
 
     def _group_cost(self, phase: Phase, group_class: _GroupClass, in_use: tuple[int, ...], slots: Slots) -> GroupCost:

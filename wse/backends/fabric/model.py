@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -65,13 +66,39 @@ class Fabric:
     def __init__(
         self, program: Program, wafer: WaferSpec, software: SoftwareProfile, meshes: Sequence[LogicalMesh] = ()
     ) -> None:
-        self.program, self.wafer, self.software = program, wafer, software
+        self.program = program
         self.routes = Routes(program, meshes)
         self.traffic = Traffic(program, self.routes)
-        self._steps = StepCosts(program, wafer, software, self.traffic)
-        self._groups = GroupCosts(self._steps)
-        self._routed = RoutedCosts(program, self._steps, self.traffic)
         self._counts = TrafficCounts(program, self.routes, self.traffic)
+        self._set_costs(wafer, software, None)
+
+    def with_costs(self, wafer: WaferSpec, software: SoftwareProfile) -> Fabric:
+        """Return a timing model of the same Program with other costs of wafer and software.
+
+        Routes, traffic and classes of equal steps are shared with this model, because they do not
+        depend on the costs. The shape of the mesh must be the same. Its cycles are not cached for
+        other Programs of the process.
+
+        Args:
+            wafer: Wafer type with other costs.
+            software: Software profile with other costs.
+        """
+        fabric = copy(self)
+        fabric._set_costs(wafer, software, self._groups)
+        return fabric
+
+    def _set_costs(self, wafer: WaferSpec, software: SoftwareProfile, groups: GroupCosts | None) -> None:
+        """Set the costs of the wafer and its software, and empty all caches of cycles.
+
+        Args:
+            wafer: Wafer type.
+            software: Costs of the software on the wafer.
+            groups: Costs of groups whose classes are shared; None for new classes.
+        """
+        self.wafer, self.software = wafer, software
+        self._steps = StepCosts(self.program, wafer, software, self.traffic)
+        self._groups = GroupCosts(self._steps) if groups is None else groups.with_costs(self._steps)
+        self._routed = RoutedCosts(self.program, self._steps, self.traffic)
         self._without_experts: dict[CostClass, PhaseCost] = {}  # without shifts and routed steps
         self._even: dict[CostClass, PhaseCost] = {}  # with routed steps, where tokens choose evenly
 

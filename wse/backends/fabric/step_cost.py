@@ -46,6 +46,35 @@ class StepCosts:
         self._times = pattern_times(self._line)
         self._rounds = cache(partial(_rounds, self._line))
 
+    def cost_as(self, other: StepCosts, phase: Phase, group: Sequence[int], *, at_place: bool) -> bool:
+        """Return True if an overlap group certainly costs the same with the constants of another model.
+
+        Args:
+            other: Costs of steps of the same Program.
+            phase: The phase.
+            group: Steps of the group.
+            at_place: Whether the cost may depend on positions, or on links between wafers or to the
+                host.
+        """
+        if self._task_costs != other._task_costs:
+            return False
+        computing = [phase.steps.computes(step) for step in group]
+        if any(computing) and self._pe != other._pe:
+            return False
+        if phase.steps.overlap[group[0]] >= 0 and self.sync != other.sync:
+            return False
+        if all(computing):
+            return True
+        own_costs, other_costs = (
+            (costs._pe.issue, costs._pe.act, costs._pe.acc, costs._line) for costs in (self, other)
+        )
+        return own_costs == other_costs and not (at_place and self.wafer != other.wafer)
+
+    @property
+    def _task_costs(self) -> tuple[int, int]:
+        """Cycles that nearly all steps need: to dispatch a task, and to issue a vector operation."""
+        return self.software.task_dispatch_cycles, self.software.vector_issue_cycles
+
     def moves(self, phase: Phase, step: int) -> bool:
         """Return True if a step sends words over links by a pattern along rows or columns."""
         if phase.steps.computes(step):

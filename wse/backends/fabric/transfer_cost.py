@@ -13,7 +13,7 @@ from wse.arrays import I64
 from wse.backends.fabric.causes import NO_CYCLES, Cycles
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.links.link_map import cached_max_link_words
-from wse.backends.fabric.links.traffic import Traffic
+from wse.backends.fabric.links.traffic import StreamSize, Traffic
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.isa.pe_costs import PeCosts
 from wse.program.steps import COLUMNS, HOST, ROWS
@@ -76,11 +76,12 @@ class TransferCosts:
         """
         if transfer.leaves_wafer and not transfer.crossings:
             return self.launch
-        path_segments, wafer = self._traffic.path_segments(transfer), self._wafer
-        cycles = self.launch  # 1
-        if path_segments:
-            distance = sum(map(self._traffic.routes.farthest, path_segments)) * self._line.hop  # 2
-            stream = self._busiest_words(transfer, path_segments) / self._line.words_per_cycle
+        wafer, sizes = self._wafer, self._traffic.stream_sizes
+        if transfer not in sizes:
+            sizes[transfer] = self._stream_size(transfer)
+        cycles, size = self.launch, sizes[transfer]  # 1
+        if size is not None:
+            distance, stream = size.hops * self._line.hop, size.words / self._line.words_per_cycle  # 2
             cycles = cycles.plus(relays=transfer.rounds * self.ramp_cycles, hops=transfer.rounds * distance + stream)
         if not transfer.leaves_wafer:
             return cycles
@@ -93,6 +94,16 @@ class TransferCosts:
         seconds += peers * transfer.crossing_bytes / wafer.wafer_link_bytes_per_s
         add = (peers + 1) * self._pe.vector(transfer.added_elements, self._pe.acc) if transfer.added_elements else 0.0
         return cycles.plus(compute=add, crossing=seconds * wafer.clock_hz)
+
+    def _stream_size(self, transfer: Transfer) -> StreamSize | None:
+        """Return the path and words of a transfer to another region or wafer; None without links."""
+        path_segments = self._traffic.path_segments(transfer)
+        if not path_segments:
+            return None
+        return StreamSize(
+            hops=sum(map(self._traffic.routes.farthest, path_segments)),
+            words=self._busiest_words(transfer, path_segments),
+        )
 
     def _busiest_words(self, transfer: Transfer, path_segments: Sequence[I64]) -> int:
         """Return how many words the busiest link of a transfer to another region or wafer carries.

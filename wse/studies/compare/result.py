@@ -12,6 +12,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import scale_note, with_settings_text
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, printable
+from wse.studies.compare.grid.ranges import OrderResult
 from wse.studies.compare.grid.streaming import STREAMED
 from wse.studies.compare.tables import best_table, detail_tables, verdict_table
 from wse.studies.results.placement import ModelResult
@@ -81,6 +82,9 @@ class CompareResult(Result):
     published: Annotated[
         tuple[PublishedSpeed, ...] | None,
         Doc("published speeds of the model on such wafers, and the ratio of the fastest row to each"),
+    ] = None
+    orders: Annotated[
+        tuple[OrderResult, ...] | None, Doc("how certain it is that the best row is better than the second best")
     ] = None
     verdict: Annotated[tuple[str, ...], Doc("sentences derived from the rows")]
 

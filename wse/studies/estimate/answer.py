@@ -53,7 +53,7 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
     if result.note:
         yield f"Note: {printable(result.note)}."
     if result.serving is not None:
-        yield speed_sentence(result.serving)
+        yield speed_sentence(result.serving, result.ranges)
         if result.serving.users > result.serving.replicas:
             purpose = PURPOSES[str(result.inputs["objective"])]
             yield f"The layout was chosen for {purpose} with these users (--objective)."
@@ -72,7 +72,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         tokens = serving.prompt_tokens + serving.new_tokens
         place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
         room = f"KV caches of {plural(serving.max_users, 'sequence')} of {count(tokens)} tokens fit {place}"
-        first, *other_rows = serving_rows(serving, cycles, room)
+        first, *other_rows = serving_rows(serving, cycles, room, result.ranges)
         yield first
         yield _network_row(result, serving.ttft_s - latency.ttft_s)
         yield from other_rows

@@ -56,6 +56,7 @@ def estimate(
     price: str | Mapping[str, float] | None = None,
     network: str | Path | None = None,
     sensitivity: bool = False,
+    uncertainty: bool = False,
     trace: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> EstimateResult | GpuEstimateResult:
@@ -141,6 +142,8 @@ def estimate(
             wse/data/network.toml.
         sensitivity: Also report the effect of a slower hop, more SRAM, a faster link, and wafers
             that cut no layer.
+        uncertainty: Also report how much each uncertain constant contributes to the ranges of TPOT
+            and TTFT.
         trace (PATH|none): Write a trace of the estimate, for `wse inspect`.
         on_progress: Called with (number of parts done, number of parts, name of the part that
             starts).

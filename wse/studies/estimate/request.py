@@ -88,6 +88,13 @@ class EstimateRequest(PlacementRequest):
             panel="Output",
         ),
     ] = False
+    uncertainty: Annotated[
+        bool,
+        Option(
+            doc="Also report how much each uncertain constant contributes to the ranges of TPOT and TTFT.",
+            panel="Output",
+        ),
+    ] = False
     trace: Annotated[
         str | Path | None,
         Option(

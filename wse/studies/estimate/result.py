@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
+from wse.reports.intervals import RangeResult
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import causes_table, price_text, setting_texts
 from wse.reports.table import Column, Table, number, pair_table
@@ -21,6 +22,7 @@ from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
 from wse.studies.estimate.economy import CostResult, EnergyResult
 from wse.studies.estimate.grades import GradeResult
 from wse.studies.estimate.layouts.result import SearchResult, search_table
+from wse.studies.estimate.ranges.result import UncertaintyResult, contributions_table
 from wse.studies.estimate.sram import EstimateSram, sram_tables
 from wse.studies.estimate.timing.latency import LatencyResult
 from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_tables
@@ -104,6 +106,11 @@ class EstimateResult(Result):
     energy: Annotated[EnergyResult | None, Doc("energy of a token")] = None
     cost: Annotated[CostResult | None, Doc("cost of a million tokens")] = None
     grades: Annotated[Mapping[str, GradeResult], Doc("evidence grades; keys are paths of numbers in this result")]
+    ranges: Annotated[
+        Mapping[str, RangeResult] | None,
+        Doc("90 % intervals of headline figures; keys are paths of numbers in this result"),
+    ] = None
+    uncertainty: Annotated[UncertaintyResult | None, Doc("what the intervals come from; with `--uncertainty`")] = None
     routing: Annotated[
         str | None,
         Doc("choice of experts: `even`, or `given` if the choices of a run are timed; absent without experts"),
@@ -157,6 +164,8 @@ class EstimateResult(Result):
             tables.append(points_table(self.serving, price))
         if self.drafts is not None:
             tables.append(draft_table(self.drafts))
+        if self.uncertainty is not None:
+            tables.append(contributions_table(self.uncertainty))
         if self.sensitivity is not None:
             tables.append(_sensitivity_table(self.sensitivity))
         if detail:

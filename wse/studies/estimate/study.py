@@ -14,7 +14,7 @@ from wse.program.program import Program
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.estimate.cuts import cuts_result
-from wse.studies.estimate.deployment import mean_deployment
+from wse.studies.estimate.deployment import mean_deployment, middle_deployment
 from wse.studies.estimate.drafts.plan import draft_plan
 from wse.studies.estimate.grades import Grades, grades_result
 from wse.studies.estimate.inputs import inputs
@@ -22,6 +22,7 @@ from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.layouts.result import search_result
 from wse.studies.estimate.layouts.room import cache_room
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.ranges.study import contributions_of, ranges_of, uncertainty_of
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.sensitivity import changed_requests, sensitivity_result
@@ -50,7 +51,7 @@ def estimate(
     1. Load the files that the request names, and check the options.
     2. Choose and compile the layout.
     3. Count the cycles of prompts and decoded tokens.
-    4. Find the best drafts, and look up published speeds.
+    4. Compute ranges, find the best drafts, and look up published speeds.
     5. If requested, estimate the request again with changed numbers of the machine.
     6. If requested, write a trace.
 
@@ -86,10 +87,11 @@ def estimate(
         rewrites=rewrites_result(prepared_estimate.spec, prepared_estimate.options, choice.rewrites),
         sram=replace(result.sram, room=cache_room(layout)),
     )
-    # 4. Drafts need the deployment; published speeds are compared with the drafts' speed too.
+    # 4. Drafts and ranges need the deployment; published speeds are compared with the drafts' speed too.
     deployment = None
     if result.schedule is not None:
         deployment = mean_deployment(prepared_estimate, choice.program, timed_run.clock.decode, result.schedule)
+    result = with_ranges(result, prepared_estimate, choice.program, deployment)
     result = replace(result, drafts=draft_plan(prepared_estimate, choice, deployment, result.serving))
     result = replace(result, published=_published(prepared_estimate, result))
     if result.verify is not None:
@@ -117,6 +119,32 @@ def estimate(
         write_estimate(trace, prepared_estimate, choice.program, timed_run, result.to_dict())
     on_progress(len(part_names), len(part_names), "")
     return result
+
+
+def with_ranges(
+    result: EstimateResult, prepared_estimate: PreparedEstimate, program: Program, deployment: WaferDeployment | None
+) -> EstimateResult:
+    """Add the ranges of the headline figures, and what they come from if that is requested.
+
+    Args:
+        result: The estimate.
+        prepared_estimate: The request.
+        program: The compiled model.
+        deployment: The deployment from which serving speeds are computed; None if no token is
+            decoded.
+    """
+    serving = result.serving
+    if serving is None:
+        return result
+    deployment = deployment or middle_deployment(prepared_estimate, program)
+    uncertainty = uncertainty_of(prepared_estimate, program)
+    return replace(
+        result,
+        ranges={f"serving.{name}": interval for name, interval in ranges_of(uncertainty, deployment, serving).items()},
+        uncertainty=contributions_of(uncertainty, deployment, serving)
+        if prepared_estimate.request.uncertainty
+        else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from wse.reports.intervals import RangeResult, interval_text
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import count, percent, plural, range_text, seconds, three_figures
 from wse.studies.estimate.grades import GradeResult
@@ -28,12 +29,15 @@ class AnswerRow(NamedTuple):
         value: The number with its unit.
         note: Explanation of the number.
         grade_key: Key of the number in the evidence grades of the result; empty if it has no grade.
+        interval: 90 % interval of the number, such as ``(90 %: 560 to 790 µs)``; empty if unknown. It
+            is shown before the note.
     """
 
     name: str
     value: str
     note: str = ""
     grade_key: str = ""
+    interval: str = ""
 
 
 def answer_tables(
@@ -54,7 +58,7 @@ def answer_tables(
     columns = [Column(key="name", style="bright_black"), number("value", formatter=str)]
     if grades is not None:
         columns.append(Column(key="grade", style="bright_black", cell=lambda row: _grade(row, grades)))
-    columns.append(Column(key="note", wraps=True))
+    columns.append(Column(key="note", wraps=True, cell=lambda row: f"{row.interval} {row.note}".strip()))
     note = "" if grades is None else GRADES
     summary = pair_table([("", sentence) for sentence in sentences if sentence], headline)
     return [summary, Table(columns=tuple(columns), rows=rows, title="Answer", note=note)]
@@ -80,14 +84,21 @@ def _grade(row: AnswerRow, grades: Mapping[str, GradeResult]) -> str:
     return grades[row.grade_key].grade if row.grade_key in grades else ""
 
 
-def speed_sentence(serving: ServingResult) -> str:
+def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | None = None) -> str:
     """Return a sentence with the estimated speed per user and, for several users, in total.
 
     If a request generates only one token, the sentence states the time to that token instead.
+
+    Args:
+        serving: The estimated speeds.
+        ranges: Intervals of numbers, keyed by path in the result.
     """
+    ranges = ranges or {}
     if serving.tokens_per_s_per_user is None:
-        return f"The first token of a request, which is its only one, comes after {seconds(serving.ttft_s)}."
-    speed = f"{count(serving.tokens_per_s_per_user)} tokens/s"
+        interval = _with_interval(ranges, "ttft_s", seconds)
+        return f"The first token of a request, which is its only one, comes after {seconds(serving.ttft_s)}{interval}."
+    interval = _with_interval(ranges, "tokens_per_s_per_user", count)
+    speed = f"{count(serving.tokens_per_s_per_user)} tokens/s{interval}"
     if serving.users == 1:
         return f"One user gets {speed}."
     machines = "" if serving.replicas == 1 else f" on {serving.replicas:,} replicas"
@@ -112,7 +123,18 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
     return f"Published for {plural(users, 'user')}: {', '.join(texts)}."
 
 
-def serving_rows(serving: ServingResult, tpot_note: str, room_note: str = "") -> Iterator[AnswerRow]:
+def _with_interval(ranges: Mapping[str, RangeResult], figure: str, text: Callable[[float], str]) -> str:
+    """Return the interval of a figure of ``serving`` with a space before it; empty if unknown."""
+    interval = interval_text(ranges.get(f"serving.{figure}"), text)
+    return interval and f" {interval}"
+
+
+def serving_rows(
+    serving: ServingResult,
+    tpot_note: str,
+    room_note: str = "",
+    ranges: Mapping[str, RangeResult] | None = None,
+) -> Iterator[AnswerRow]:
     """Yield the rows of the answer: TTFT, TPOT, concurrency, throughput, cost and energy.
 
     Rows of unknown numbers are left out.
@@ -122,38 +144,49 @@ def serving_rows(serving: ServingResult, tpot_note: str, room_note: str = "") ->
         tpot_note: Explanation of the time per output token (TPOT).
         room_note: Sentence on the maximum number of users and what limits it. By default, it states
             how many KV caches fit.
+        ranges: Intervals of numbers, keyed by path in the result. They replace the ranges of cost
+            and energy, which contain only the price and power of a machine.
     """
+    ranges = ranges or {}
+
+    def interval(figure: str, text: Callable[[float], str]) -> str:
+        """Return the interval of a figure as text; empty if unknown."""
+        return interval_text(ranges.get(f"serving.{figure}"), text)
+
     at = f"at concurrency {serving.users:,}"
     prompt = f"{serving.prompt_tokens:,} prompt tokens, "
     if serving.users > serving.replicas:
         prompt += "waiting for other users included"
     else:
         prompt += f"{count(serving.prompt_tokens / serving.ttft_s)} tokens/s"
-    yield AnswerRow("TTFT", seconds(serving.ttft_s), prompt, "latency.ttft_s")
+    yield AnswerRow("TTFT", seconds(serving.ttft_s), prompt, "latency.ttft_s", interval("ttft_s", seconds))
     if serving.tpot_s is not None:
-        yield AnswerRow("TPOT", seconds(serving.tpot_s), tpot_note, "latency.tpot_s")
+        yield AnswerRow("TPOT", seconds(serving.tpot_s), tpot_note, "latency.tpot_s", interval("tpot_s", seconds))
     tokens = serving.prompt_tokens + serving.new_tokens
     room = f"KV caches of {plural(serving.max_users, 'sequence')} of {tokens:,} tokens fit"
     yield AnswerRow("concurrency", f"{serving.users:,}", room_note or room)
-    yield AnswerRow("throughput", count(serving.tokens_per_s), f"output tokens/s {at}", "decode.tokens_per_s")
+    rate = count(serving.tokens_per_s)
+    yield AnswerRow("throughput", rate, f"output tokens/s {at}", "decode.tokens_per_s", interval("tokens_per_s", count))
     usd, low, high = (
         serving.usd_per_million_tokens,
         serving.usd_per_million_tokens_low,
         serving.usd_per_million_tokens_high,
     )
     if usd is not None:
-        note = f"per million output tokens {at}{_range(low, high)}"
+        usd_interval = interval("usd_per_million_tokens", three_figures)
+        note = f"per million output tokens {at}{'' if usd_interval else _range(low, high)}"
         last = serving.points[-1]
         if last.users > serving.users and last.usd_per_million_tokens is not None:
             note += f"; {three_figures(last.usd_per_million_tokens)} at {last.users:,}"
         if serving.usd_per_hour is not None:
             note += f"; {three_figures(serving.usd_per_hour)} USD/h"
-        yield AnswerRow("cost", f"{three_figures(usd)} USD", note, "cost.usd_per_million_tokens")
+        yield AnswerRow("cost", f"{three_figures(usd)} USD", note, "cost.usd_per_million_tokens", usd_interval)
     joules, low, high = serving.joules_per_token, serving.joules_per_token_low, serving.joules_per_token_high
     if joules is not None:
         peak = " at peak power" if joules == high else ""
-        note = f"per output token {at}{peak}{_range(low, high)}"
-        yield AnswerRow("energy", f"{three_figures(joules)} J", note, "energy.joules_per_token")
+        joules_interval = interval("joules_per_token", three_figures)
+        note = f"per output token {at}{peak}{'' if joules_interval else _range(low, high)}"
+        yield AnswerRow("energy", f"{three_figures(joules)} J", note, "energy.joules_per_token", joules_interval)
 
 
 def _range(low: float | None, high: float | None) -> str:

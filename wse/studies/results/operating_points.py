@@ -23,6 +23,7 @@ DEFINITIONS: Final = (
     ),
     ("tok/s", "output tokens per second of all users"),
     ("USD/Mtok", "price of all machines per million output tokens, prefill included"),
+    ("price range", "USD/Mtok at both ends of the range of the machine's price, at this speed"),
 )
 """Meaning of the operating-point columns. See docs/explanation/operating-point.md for formulas."""
 
@@ -166,7 +167,7 @@ def points_table(serving: ServingResult, price: str = "") -> Table:
             number("usd_per_million_tokens", "USD/Mtok", three_figures),
             number(
                 "range",
-                "low to high",
+                "price range",
                 cell=lambda row: range_text(
                     row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, three_figures
                 ),

@@ -25,7 +25,7 @@ class ServeRequest:
 
     base: Annotated[
         EstimateRequest,
-        OptionsOf(without=("verify_tokens", "draft", "capacity", "network", "sensitivity", "trace")),
+        OptionsOf(without=("verify_tokens", "draft", "capacity", "network", "sensitivity", "uncertainty", "trace")),
     ] = field(default_factory=EstimateRequest)
     draft: Annotated[
         str | None,

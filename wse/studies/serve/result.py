@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from wse.hardware.number import Grade
+from wse.reports.intervals import RangeResult, with_interval
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Table, pair_table
@@ -157,6 +158,10 @@ class ServeResult(Result):
     served: Annotated[
         ServedResult | None, Doc("statistics of served requests; absent if the queue would grow without limit")
     ] = None
+    ranges: Annotated[
+        Mapping[str, RangeResult] | None,
+        Doc("90 % intervals of figures, on wafers without a separate machine for prompts; keys are paths"),
+    ] = None
     timeline: Annotated[str | None, Doc("path of the timeline")] = None
     page: Annotated[str | None, Doc("path of the page")] = None
 
@@ -194,9 +199,17 @@ class ServeResult(Result):
             )
         if self.served is None:
             return come
-        waits = self.served.all
-        pace = "" if waits.tpot is None else f" and then {count(1 / waits.tpot.p50)} tokens/s"
-        return f"{come} The median request gets its first token after {seconds(waits.ttft.p50)}{pace}."
+        waits, pace = self.served.all, ""
+        if waits.tpot is not None:
+            interval = self._interval("served.all.tpot.p50")
+            speed_interval = None if interval is None else interval.reciprocal()
+            pace = f" and then {with_interval(count(1 / waits.tpot.p50), ' tokens/s', speed_interval, count)}"
+        ttft = with_interval(seconds(waits.ttft.p50), "", self._interval("served.all.ttft.p50"), seconds)
+        return f"{come} The median request gets its first token after {ttft}{pace}."
+
+    def _interval(self, path: str) -> RangeResult | None:
+        """Return the interval of a figure, given its path in the result; None if unknown."""
+        return (self.ranges or {}).get(path)
 
     def _remedy(self, rate: float) -> str:
         """Suggest options that reduce the load of an overloaded service to at most `STABLE_LOAD`.

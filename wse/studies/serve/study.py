@@ -29,6 +29,7 @@ from wse.studies.serve.machines.room import check_room, max_users_of
 from wse.studies.serve.machines.wafers import wafer_machine
 from wse.studies.serve.prefill_machine import Placement, prefill_errors
 from wse.studies.serve.prepare import PreparedServe, prepare_serve
+from wse.studies.serve.ranges import ranges_of_service
 from wse.studies.serve.request import ServeRequest
 from wse.studies.serve.result import STABLE_LOAD, LoadResult, RequestsResult, ServeResult
 from wse.studies.serve.served import served_result
@@ -53,7 +54,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
        empty.
     3. Determine the number of replicas and the arrival times of random requests.
     4. Simulate the service, unless random requests arrive faster than they can be served.
-    5. Collect the result.
+    5. Collect the result, with ranges if all machines are wafers of one layout.
 
     Args:
         request: The simulation options.
@@ -118,6 +119,14 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         ),
         served=None if outcome is None else served_result(prepared_serve, outcome, decode, prefill, max_users),
     )
+    if result.served is not None and outcome is not None and prefill is None:
+        ranges = ranges_of_service(
+            result.served,
+            decode,
+            in_flight=outcome.little[0] / replicas,
+            rate_is_given=is_stable and (prepared_serve.has_times or request.traffic.rate is not None),
+        )
+        result = replace(result, ranges=ranges)
     return Service(result=result, outcome=outcome)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from wse.reports.intervals import with_interval
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import count, in_bytes, percent, plural, printable, ranged, seconds
 from wse.serving.simulation.statistics import Distribution
@@ -43,21 +44,25 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         busy += f", and the slowest stage works for {percent(use.slowest_stage)}"
     if use.prefill_busy is not None:
         busy += f"; the machine for prompts works for {percent(use.prefill_busy)}"
+    ranges = result.ranges or {}
+    throughput = with_interval(count(served_result.tokens_per_s), " tokens/s", ranges.get("served.tokens_per_s"), count)
     rows = [
         (
             "throughput",
-            f"{count(served_result.tokens_per_s)} tokens/s over {seconds(served_result.makespan_s)}, from the first "
-            "arrival to the last token",
+            f"{throughput} over {seconds(served_result.makespan_s)}, from the first arrival to the last token",
         ),
         ("busy", busy),
         ("decoding", f"{count(use.users)} users on average; there is room for {use.most_users:,}"),
         ("KV cache", f"{percent(use.kv)} occupied on average"),
     ]
-    for name, amount, unit in (
-        ("energy", served_result.joules_per_token, "J per token"),
-        ("cost", served_result.usd_per_million_tokens, "USD per million tokens"),
+    for name, key, unit in (
+        ("energy", "joules_per_token", "J per token"),
+        ("cost", "usd_per_million_tokens", "USD per million tokens"),
     ):
-        if amount is not None:
+        amount, interval = getattr(served_result, key), ranges.get(f"served.{key}")
+        if amount is not None and interval is not None:
+            rows.append((name, with_interval(count(amount.value), f" {unit}", interval, count)))
+        elif amount is not None:
             rows.append((name, f"{_amount(amount)} {unit}"))
     if served_result.usd_per_hour is not None:
         rows.append(

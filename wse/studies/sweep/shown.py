@@ -1,8 +1,9 @@
-"""Printed rows of a sweep: the axes, and ten columns by default.
+"""Printed rows of a sweep: the axes, and twelve columns by default.
 
 A column is a table column or a short name: ``dtype``, ``prompt``, ``new``, ``wafers``, ``users``,
-``replicas``, ``ttft``, ``user``, ``throughput``, ``fits`` or ``cost``. Latencies, throughput and
-cost belong to the same operating point.
+``replicas``, ``ttft``, ``user``, ``low``, ``high``, ``throughput``, ``fits`` or
+``cost``. ``low`` and ``high`` are the ends of the 90 % interval of ``user``. Latencies, throughput
+and cost belong to the same operating point.
 """
 
 from __future__ import annotations
@@ -63,6 +64,22 @@ SHORT: Final[dict[str, ShownColumn]] = {
         "largest",
         "output tokens per second of each user after the first",
         0,
+    ),
+    "low": ShownColumn(
+        ("ranges_serving_tokens_per_s_per_user_low",),
+        "low",
+        count,
+        "",
+        "low end of the 90 % interval of tok/s/user",
+        2,
+    ),
+    "high": ShownColumn(
+        ("ranges_serving_tokens_per_s_per_user_high",),
+        "high",
+        count,
+        "",
+        "high end of the 90 % interval of tok/s/user",
+        2,
     ),
     "throughput": ShownColumn(
         ("serving_tokens_per_s", "decode_tokens_per_s"),

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, plural, printable, seconds
+from wse.reports.terminal import count, plural, printable, range_text, seconds
 from wse.studies.sweep.shown import PRICES, SHORT, SweepRow
 
 LENGTHS: Final = {"prompt": "prompt_len", "new": "new_tokens"}
 """Columns with request lengths, keyed to their axes. If all are equal, they move to the note."""
+INTERVAL: Final = ("low", "high")
+"""Columns with the ends of the interval of tok/s/user, which are printed as one column."""
 _MAX_PRICES: Final = 3
 
 
@@ -29,11 +31,17 @@ def rows_table(
     axes = list(dict.fromkeys(name for row in rows for name in row.setting))
     columns = [_axis_column(name, cells) for name in axes]
     lengths = _common_lengths(cells)
+    with_interval = set(shown_columns) >= set(INTERVAL)
     columns += [
         _value_column(name, cells)
         for name in shown_columns
-        if not _repeats_axis(name, cells) and not (lengths and name in LENGTHS)
+        if not _repeats_axis(name, cells)
+        and not (lengths and name in LENGTHS)
+        and not (name in INTERVAL and with_interval)
     ]
+    if with_interval:
+        place = next((i + 1 for i, c in enumerate(columns) if c.key == "value user"), len(columns))
+        columns.insert(place, _INTERVAL_COLUMN)
     return Table(
         columns=tuple(columns),
         rows=cells,
@@ -41,6 +49,18 @@ def rows_table(
         note=lengths,
         footer=[*_footer(rows, shown_columns, settings, prices)],
     )
+
+
+def _interval_text(row: Mapping[str, Any]) -> str:
+    """Return the interval of the speed of a user, such as ``25,000 to 82,849``; empty if unknown."""
+    low, high = (row.get(f"value {name}") for name in INTERVAL)
+    return "" if low is None or high is None else range_text(low, high, count)
+
+
+_INTERVAL_COLUMN: Final = Column(
+    key="value low", title="90 %", cell=_interval_text, numeric=True, priority=SHORT["low"].priority
+)
+"""Column of the 90 % interval of tok/s/user, which combines the columns ``low`` and ``high``."""
 
 
 def _common_lengths(cells: Sequence[Mapping[str, Any]]) -> str:
@@ -90,6 +110,8 @@ def _footer(
 ) -> Iterator[tuple[str, str]]:
     if any(name in SHORT for name in shown_columns):
         docs = [f"{SHORT[n].title}: {SHORT[n].doc}" for n in shown_columns if n in ("user", "throughput", "cost")]
+        if set(shown_columns) >= set(INTERVAL):
+            docs.append(f"{_INTERVAL_COLUMN.title}: interval of tok/s/user")
         yield "*", "; ".join(["the best of a column", *docs])
         yield "layouts", "each row has its own, so a single column can be better on a slower machine"
     if "cost" in shown_columns:

@@ -55,6 +55,7 @@ def what_if(
     price: str | Mapping[str, float] | None = None,
     network: str | Path | None = None,
     sensitivity: bool = False,
+    uncertainty: bool = False,
     trace: str | Path | None = None,
     changes: str | Sequence[str] = "default",
     jobs: int | None = None,

@@ -115,12 +115,17 @@ def check(request: EstimateRequest) -> None:
 
     Raises:
         BadInput: The request is for GPUs, generates only one token, or uses an option for a single
-            machine (``--trace`` or ``--sensitivity``).
+            machine (``--trace``, ``--sensitivity`` or ``--uncertainty``).
     """
     if request.gpu is not None:
         message = f"--gpu {request.gpu}: --what-if changes numbers of wafers and of their software; leave out one"
         raise BadInput(message)
-    for option, is_given in (("--trace", request.trace is not None), ("--sensitivity", request.sensitivity)):
+    options = (
+        ("--trace", request.trace is not None),
+        ("--sensitivity", request.sensitivity),
+        ("--uncertainty", request.uncertainty),
+    )
+    for option, is_given in options:
         if is_given:
             message = f"{option}: is of one machine, and --what-if tries several; leave out one"
             raise BadInput(message)

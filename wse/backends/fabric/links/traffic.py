@@ -55,6 +55,18 @@ class StepTraffic(NamedTuple):
 NO_TRAFFIC: Final = StepTraffic(0, 0, 0, NOTHING)
 
 
+class StreamSize(NamedTuple):
+    """Size of a transfer to another region or wafer, which does not depend on any costs.
+
+    Attributes:
+        hops: Hops of the longest path.
+        words: Words on the busiest link.
+    """
+
+    hops: int
+    words: int
+
+
 class Traffic:
     """Traffic model for a Program's steps: the number of words sent, and the links that carry them.
 
@@ -63,6 +75,7 @@ class Traffic:
 
     def __init__(self, program: Program, routes: Routes | None = None) -> None:
         self.program, self.routes = program, routes or Routes(program)
+        self.stream_sizes: dict[Transfer, StreamSize | None] = {}  # None for transfers that use no links
         self._unit_rectangles, self._carried_words = cache(_unit_rectangles), cache(_carried_words)
         self._corners = np.array(
             [

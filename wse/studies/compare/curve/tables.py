@@ -49,7 +49,7 @@ ALL_USERS: Final = _column("tokens_per_s", "tok/s", formatter=count, numeric=Tru
 DOLLARS: Final = _column("usd_per_million_tokens", "USD/Mtok", formatter=price, numeric=True)
 RANGE: Final = _column(
     "usd_per_million_tokens_low",
-    "low to high",
+    "price range",
     doc="the same at both ends of the price's range",
     cell=lambda row: range_text(row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, price),
     numeric=True,

@@ -16,6 +16,7 @@ from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import WaferSpec
 from wse.reports.terminal import plural
 from wse.serving.goal import LATENCY, THROUGHPUT, purpose_text
+from wse.studies.compare.grid.ranges import RowSamples, samples_of, with_ranges
 from wse.studies.compare.grid.rows import row_of
 from wse.studies.compare.machine import WAFER, Machine, no_room
 from wse.studies.compare.request import CompareRequest, WaferLink
@@ -56,12 +57,15 @@ class CombinationRows:
         rows: One row per inter-wafer link and layout.
         machines: For each row, the machine that serves the model, or the reason why it cannot serve
             even a single user.
+        samples: For each row, samples of its figures that are compared with those of other rows.
+            Empty if the comparison needs no ranges.
         model: The model; None if the combination cannot be compiled.
         bug: Traceback if the combination ran into a bug in wse; otherwise empty.
     """
 
     rows: tuple[ComparisonRow, ...] = ()
     machines: tuple[Machine | str, ...] = ()
+    samples: tuple[RowSamples, ...] = ()
     model: ModelResult | None = None
     bug: str = ""
 
@@ -106,18 +110,23 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
     if program.wafers > 1:
         links = request.links(prepared_estimate.wafer)
         links = links if base.serving.objective == LATENCY or request.links_are_given else links[:1]
-    rows, machines = [], []
+    rows, machines, samples = [], [], []
     for link in links:
         linked = with_link(prepared_estimate, link)
         needs_search = len(trials) > 1 and linked.wafer != prepared_estimate.wafer
         for users, layout in (_layouts_by_users(request, linked) if needs_search else layouts).items():
-            timed_layout = timed_estimate(with_link(layout.prepared, link), layout.compilation.program)
+            linked_estimate = with_link(layout.prepared, link)
+            timed_layout = timed_estimate(linked_estimate, layout.compilation.program)
             layout_request = base if users is None else replace_options(base, users=users, objective=LATENCY)
             row = row_of(timed_layout, layout_request, link, prepared_estimate.economics)
+            if not request.gpu:
+                row_samples = samples_of(linked_estimate, layout.compilation.program, timed_layout.deployment, row)
+                row = with_ranges(row, row_samples)
+                samples.append(row_samples)
             rows.append(row)
             machines.append(_machine(timed_layout, row, link_text(row) if len(links) > 1 else ""))
     model = model_result(prepared_estimate.spec, program)
-    return CombinationRows(rows=tuple(rows), machines=tuple(machines), model=model)
+    return CombinationRows(rows=tuple(rows), machines=tuple(machines), samples=tuple(samples), model=model)
 
 
 def _layouts_by_users(request: CompareRequest, prepared_estimate: PreparedEstimate) -> dict[int | None, ChosenLayout]:

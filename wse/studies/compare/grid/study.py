@@ -13,6 +13,7 @@ from wse.reports.terminal import plural
 from wse.studies.compare.checks import check
 from wse.studies.compare.grid.axes import combinations_of, compared_counts, prepared_on_fewest_wafers
 from wse.studies.compare.grid.combination import Combination, CombinationRows, combination_rows
+from wse.studies.compare.grid.ranges import order_sentence, orders_of
 from wse.studies.compare.grid.rows import assumptions_of, distinct_rows, with_best
 from wse.studies.compare.grid.verdict import verdict
 from wse.studies.compare.request import CompareRequest
@@ -123,7 +124,10 @@ def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Co
     grid = grid_of(request, on_progress, pool)
     first = grid.first
     all_rows = [row for result in grid.results for row in result.rows]
-    rows = with_best([all_rows[position] for position in distinct_rows(all_rows)])
+    positions = distinct_rows(all_rows)
+    rows = with_best([all_rows[position] for position in positions])
+    all_samples = [samples for result in grid.results for samples in (result.samples or ({},) * len(result.rows))]
+    orders = orders_of(rows, [all_samples[position] for position in positions])
     result = CompareResult(
         inputs=grid_inputs(request, grid),
         note=first.note,
@@ -131,7 +135,8 @@ def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Co
         wafer=wafer_size(first),
         economics=assumptions_of(first.economics),
         rows=rows,
-        verdict=verdict(rows),
+        orders=orders or None,
+        verdict=tuple(filter(None, (*verdict(rows), order_sentence(rows, orders)))),
     )
     fastest_row = max(result.best, key=lambda row: row.tokens_per_s_per_user or 0.0)
     estimated = EstimatedSpeed(

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from wse.reports.intervals import interval_text
 from wse.reports.terminal import count, hertz, percent, plural, ranged, rate_and_latency
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
@@ -90,7 +91,11 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
         cheapest: The row with the lowest cost per token.
         counts: The wafer counts that were compared.
     """
-    first = f"{_counts_text(counts)} user is fastest on {place(user)} with {rate(speed(user))}"
+    ranges = user.ranges or {}
+    interval = interval_text(ranges.get("tokens_per_s_per_user"), count)
+    user_rate = f"{rate(speed(user))} {interval}".rstrip()
+    first = f"{_counts_text(counts)} user is fastest on {place(user)} with {user_rate}"
+    cost_interval = interval_text((cheapest.ranges or {}).get("usd_per_million_tokens"), "{:,.2f}".format)
     cost, low, high = (
         number or 0.0
         for number in (
@@ -99,9 +104,9 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
             cheapest.usd_per_million_tokens_high,
         )
     )
+    cost_text = f"{cost:,.2f} {cost_interval}" if cost_interval else ranged(cost, low, high, "{:,.2f}".format)
     serves = (
-        f"{rate(cheapest.tokens_per_s or 0.0)} for {plural(cheapest.users or 0, 'user')}, "
-        f"{ranged(cost, low, high, '{:,.2f}'.format)} USD a million"
+        f"{rate(cheapest.tokens_per_s or 0.0)} for {plural(cheapest.users or 0, 'user')}, {cost_text} USD a million"
     )
     praise = "the most tokens per wafer (and so per dollar at every price of a wafer)"
     if cheapest is user:

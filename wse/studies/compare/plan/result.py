@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Final
 
+from wse.reports.intervals import RangeResult
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Column, Table, number, pair_table
@@ -43,6 +44,9 @@ class PlannedRow(OperatingPointResult):
     keeps: Annotated[bool, Doc("whether there is room for the users and the limits are met")]
     excess: Annotated[float, Doc("largest ratio of a latency to its limit; 0 without limits")]
     pareto: Annotated[bool, Doc("whether no row of these lengths is faster for a user and no more expensive")]
+    ranges: Annotated[
+        Mapping[str, RangeResult] | None, Doc("90 % intervals of figures of this row, on wafers; keys are their names")
+    ] = field(default=None, compare=False)
 
     @property
     def machine(self) -> str:
@@ -64,7 +68,9 @@ ORDERS: Final = {
 """Title of the table of machines for each objective."""
 
 COLUMNS: Final = tuple(
-    dict.fromkeys([*PlannedRow.__annotations__, *(field.name for field in fields(OperatingPointResult))])
+    name
+    for name in dict.fromkeys([*PlannedRow.__annotations__, *(f.name for f in fields(OperatingPointResult))])
+    if name != "ranges"
 )
 """Columns of CSV files: the machine first, then its operating point."""
 
@@ -156,7 +162,7 @@ class PlanResult(Result):
             number("usd_per_million_tokens", "USD/Mtok", price),
             number(
                 "range",
-                "low to high",
+                "price range",
                 cell=lambda row: range_text(row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, price),
                 priority=3,
             ),

@@ -21,6 +21,7 @@ from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
 from wse.studies.estimate.layouts.searches import searches_for
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.ranges.study import ranges_of, uncertainty_of
 from wse.studies.results.operating_points import point_result
 
 
@@ -96,7 +97,8 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
             link=link,
         )
         if not rows or row.replicas < rows[0].replicas:
-            rows.append(row)
+            uncertainty = uncertainty_of(linked, layout.candidate.program)
+            rows.append(replace(row, ranges=ranges_of(uncertainty, layout.deployment, point_result(found.point))))
     return rows
 
 

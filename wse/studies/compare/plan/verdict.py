@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from wse.reports.intervals import with_interval
 from wse.reports.terminal import count, plural, ranged, seconds
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.studies.compare.curve.tables import price
@@ -150,12 +151,20 @@ def _users(goal: Goal) -> str:
 
 def _text(row: PlannedRow) -> str:
     """Describe a machine with its speed, latency and costs."""
-    speed = "" if row.tokens_per_s_per_user is None else f"{count(row.tokens_per_s_per_user)} tokens/s per user, "
+    ranges, speed = row.ranges or {}, ""
+    if row.tokens_per_s_per_user is not None:
+        interval = ranges.get("tokens_per_s_per_user")
+        speed = f"{with_interval(count(row.tokens_per_s_per_user), ' tokens/s per user', interval, count)}, "
     if row.saturated:
         speed = f"{count(row.decoding_users)} of {plural(row.users, 'user')} decode at a time, {speed}"
     low, high = row.usd_per_million_tokens_low or 0.0, row.usd_per_million_tokens_high or 0.0
-    cost = f"{ranged(_usd(row), low, high, price, ' USD')} per million tokens, {price(row.usd_per_hour or 0.0)} USD/h"
-    return f"{row.machine} ({speed}TTFT {seconds(row.ttft_s)}, {cost})"
+    cost_interval = ranges.get("usd_per_million_tokens")
+    if cost_interval is None:
+        cost = f"{ranged(_usd(row), low, high, price, ' USD')} per million tokens"
+    else:
+        cost = with_interval(price(_usd(row)), " USD per million tokens", cost_interval, price)
+    ttft = with_interval(f"TTFT {seconds(row.ttft_s)}", "", ranges.get("ttft_s"), seconds)
+    return f"{row.machine} ({speed}{ttft}, {cost}, {price(row.usd_per_hour or 0.0)} USD/h)"
 
 
 def _usd(row: PlannedRow) -> float:

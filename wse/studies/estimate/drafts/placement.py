@@ -236,6 +236,7 @@ def _draft_request(
         draft_place=None,
         capacity=REFUSE,
         sensitivity=False,
+        uncertainty=False,
         trace=None,
     )
     return prepare_estimate(request)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -40,6 +41,7 @@ from wse.serving.simulation.staged_costs import PassTime
 REGION, LINK, WAFER_LINK, HOST_LINK = "region", "link", "wafer link", "host"
 KINDS: Final = (REGION, LINK, WAFER_LINK, HOST_LINK)
 """Kinds of servers."""
+_LINK_RATES: Final = ("clock_hz", "stream_words_per_cycle", "host_bytes_per_s", "wafer_link_bytes_per_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,18 @@ class RouteReader:
             wafer = self._program.stages[stage_group[0]].wafer
             server_of_stage[stage_group] = self._number(key, Server(REGION, wafer, tuple(stage_group)))
         self._server_of_stage = server_of_stage
+
+    def with_costs(self, fabric: Fabric) -> RouteReader:
+        """Return a reader for the same Program with other costs, from ``Fabric.with_costs``.
+
+        Servers are shared. The cycles for which links are busy are shared as well if the rates of
+        links and the clock are the same.
+        """
+        reader, old, new = copy(self), self._fabric.wafer, fabric.wafer
+        reader._fabric, reader._routes = fabric, WeakKeyDictionary()
+        if any(getattr(old, rate) != getattr(new, rate) for rate in _LINK_RATES):
+            reader._streams = {}
+        return reader
 
     def route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
         """Return the servers that a phase visits, in order, with the cycles of each visit.

@@ -11,6 +11,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.terminal import plural, printable
 from wse.serving.operating_point import Deployment
 from wse.serving.simulation.pass_costs import PassCosts
+from wse.studies.estimate.ranges.sampled_figures import Uncertainty
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.machines.drafts import DraftsResult
 
@@ -69,6 +70,7 @@ class ServingMachine:
         edge_bytes_per_s: Bandwidth of the edge between two parts of a wafer. 0 for GPUs.
         power_w: Total power of all wafers or GPUs. None if unknown.
         usd_per_hour: Total price of all wafers or GPUs. None if unknown.
+        uncertainty: What is uncertain about the times of the deployment; None for GPUs.
     """
 
     costs: PassCosts
@@ -84,6 +86,7 @@ class ServingMachine:
     edge_bytes_per_s: float = 0.0
     power_w: SourcedNumber | None
     usd_per_hour: SourcedNumber | None
+    uncertainty: Uncertainty | None = None
 
 
 def times(count: int, amount: SourcedNumber) -> SourcedNumber:

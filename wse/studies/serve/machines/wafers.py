@@ -11,6 +11,7 @@ from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.results.placement import model_result
 from wse.studies.serve.machines.machine import MachineResult, ServingMachine, times
 from wse.studies.serve.machines.wafer_drafts import drafted_costs
@@ -69,4 +70,5 @@ def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_t
         edge_bytes_per_s=edge_pes * wafer.stream_words_per_cycle * WORD_BYTES * wafer.clock_hz,
         power_w=times(wafers, economics.power_w),
         usd_per_hour=times(wafers, economics.usd_per_hour),
+        uncertainty=uncertainty_of(prepared_estimate, layout.compilation.program),
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Final, NamedTuple, TypeVar
 
+from wse.reports.intervals import RangeResult
 from wse.reports.result import Doc, Result
 from wse.reports.terminal import in_bytes, plural, rate_and_latency
 from wse.serving.goal import purpose_text
@@ -13,7 +14,7 @@ from wse.serving.goal import purpose_text
 ONE_USER, ALL_USERS = "one_user", "all_users"
 """Users for whom a row can be the best one among those with the same wafers and link."""
 
-BEST, CYCLES_BY = "best", "cycles_by"
+BEST, CYCLES_BY, RANGES = "best", "cycles_by", "ranges"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,9 @@ class ComparisonRow(Result):
     users_limited_by: Annotated[str | None, Doc("limit on the number of concurrent users")] = None
     limit: Annotated[str | None, Doc("both limits in a sentence")] = None
     cycles_by: Annotated[Mapping[str, float] | None, Doc("cycles of a token by cause", "cycle")] = None
+    ranges: Annotated[
+        Mapping[str, RangeResult] | None, Doc("90 % intervals of figures of this row; keys are their names")
+    ] = None
     best: Annotated[
         tuple[str, ...] | None, Doc("users for whom this is the best row with this number of wafers and this link")
     ] = None
@@ -121,7 +125,7 @@ class ComparisonRow(Result):
         return self.link_bytes_per_s, self.link_latency_s
 
 
-COLUMNS: Final = tuple(field.name for field in fields(ComparisonRow) if field.name not in (BEST, CYCLES_BY))
+COLUMNS: Final = tuple(field.name for field in fields(ComparisonRow) if field.name not in (BEST, CYCLES_BY, RANGES))
 """Columns of CSV files, in order."""
 
 

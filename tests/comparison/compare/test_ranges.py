@@ -1,0 +1,74 @@
+"""Ranges of rows, and in how many samples the best row is better than the second."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import wse
+from wse.reports.intervals import share_above
+from wse.studies.compare.grid.ranges import order_sentence, orders_of, with_ranges
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
+
+
+def row(wafers: int, speed: float, cost: float, mapping: str = "bands") -> ComparisonRow:
+    return ComparisonRow(
+        mapping=mapping, wafers=wafers, tokens_per_s_per_user=speed, usd_per_million_tokens=cost, users=1
+    )
+
+
+def test_the_best_two_numbers_of_wafers_are_compared_in_equal_samples() -> None:
+    rows = [row(1, 90, 2.0), row(1, 100, 3.0, "region"), row(2, 80, 1.0)]
+    speeds = np.array([100.0, 50, 90, 70])
+    samples = [
+        {"tokens_per_s_per_user": speeds * 0.9, "usd_per_million_tokens": np.full(4, 2.0)},
+        {"tokens_per_s_per_user": speeds, "usd_per_million_tokens": np.full(4, 3.0)},
+        {"tokens_per_s_per_user": np.array([80.0, 80, 80, 80]), "usd_per_million_tokens": np.array([1.0, 1, 1, 3])},
+    ]
+    speed, cost = orders_of(rows, samples)
+    assert (speed.first, speed.second, speed.share, speed.samples) == (1, 2, 0.5, 4)
+    assert (cost.first, cost.second, cost.share) == (2, 0, 0.75)
+    sentence = order_sentence(rows, (speed, cost))
+    assert sentence == (
+        "Of 4 samples of the uncertain constants, 1 wafer (region) is faster for one user than 2 wafers (bands) in "
+        "50 %; 2 wafers (bands) are cheaper per token than 1 wafer (bands) in 75 %."
+    )
+    assert orders_of(rows[:1], samples[:1]) == ()
+    assert order_sentence(rows[:1], ()) == ""
+
+
+def test_equal_samples_count_half() -> None:
+    assert share_above(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 4.0])) == pytest.approx(0.5)
+
+
+def test_a_row_without_room_for_users_has_no_ranges() -> None:
+    empty = row(1, 90, 2.0)
+    assert with_ranges(empty, {}) is empty
+
+
+def test_rows_have_ranges_around_their_figures_and_those_of_an_estimate() -> None:
+    options = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64, "mapping": "region"}
+    result = wse.compare("story", wafers=[1, 2], **options)
+    for each in result.possible:
+        for name, interval in each.ranges.items():
+            assert interval.value == getattr(each, name)
+            assert interval.low < interval.value < interval.high
+    estimate = wse.estimate("story", **options)
+    first = next(each for each in result.possible if each.wafers == 1 and each.objective == "latency")
+    figures = first.ranges["tokens_per_s_per_user"], estimate.ranges["serving.tokens_per_s_per_user"]
+    assert (figures[0].low, figures[0].high) == pytest.approx((figures[1].low, figures[1].high))
+    assert result.orders is not None
+    assert result.verdict[-1] == order_sentence(result.rows, result.orders)
+
+
+def test_ranked_wafers_have_ranges_and_gpus_have_none() -> None:
+    result = wse.compare("story", wafers=[1], mesh="24x24", prompt_len=64, new_tokens=64, users=8, gpu=["h100"])
+    wafers, gpus = ([row for row in result.rows if row.kind == kind] for kind in ("wafer", "gpu"))
+    assert wafers
+    assert gpus
+    assert all(row.ranges is None for row in gpus)
+    for row in wafers:
+        for name, interval in row.ranges.items():
+            assert interval.value == getattr(row, name)
+            assert interval.low < interval.value < interval.high
+    assert "(90 %: " in " ".join(result.verdict)

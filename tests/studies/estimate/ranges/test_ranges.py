@@ -1,0 +1,242 @@
+"""Intervals of headline figures: their quantiles, their samples and the model error."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wse
+from wse.cli import main
+from wse.hardware.number import SourcedNumber
+from wse.reports.intervals import RangeResult, interval_text, range_of
+from wse.reports.terminal import seconds, three_figures
+from wse.serving.deployment.wafers import WaferDeployment
+from wse.serving.economics import Economics
+from wse.serving.operating_point import RequestShape, operating_point
+from wse.studies.estimate.ranges.constants import UncertainConstant
+from wse.studies.estimate.ranges.model_error import NO_ERROR, coverage, model_error
+from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_figures
+from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of, values_at
+from wse.studies.estimate.ranges.study import contributions_of, ranges_of
+from wse.studies.estimate.ranges.surface import ResponseSurface
+from wse.studies.results.operating_points import OperatingPointResult, point_result
+
+DEPLOYMENT = WaferDeployment(
+    shape=RequestShape(prompt_tokens=100, new_tokens=100),
+    max_concurrency=8,
+    chips=2,
+    economics=None,
+    token_s=1e-3,
+    stage_s=2e-4,
+    prompt_s=1e-2,
+    chunk_s=1e-3,
+    delay_s=1e-3,
+)
+STORY = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64}
+
+
+def number(value: float, low: float, high: float) -> SourcedNumber:
+    return SourcedNumber(value=value, unit="cycle", grade="I", source="test", range=(low, high))
+
+
+def uncertainty(width: float = 0.0, *, error: bool = False) -> Uncertainty:
+    """One constant of 100 cycles, whose range is 100 ± 100 x width; times are proportional to it."""
+    constant = UncertainConstant(name="software.loop_cycles", number=number(100, 100 * (1 - width), 100 * (1 + width)))
+    base = np.array([1e-3, 2e-4, 1e-2, 1e-3])
+    surface = ResponseSurface(
+        constants=(constant,),
+        base=base,
+        fixed=np.zeros(4),
+        low_effects=-width * base[None, :],
+        high_effects=width * base[None, :],
+    )
+    return Uncertainty(
+        surface=surface,
+        decode_error=model_error("decode") if error else NO_ERROR,
+        prefill_error=model_error("prefill") if error else NO_ERROR,
+    )
+
+
+def point(deployment: WaferDeployment = DEPLOYMENT) -> OperatingPointResult:
+    return point_result(operating_point(deployment, 1))
+
+
+def test_without_ranges_and_model_error_there_is_no_interval() -> None:
+    ranges = ranges_of(uncertainty(), DEPLOYMENT, point())
+    assert set(ranges) == {"ttft_s", "tpot_s", "tokens_per_s_per_user", "tokens_per_s"}
+    for interval in ranges.values():
+        assert interval.low == pytest.approx(interval.value)
+        assert interval.high == pytest.approx(interval.value)
+        assert interval.samples == SAMPLES
+    exact = RangeResult(value=1.0, low=1.0, high=1.0, samples=SAMPLES)
+    assert (interval_text(exact, seconds), interval_text(None, seconds)) == ("", "")
+
+
+def test_a_uniform_range_gives_the_quantiles_of_a_uniform_distribution() -> None:
+    interval = ranges_of(uncertainty(0.2), DEPLOYMENT, point())["tpot_s"]
+    assert interval.low / interval.value == pytest.approx(1 - 0.2 * 0.9, abs=0.002)
+    assert interval.high / interval.value == pytest.approx(1 + 0.2 * 0.9, abs=0.002)
+
+
+def test_a_wider_range_gives_a_wider_interval_in_proportion() -> None:
+    narrow, wide = (ranges_of(uncertainty(width), DEPLOYMENT, point())["tpot_s"] for width in (0.1, 0.3))
+    assert (wide.high - wide.low) / (narrow.high - narrow.low) == pytest.approx(3, rel=1e-6)
+
+
+def test_the_model_error_widens_the_interval() -> None:
+    for name in ("ttft_s", "tpot_s"):
+        without, with_error = (
+            ranges_of(uncertainty(0.1, error=error), DEPLOYMENT, point())[name] for error in (False, True)
+        )
+        assert with_error.low < without.low < without.value < without.high < with_error.high
+
+
+def test_intervals_grow_with_confidence_and_contain_the_value() -> None:
+    sampled = sampled_figures(uncertainty(0.2, error=True), DEPLOYMENT, 1, 1, samples=SAMPLES, seed=0)["tpot_s"]
+    value = float(np.median(sampled))
+    intervals = [range_of(value, sampled, confidence) for confidence in (0.0, 0.5, 0.8, 0.9, 0.99)]
+    for inner, outer in pairwise(intervals):
+        assert outer.low <= inner.low <= value <= inner.high <= outer.high
+    beside = range_of(10 * value, sampled)
+    assert beside.low < beside.value == beside.high
+
+
+def test_samples_depend_on_seed_and_name_alone() -> None:
+    first, again, other = (probabilities_of("wafer.clock_hz", 200, seed) for seed in (0, 0, 1))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert not np.array_equal(first, probabilities_of("wafer.ramp_cycles", 200, 0))
+    assert np.array_equal(np.sort((first * 200).astype(int)), np.arange(200))  # one in each interval
+    figures = [
+        sampled_figures(uncertainty(0.2, error=True), DEPLOYMENT, 1, 1, samples=50, seed=seed)["tpot_s"]
+        for seed in (0, 0, 1)
+    ]
+    assert np.array_equal(figures[0], figures[1])
+    assert not np.array_equal(figures[0], figures[2])
+
+
+def test_the_stated_value_is_the_median_of_its_samples() -> None:
+    values = values_at(number(93, 48, 142), probabilities_of("x", 1001, 0))
+    assert np.median(values) == pytest.approx(93, abs=0.1)
+    assert (values.min() >= 48, values.max() <= 142) == (True, True)
+
+
+def test_price_and_power_are_sampled() -> None:
+    economics = Economics(
+        kind="wafer",
+        sources={"wafer_power_w": number(20_000, 15_000, 25_000), "wafer_usd_per_hour": number(60, 40, 100)},
+    )
+    deployment = replace(DEPLOYMENT, economics=economics)
+    ranges = ranges_of(uncertainty(), deployment, point(deployment))
+    cost, energy = ranges["usd_per_million_tokens"], ranges["joules_per_token"]
+    assert cost.low / cost.value == pytest.approx((60 - 20 * 0.9) / 60, rel=0.01)
+    assert cost.high / cost.value == pytest.approx((60 + 40 * 0.9) / 60, rel=0.01)
+    assert energy.high / energy.value == pytest.approx(1 + 0.25 * 0.9, rel=0.01)
+
+
+def test_model_errors_are_symmetric_and_can_leave_out_a_source() -> None:
+    probabilities = np.linspace(0.01, 0.99, 99)
+    for kind in ("decode", "prefill"):
+        error = model_error(kind)
+        assert error.at(probabilities) == pytest.approx(-error.at(probabilities)[::-1])
+        assert (np.diff(error.at(probabilities)) >= 0).all()
+        assert error.probabilities[-1] == pytest.approx(1)
+    tails, epcc = np.array([0.95]), "EPCC 2026 working notes, unreviewed"
+    assert model_error("decode", without_source=epcc).at(tails) > model_error("decode").at(tails)
+    assert model_error("prefill", without_source="nobody").at(tails) == model_error("prefill").at(tails)
+
+
+def test_intervals_of_the_model_error_cover_measurements_of_other_sources() -> None:
+    """At 90 %, all but 3 of 13 services. At 50 %, one project has too many and services have too few."""
+    decode = coverage("decode", 0.9)
+    assert decode == {"epcc": 1.0, "services": pytest.approx(10 / 13)}
+    assert coverage("decode", 0.5)["services"] < 0.5 < coverage("decode", 0.5)["epcc"]
+    prefill = coverage("prefill", 0.9)
+    assert (prefill["epcc"], prefill["waferllm"]) == (1.0, 1.0)
+    assert coverage("decode", 0.99)["services"] >= decode["services"]
+
+
+def test_contributions_sum_to_one_and_rank_the_largest_first() -> None:
+    result = contributions_of(uncertainty(0.2, error=True), DEPLOYMENT, point())
+    assert result.contributions[0].name == "model error of decode"
+    assert sum(row.tpot_variance_share for row in result.contributions) == pytest.approx(1)
+    assert sum(row.ttft_variance_share for row in result.contributions) == pytest.approx(1)
+    row = next(row for row in result.contributions if row.name == "software.loop_cycles")
+    assert (row.low, row.value, row.high) == pytest.approx((80, 100, 120))
+    assert row.tpot_s_at_low < result.tpot_s < row.tpot_s_at_high
+    assert len(result.plot().axes) == 1
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text", "expected"),
+    [
+        (5.6e-4, 7.9e-4, seconds, "(90 %: 560 to 790 µs)"),
+        (9.5e-4, 1.1e-3, seconds, "(90 %: 950 µs to 1.1 ms)"),
+        (0.28, 0.85, three_figures, "(90 %: 0.28 to 0.85)"),
+    ],
+)
+def test_a_shared_unit_is_printed_once(low: float, high: float, text, expected: str) -> None:
+    assert interval_text(RangeResult(value=low, low=low, high=high, samples=1), text) == expected
+
+
+def test_an_estimate_has_a_range_for_each_headline_figure() -> None:
+    result = wse.estimate("story", **STORY)
+    assert set(result.ranges) == {
+        f"serving.{name}"
+        for name in (
+            *("ttft_s", "tpot_s", "tokens_per_s_per_user", "tokens_per_s"),
+            *("usd_per_million_tokens", "joules_per_token"),
+        )
+    }
+    for path, interval in result.ranges.items():
+        assert interval.value == getattr(result.serving, path.partition(".")[2])
+        assert interval.low < interval.value < interval.high
+    assert result.uncertainty is None
+    assert wse.estimate("story", **STORY).ranges == result.ranges
+    assert set(result.to_dict()["ranges"]["serving.tpot_s"]) == {"value", "low", "high", "samples"}
+
+
+def test_uncertainty_lists_the_constants() -> None:
+    result = wse.estimate("story", **STORY, uncertainty=True)
+    clock = next(row for row in result.uncertainty.contributions if row.name == "wafer.clock_hz")
+    assert clock.tpot_s_at_high < result.uncertainty.tpot_s < clock.tpot_s_at_low
+    assert clock.reason.startswith("disagreeing sources")
+    titles = [table.title for table in result.tables()]
+    assert "Uncertainty" in titles
+
+
+def test_a_request_with_one_token_has_ranges_without_tpot() -> None:
+    result = wse.estimate("story", mesh="24x24", prompt_len=64, new_tokens=1, uncertainty=True)
+    assert "serving.tpot_s" not in result.ranges
+    assert all(row.tpot_s_at_low is None for row in result.uncertainty.contributions)
+
+
+def test_ranges_add_little_time() -> None:
+    """At most 1 s of processor time for 8B, a generous limit for a busy machine."""
+    from wse.studies.estimate.layouts.choose_layout import choose_layout
+    from wse.studies.estimate.prepare import prepare_estimate
+    from wse.studies.estimate.ranges.study import uncertainty_of
+    from wse.studies.estimate.request import EstimateRequest
+    from wse.studies.estimate.study import timed_estimate
+
+    layout = choose_layout(prepare_estimate(EstimateRequest(model="llama-3-8b")))
+    timed = timed_estimate(layout.prepared, layout.compilation.program)
+    start = time.process_time()
+    ranges_of(uncertainty_of(layout.prepared, layout.compilation.program), timed.deployment, timed.result.serving)
+    assert time.process_time() - start < 1.0
+
+
+def test_the_command_draws_the_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chart, options = tmp_path / "tornado.png", ["--mesh", "24x24", "--prompt-len", "8", "--new-tokens", "8"]
+    assert main(["estimate", "story", *options, "--uncertainty", "--png", str(chart)]) == 0
+    assert chart.read_bytes().startswith(b"\x89PNG")
+    out = capsys.readouterr().out
+    assert "Uncertainty" in out
+    assert "(90 %: " in out
+    assert main(["estimate", "story", *options, "--png", str(chart)]) == 2
+    assert "--png" in capsys.readouterr().err

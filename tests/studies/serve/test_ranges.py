@@ -1,0 +1,47 @@
+"""Ranges of a serving simulation: ratios of operating points, applied to simulated figures."""
+
+from __future__ import annotations
+
+import pytest
+
+import wse
+
+STORY = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64, "requests": 200}
+
+
+def test_figures_have_ranges_around_them() -> None:
+    result = wse.serve_sim("story", **STORY)
+    assert set(result.ranges) == {
+        *("served.tokens_per_s", "served.usd_per_million_tokens", "served.joules_per_token"),
+        *(f"served.all.{figure}.{name}" for figure in ("ttft", "tpot") for name in ("mean", "p50", "p99")),
+    }
+    for path, interval in result.ranges.items():
+        value = result.to_dict()
+        for key in path.split("."):
+            value = value[key]
+        assert interval.value == (value["value"] if isinstance(value, dict) else value)
+        assert interval.low < interval.value < interval.high
+    assert "(90 %: " in result.verdict
+
+
+def test_a_given_rate_is_served_at_any_speed() -> None:
+    result = wse.serve_sim("story", rate=100, **STORY)
+    throughput = result.ranges["served.tokens_per_s"]
+    assert throughput.low == throughput.value == throughput.high
+    cost, price = result.ranges["served.usd_per_million_tokens"], result.served.usd_per_million_tokens
+    assert price.range[0] < cost.low < cost.high < price.range[1]
+
+
+def test_the_intervals_of_one_user_are_those_of_an_estimate() -> None:
+    options = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64}
+    served = wse.serve_sim("story", arrivals="constant", users=1, requests=20, objective="latency", **options)
+    estimate = wse.estimate("story", **options)
+    for figure, path in (("tokens_per_s", "served.tokens_per_s"), ("tpot_s", "served.all.tpot.mean")):
+        own, expected = served.ranges[path], estimate.ranges[f"serving.{figure}"]
+        assert own.low / own.value == pytest.approx(expected.low / expected.value, rel=0.01)
+        assert own.high / own.value == pytest.approx(expected.high / expected.value, rel=0.01)
+
+
+def test_gpus_and_separate_machines_for_prompts_have_no_ranges() -> None:
+    assert wse.serve_sim("llama-3-8b", gpu="h100", requests=50).ranges is None
+    assert wse.serve_sim("story", prefill="own", prefill_wafers=1, **STORY).ranges is None

@@ -1,0 +1,36 @@
+"""The model errors that come with wse against the predictions that they were computed from."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from wse.studies.validate.study import BUNDLED, validate
+
+
+def _packed(script: ModuleType) -> list[dict[str, str]]:
+    with script.FILE.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_errors_are_ratios_of_known_kinds_and_each_row_is_there_once(script: ModuleType) -> None:
+    rows = _packed(script)
+    assert {row["kind"] for row in rows} == {"decode", "prefill"}
+    assert {row["group"] for row in rows} == {"epcc", "services", "waferllm"}
+    assert all(0.2 < float(row["time_ratio"]) < 5 for row in rows)
+    places = [(row["file"], row["row"]) for row in rows]
+    assert len(places) == len(set(places))
+
+
+def test_errors_of_inference_rows_are_those_of_the_file(script: ModuleType, beside: Path) -> None:
+    rows = validate([beside / "reference" / "wse3_qwen3.csv"]).rows
+    assert script.errors_of(rows) == [row for row in _packed(script) if row["group"] == "epcc"]
+
+
+@pytest.mark.slow
+def test_errors_of_bundled_rows_are_those_of_their_files(script: ModuleType) -> None:
+    rows = [row for name in script.BUNDLED_FILES for row in validate([BUNDLED / name]).rows]
+    assert script.errors_of(rows) == [row for row in _packed(script) if row["group"] != "epcc"]

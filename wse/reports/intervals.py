@@ -1,0 +1,90 @@
+"""Intervals of figures: quantiles of samples, as results and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import numpy as np
+
+from wse.arrays import F64
+from wse.reports.result import Doc, Result
+
+CONFIDENCE: Final = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeResult(Result):
+    """A headline figure with its 90 % interval."""
+
+    value: Annotated[float, Doc("the figure with the stated constants")]
+    low: Annotated[float, Doc("lower end of the 90 % interval")]
+    high: Annotated[float, Doc("upper end of the 90 % interval")]
+    samples: Annotated[int, Doc("number of samples of the uncertain constants and of the model error")]
+
+    def reciprocal(self) -> RangeResult:
+        """Return the range of 1 divided by the figure, such as tokens/s for a time per token."""
+        return RangeResult(value=1 / self.value, low=1 / self.high, high=1 / self.low, samples=self.samples)
+
+
+def range_of(value: float, sampled: F64, confidence: float = CONFIDENCE) -> RangeResult:
+    """Return a figure with the interval between two quantiles of its samples.
+
+    The interval is extended to the figure itself, because constants whose stated value is the end
+    of their range can move all quantiles to one side.
+
+    Args:
+        value: The figure with the stated constants.
+        sampled: float64 ``[samples]``, the figure for each sample.
+        confidence: Fraction of the samples that the interval contains, with equal fractions below
+            and above it.
+    """
+    low, high = np.quantile(sampled, (0.5 - confidence / 2, 0.5 + confidence / 2)).tolist()
+    return RangeResult(value=value, low=min(low, value), high=max(high, value), samples=len(sampled))
+
+
+def interval_text(interval: RangeResult | None, text: Callable[[float], str]) -> str:
+    """Return an interval as text, such as ``(90 %: 560 to 790 µs)``; empty if it has no width.
+
+    A unit that both ends share is printed once.
+
+    Args:
+        interval: The figure with its interval; None if unknown.
+        text: Function that formats the figure.
+    """
+    if interval is None or interval.low == interval.high:
+        return ""
+    low, high = text(interval.low), text(interval.high)
+    low_number, _, low_unit = low.partition(" ")
+    low = low_number if low_unit and high.endswith(f" {low_unit}") else low
+    return f"({percent_text(CONFIDENCE)}: {low} to {high})"
+
+
+def with_interval(value: str, unit: str, interval: RangeResult | None, text: Callable[[float], str]) -> str:
+    """Return a figure with its unit and interval, such as ``950 tokens/s (90 %: 700 to 1,100)``.
+
+    Args:
+        value: The figure as text.
+        unit: Its unit, with a space before it, or an empty string.
+        interval: Its interval; None if unknown.
+        text: Function that formats the ends of the interval.
+    """
+    return f"{value}{unit} {interval_text(interval, text)}".rstrip()
+
+
+def percent_text(fraction: float) -> str:
+    """Return a fraction as a whole percentage, such as ``90 %``."""
+    return f"{100 * fraction:.0f} %"
+
+
+def share_above(first: F64, second: F64) -> float:
+    """Return in which fraction of the samples a figure of one machine is larger than of another.
+
+    Samples with equal figures count half.
+
+    Args:
+        first: float64 ``[samples]``, figure of the first machine.
+        second: float64 ``[samples]``, figure of the second machine for the same samples.
+    """
+    return float(np.mean(first > second) + np.mean(first == second) / 2)

@@ -1,0 +1,124 @@
+"""Ranges of the rows of a comparison, and how often one row really is better than another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
+
+from wse.arrays import F64
+from wse.program.program import Program
+from wse.reports.intervals import percent_text, range_of, share_above
+from wse.reports.result import Doc, Result
+from wse.serving.deployment.wafers import WaferDeployment
+from wse.studies.compare.grid.verdict import own_link, place
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.estimate.ranges.sampled_figures import sampled_figures
+from wse.studies.estimate.ranges.samples import SAMPLES
+from wse.studies.estimate.ranges.study import SEED, uncertainty_of
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
+
+RowSamples = Mapping[str, F64]
+"""Samples of figures of a row, keyed by field of `ComparisonRow`."""
+SPEED, COST = "tokens_per_s_per_user", "usd_per_million_tokens"
+_OF_ONE_USER: Final = ("ttft_s", SPEED)
+_OF_ALL_USERS: Final = ("tokens_per_s", COST, "joules_per_token")
+"""Figures of a row with an interval: of a single user, and of the users that saturate the machine."""
+_ORDERS: Final[dict[str, tuple[str, Callable[[float], float]]]] = {
+    SPEED: ("faster for one user", lambda value: -value),
+    COST: ("cheaper per token", lambda value: value),
+}
+"""Figures by which rows are ordered: what the first row is, and the sort key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderResult(Result):
+    """How certain it is that the best row is better than the second best one."""
+
+    figure: Annotated[str, Doc("figure of the rows that is compared")]
+    first: Annotated[int, Doc("index of the best row")]
+    second: Annotated[int, Doc("index of the second best row")]
+    share: Annotated[float, Doc("fraction of the samples in which the first row is better")]
+    samples: Annotated[int, Doc("number of samples")]
+
+
+def samples_of(
+    prepared_estimate: PreparedEstimate, program: Program, deployment: WaferDeployment, row: ComparisonRow
+) -> RowSamples:
+    """Return samples of the figures of a row: the speed of one user, and the speed and cost of all.
+
+    Rows of one comparison have the same samples of constants, price, power and model error.
+
+    Args:
+        prepared_estimate: The request.
+        program: The compiled model.
+        deployment: The deployment of the row.
+        row: The row, which states the number of users.
+    """
+    if not row.users:
+        return {}
+    uncertainty = uncertainty_of(prepared_estimate, program)
+    one_user, all_users = (
+        sampled_figures(uncertainty, deployment, users, 1, samples=SAMPLES, seed=SEED) for users in (1, row.users)
+    )
+    single_user_samples = {key: one_user[key] for key in _OF_ONE_USER if key in one_user}
+    return single_user_samples | {key: all_users[key] for key in _OF_ALL_USERS if key in all_users}
+
+
+def with_ranges(row: ComparisonRow, samples: RowSamples) -> ComparisonRow:
+    """Return a row with the 90 % interval of each sampled figure."""
+    if not samples:
+        return row
+    return replace(row, ranges={name: range_of(getattr(row, name), values) for name, values in samples.items()})
+
+
+def orders_of(rows: Sequence[ComparisonRow], samples: Sequence[RowSamples]) -> tuple[OrderResult, ...]:
+    """Return how certain the best rows are: for the speed of one user, and for the cost of a token.
+
+    Only rows with the wafers' own link are compared, and of these the best for each number of
+    wafers. With a single number of wafers, the best two rows are compared. A figure is left out if
+    fewer than two rows have it.
+
+    Args:
+        rows: Rows of the comparison.
+        samples: Samples of their figures, in the same order.
+    """
+    own_rows = {id(row) for row in own_link(rows)}
+    orders = []
+    for figure, (_, key) in _ORDERS.items():
+        candidates = [i for i, row in enumerate(rows) if id(row) in own_rows and figure in samples[i]]
+        candidates.sort(key=lambda index: key(getattr(rows[index], figure)))
+        if len({rows[index].wafers for index in candidates}) > 1:
+            candidates = [*{rows[index].wafers: index for index in reversed(candidates)}.values()]
+            candidates.sort(key=lambda index: key(getattr(rows[index], figure)))
+        if len(candidates) < 2:
+            continue
+        first, second = candidates[:2]
+        first_samples, second_samples = samples[first][figure], samples[second][figure]
+        if figure == COST:
+            first_samples, second_samples = second_samples, first_samples
+        orders.append(
+            OrderResult(
+                figure=figure,
+                first=first,
+                second=second,
+                share=share_above(first_samples, second_samples),
+                samples=len(first_samples),
+            )
+        )
+    return tuple(orders)
+
+
+def order_sentence(rows: Sequence[ComparisonRow], orders: Sequence[OrderResult]) -> str:
+    """Return a sentence on how certain the best rows are; empty if there is nothing to compare.
+
+    Args:
+        rows: Rows of the comparison.
+        orders: Results of `orders_of`.
+    """
+    texts = [
+        f"{place(rows[order.first])} {'is' if rows[order.first].wafers == 1 else 'are'} "
+        f"{_ORDERS[order.figure][0]} than {place(rows[order.second])} in {percent_text(order.share)}"
+        for order in orders
+    ]
+    return f"Of {orders[0].samples} samples of the uncertain constants, {'; '.join(texts)}." if texts else ""

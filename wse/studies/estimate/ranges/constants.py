@@ -1,0 +1,118 @@
+"""Uncertain constants: numbers of wafer and software files that have a range and affect times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from wse.hardware.load import Values, provenance
+from wse.hardware.number import SourcedNumber, numeric_fields
+from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.studies.options.settings import SOFTWARE, WAFER
+
+CLOCK: Final = "wafer.clock_hz"
+_TIMED_WAFER: Final = (
+    "clock_hz", "hop_cycles", "ramp_cycles", "stream_words_per_cycle", "router_queue_words", "mac_fp16_per_cycle",
+    "mac_fp16_fp32_per_cycle", "mac_fp32_per_cycle", "add_fp16_per_cycle", "add_fp32_per_cycle", "max_fp32_per_cycle",
+    "move_32bit_per_cycle", "convert_per_cycle", "logic_16bit_per_cycle", "shift_16bit_per_cycle",
+    "wafer_link_bytes_per_s", "wafer_link_latency_s", "host_bytes_per_s", "host_round_trip_s",
+)  # fmt: skip
+_TIMED_SOFTWARE: Final = (
+    "vector_issue_cycles", "mapped_issue_cycles", "bank_conflict_ratio", "task_dispatch_cycles", "reduce_gap_cycles",
+    "relay_cycles", "transfer_sync_cycles", "loop_cycles", "function_cycles", "route_rewrite_cycles",
+)  # fmt: skip
+"""Constants on which times depend.
+
+Sizes of the mesh, SRAM, code and stack are not among them: they decide which layouts fit, and the
+layout of an estimate is fixed. Nor is the SRAM bandwidth, which only appears in lower bounds.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncertainConstant:
+    """A constant with a range.
+
+    Attributes:
+        name: Name as in the option ``--set``, such as ``wafer.clock_hz``.
+        number: The constant with its range and evidence.
+    """
+
+    name: str
+    number: SourcedNumber
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether times are proportional to the reciprocal of the constant, at least in part."""
+        return "_per_" in self.name or self.name == CLOCK
+
+    @property
+    def is_in_seconds(self) -> bool:
+        """Whether the effect of the constant does not depend on the clock."""
+        return self.name.endswith("_s")
+
+    def position(self, value: Any) -> Any:
+        """Return the coordinate of a value (or array) in which times are nearly linear."""
+        return 1 / value if self.is_rate else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Wafer and software profile, whose constants can be changed by name."""
+
+    wafer: WaferSpec
+    software: SoftwareProfile
+
+    def value(self, name: str) -> float:
+        """Return the value of a constant, such as ``wafer.clock_hz``."""
+        place, _, key = name.partition(".")
+        return float(getattr(getattr(self, place), key))
+
+    def with_constant(self, name: str, value: float) -> Costs:
+        """Return the costs with another value of a constant, such as ``wafer.clock_hz``.
+
+        A fraction is rounded if the constant is a whole number.
+        """
+        place, _, key = name.partition(".")
+        spec: Any = self.wafer if place == WAFER.rstrip(".") else self.software
+        kind = numeric_fields(type(spec))[key]
+        changed_spec = replace(spec, **{key: kind(round(value) if kind is int else value)})
+        return replace(self, **{place: changed_spec})
+
+
+def uncertain_constants(
+    wafer: str | Path,
+    software: str | Path,
+    generation: str,
+    *,
+    wafer_values: Values = (),
+    software_values: Values = (),
+) -> tuple[UncertainConstant, ...]:
+    """Return the constants that affect times and have a range of more than one value.
+
+    A constant that the user replaced has no range.
+
+    Args:
+        wafer: Name or file of the wafer.
+        software: Name or file of the software profile.
+        generation: Generation of the wafer, for numbers that differ between generations.
+        wafer_values: (name, number) pairs that replace numbers of the wafer.
+        software_values: (name, number) pairs that replace numbers of the software profile.
+    """
+    found = []
+    for prefix, file, values, keys in (
+        (WAFER, wafer, wafer_values, _TIMED_WAFER),
+        (SOFTWARE, software, software_values, _TIMED_SOFTWARE),
+    ):
+        numbers = provenance(file, values)
+        for key in keys:
+            number = numbers.get(f"{key}.{generation}") or numbers[key]
+            if number.low < number.high:
+                found.append(UncertainConstant(name=f"{prefix}{key}", number=number))
+    return tuple(found)
+
+
+def names_of(constants: Sequence[UncertainConstant]) -> tuple[str, ...]:
+    """Return the names of constants, such as ``software.relay_cycles``, in their order."""
+    return tuple(constant.name for constant in constants)

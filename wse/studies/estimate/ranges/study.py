@@ -1,0 +1,180 @@
+"""Ranges of an estimate: intervals of its headline figures, and what they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from wse.program.program import Program
+from wse.reports.intervals import CONFIDENCE, RangeResult, range_of
+from wse.serving.deployment.wafers import WaferDeployment
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.estimate.ranges.constants import uncertain_constants
+from wse.studies.estimate.ranges.model_error import model_error
+from wse.studies.estimate.ranges.result import ContributionResult, UncertaintyResult
+from wse.studies.estimate.ranges.retiming import TIMES, Retiming
+from wse.studies.estimate.ranges.sampled_figures import (
+    DECODE_ERROR,
+    PREFILL_ERROR,
+    Uncertainty,
+    sampled_figures,
+    sampled_times,
+    speeds_of,
+)
+from wse.studies.estimate.ranges.samples import SAMPLES
+from wse.studies.estimate.ranges.surface import response_surface
+from wse.studies.results.operating_points import OperatingPointResult
+
+SEED: Final = 0
+"""Seed of the samples. It is fixed, so equal requests get equal ranges."""
+
+
+def uncertainty_of(prepared_estimate: PreparedEstimate, program: Program) -> Uncertainty:
+    """Return what is uncertain about the times of a compiled estimate.
+
+    Args:
+        prepared_estimate: The request.
+        program: The compiled model.
+    """
+    machine = prepared_estimate.request.machine
+    constants = uncertain_constants(
+        machine.wafer,
+        machine.software,
+        prepared_estimate.wafer.generation,
+        wafer_values=machine.wafer_values,
+        software_values=machine.software_values,
+    )
+    retiming = Retiming(prepared_estimate, program)
+    # The links of a comparison replace numbers of the wafer without a trace in the request.
+    constants = tuple(c for c in constants if retiming.costs.value(c.name) == c.number.value)
+    return Uncertainty(
+        surface=response_surface(retiming, constants, on_several_wafers=program.wafers > 1),
+        decode_error=model_error("decode"),
+        prefill_error=model_error("prefill"),
+    )
+
+
+def ranges_of(
+    uncertainty: Uncertainty,
+    deployment: WaferDeployment,
+    point: OperatingPointResult,
+    *,
+    samples: int = SAMPLES,
+    seed: int = SEED,
+) -> dict[str, RangeResult]:
+    """Return the 90 % intervals of the headline figures of an operating point.
+
+    Args:
+        uncertainty: What is uncertain about the times.
+        deployment: The deployment with the stated constants.
+        point: Its operating point, which states users, replicas and the figures.
+        samples: Number of samples.
+        seed: Seed of the random numbers.
+
+    Returns:
+        Intervals, keyed by field of the operating point.
+    """
+    figures = sampled_figures(uncertainty, deployment, point.users, point.replicas, samples=samples, seed=seed)
+    return {
+        name: range_of(getattr(point, name), sampled)
+        for name, sampled in figures.items()
+        if getattr(point, name) is not None
+    }
+
+
+def contributions_of(
+    uncertainty: Uncertainty, deployment: WaferDeployment, point: OperatingPointResult
+) -> UncertaintyResult:
+    """Return how much each constant and model error contributes to the ranges of TTFT and TPOT.
+
+    Each of them is varied alone. Its fraction of the variance is the variance of the logarithm of
+    the time, divided by the sum of these variances.
+
+    Args:
+        uncertainty: What is uncertain about the times.
+        deployment: The deployment with the stated constants.
+        point: Its operating point, which states users and replicas.
+    """
+    effects = list(_single_effects(uncertainty, deployment, point))
+    ttft_total, tpot_total = (sum(effect.variances[column] for effect in effects) or 1.0 for column in (0, 1))
+    with_tokens = point.tpot_s is not None
+    numbers = {constant.name: constant.number for constant in uncertainty.surface.constants}
+    rows = []
+    for effect in effects:
+        row = ContributionResult(
+            name=effect.name,
+            ttft_s_at_low=effect.at_low[0],
+            ttft_s_at_high=effect.at_high[0],
+            ttft_variance_share=effect.variances[0] / ttft_total,
+            tpot_s_at_low=effect.at_low[1] if with_tokens else None,
+            tpot_s_at_high=effect.at_high[1] if with_tokens else None,
+            tpot_variance_share=effect.variances[1] / tpot_total if with_tokens else None,
+        )
+        number = numbers.get(effect.name)
+        if number is not None:
+            row = replace(
+                row,
+                value=number.value,
+                low=number.low,
+                high=number.high,
+                unit=number.unit,
+                grade=number.grade,
+                reason=number.range_source or number.source,
+            )
+        rows.append(row)
+    rows.sort(key=_variance_share, reverse=True)
+    return UncertaintyResult(ttft_s=point.ttft_s, tpot_s=point.tpot_s, contributions=tuple(rows))
+
+
+def _variance_share(row: ContributionResult) -> float:
+    """Return the fraction of the variance of TPOT, or of TTFT if no token is decoded."""
+    return row.ttft_variance_share if row.tpot_variance_share is None else row.tpot_variance_share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SingleEffect:
+    """Effect of one constant or model error alone on TTFT and TPOT (0 without decoded tokens).
+
+    Attributes:
+        name: Name of the constant or model error.
+        at_low, at_high: TTFT and TPOT in seconds at the ends of the range.
+        variances: Variances of the logarithms of TTFT and TPOT.
+    """
+
+    name: str
+    at_low: tuple[float, float]
+    at_high: tuple[float, float]
+    variances: tuple[float, float]
+
+
+def _single_effects(
+    uncertainty: Uncertainty, deployment: WaferDeployment, point: OperatingPointResult
+) -> Iterator[_SingleEffect]:
+    """Yield the effect of each constant and of each model error, varied alone."""
+    surface, samples = uncertainty.surface, SAMPLES // 4
+    tails = np.array([0.5 - CONFIDENCE / 2, 0.5 + CONFIDENCE / 2])
+    values = np.array([constant.number.value for constant in surface.constants])
+    ends_by_name = {DECODE_ERROR: np.ones((2, len(TIMES))), PREFILL_ERROR: np.ones((2, len(TIMES)))}
+    ends_by_name[DECODE_ERROR][:, :2] = np.exp(uncertainty.decode_error.at(tails))[:, None]
+    ends_by_name[PREFILL_ERROR][:, 2:] = np.exp(uncertainty.prefill_error.at(tails))[:, None]
+    for column, constant in enumerate(surface.constants):
+        ends = np.stack([values, values])
+        ends[:, column] = constant.number.low, constant.number.high
+        ends_by_name[constant.name] = surface.ratios(ends)
+    for name, ends in ends_by_name.items():
+        times = np.concatenate([ends, sampled_times(uncertainty, samples, SEED, only_name=name)])
+        speeds = speeds_of(times, deployment, point.users, point.replicas)
+        figures = [speeds["ttft_s"], speeds.get("tpot_s", np.zeros(0))]
+        ttft_low, tpot_low, ttft_high, tpot_high = (
+            float(figure[end]) if len(figure) else 0.0 for end in (0, 1) for figure in figures
+        )
+        variances = [float(np.log(figure[2:]).var()) if len(figure) else 0.0 for figure in figures]
+        yield _SingleEffect(
+            name=name,
+            at_low=(ttft_low, tpot_low),
+            at_high=(ttft_high, tpot_high),
+            variances=(variances[0], variances[1]),
+        )
