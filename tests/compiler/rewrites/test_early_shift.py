@@ -1,5 +1,7 @@
 """The rewrite early-shift: the same logits, and cache shifts in the group of an all-reduce."""
 
+from __future__ import annotations
+
 import numpy as np
 from tiny_model import tiny_spec
 from tiny_run import tiny_session, worst_logit_error
