@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ def take_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    """A process that takes SIGINT, also where the tests themselves run in a shell's background and ignore it."""
+def start(folder: Path, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    """Start ``wse`` as a process that SIGINT interrupts, even if the tests run in the background of a shell."""
     return subprocess.Popen(
         [*WSE, *arguments],
         cwd=folder,
@@ -33,6 +34,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         preexec_fn=None if sys.platform == "win32" else take_interrupts,
+        **options,
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Wse, files_below
+from tests.cli.test_process import start
 from tests.models.helpers import write_config
 from wse.reports.progress import EVERY_S
 from wse.studies.sweep.grid import Grid
@@ -23,7 +24,6 @@ from wse.studies.sweep.request import read_grid
 from wse.studies.sweep.study import sweep_progress
 
 LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4", "--set", "mapping=region", "--set", "schedule=baseline")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "COLUMNS": "80"}
 
 
 def test_table_and_json(wse: Wse, empty: Path) -> None:
@@ -49,23 +49,6 @@ def test_table_and_json(wse: Wse, empty: Path) -> None:
     assert settings == [("1", "1", False), ("1", "3", True), ("2", "1", False), ("2", "3", True)]
     assert not {name for name in rows[0] if " " in name or "." in name}
     assert files_below(empty) == {"config.json", "grid.toml", "t.csv"}
-
-
-def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    """A sweep in a group of processes of its own, as a shell starts one, that takes SIGINT."""
-
-    def take_interrupts() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    return subprocess.Popen(
-        [sys.executable, "-m", "wse", "sweep", *arguments],
-        cwd=folder,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        preexec_fn=take_interrupts,
-    )
 
 
 def wait_until_done(process: subprocess.Popen[bytes], journal: Path, lines: int) -> None:
@@ -95,7 +78,7 @@ def test_killed_and_interrupted_it_goes_on_to_the_same_table(wse: Wse, empty: Pa
     assert wse("sweep", *grid, "-o", "whole.csv", "--jobs", "1").code == 0
     journal = empty / "t.csv.partial"
     for kill, lines, code in ((signal.SIGKILL, 3, -signal.SIGKILL), (signal.SIGINT, 5, 130)):
-        process = start(empty, *grid, "-o", "t.csv", "--jobs", "1")
+        process = start(empty, "sweep", *grid, "-o", "t.csv", "--jobs", "1", start_new_session=True)
         wait_until_done(process, journal, lines)
         if kill == signal.SIGINT:
             os.killpg(process.pid, kill)  # as a terminal does

@@ -168,16 +168,7 @@ def test_a_head_that_has_no_room_is_refused_with_what_would_hold_it() -> None:
 
 
 LARGE = make_request(EstimateRequest, model="llama-3.1-70b", wafers=4, draft="0.8,0.7,0.6", draft_model="llama-3.1-8b")
-STORY = make_request(
-    EstimateRequest,
-    model="story",
-    mesh="24x24",
-    mapping="region",
-    prompt_len=8,
-    new_tokens=24,
-    draft="0.9",
-    draft_model="story-draft",
-)
+STORY = replace_options(REQUEST, draft_model="story-draft")
 
 
 def answer(request: EstimateRequest, **changes: Any) -> tuple[EstimateResult, DraftPlanResult]:
