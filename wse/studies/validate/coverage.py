@@ -78,11 +78,11 @@ def _model_error(kind: MeasurementKind, row: ComparedRow, rows: Sequence[Compare
         error_kind = "prefill" if row.measurement.text("metric") == "ttft_s" else "decode"
     if error_kind is not None:
         return model_error(error_kind, without_source=_source(row))
-    others = [other for other in rows if _source(other) != _source(row)]
-    sources = [_source(other) for other in others]
+    other_rows = [other for other in rows if _source(other) != _source(row)]
+    sources = [_source(other) for other in other_rows]
     if len(set(sources)) < OTHER_SOURCES:
         return None
-    return error_distribution([_ratio(other) for other in others], sources)
+    return error_distribution([_ratio(other) for other in other_rows], sources)
 
 
 def _source(row: ComparedRow) -> str:

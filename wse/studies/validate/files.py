@@ -59,6 +59,7 @@ def _page(validation: Validation, plot: str) -> str:
         predicted=count(summary.predicted),
         median=median,
         worst=max_error,
+        fitted=count(summary.fitted),
         kinds=_table(
             ("what", "measured on", "rows", "fitted", "median", "worst", "in 50 %", "in 90 %"),
             [_kind_cells(kind) for kind in summary.by_kind],
@@ -85,8 +86,8 @@ def _reasons(reasons: Sequence[ReasonCount]) -> str:
 def _kind_cells(kind: KindErrors) -> tuple[str, ...]:
     """Format the line of a kind in the table of accuracy."""
     coverage = ("" if part is None else f"{100 * part:.0f} %" for part in (kind.coverage_50, kind.coverage_90))
-    fitted = count(kind.fitted) if kind.fitted else ""
-    return kind.kind, kind.where, count(kind.predicted), fitted, *_errors(kind), *coverage
+    fitted_count = count(kind.fitted) if kind.fitted else ""
+    return kind.kind, kind.where, count(kind.predicted), fitted_count, *_errors(kind), *coverage
 
 
 def _errors(group: Errors) -> tuple[str, str]:
