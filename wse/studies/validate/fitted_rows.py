@@ -115,7 +115,7 @@ def launch_rows(rows: Iterable[Measurement]) -> list[tuple[Measurement, Estimate
         service = service_request(m)
         if not isinstance(service, ServiceRequest) or service.request.wafers is None or drafts(m) != NO_DRAFT:
             continue
-        name = service.request.model
+        name = str(service.request.model)
         if earliest_month(m, name) <= LAST_PLAIN_MONTH:
             row_of_model.setdefault(name, (m, service.request))
     return list(row_of_model.values())
@@ -177,13 +177,13 @@ def _states_launch_speed(m: Measurement) -> bool:
     service = service_request(m)
     if not isinstance(service, ServiceRequest):
         return False
-    return (service.request.model, service.request.wafers, m.measured) in _launch_speeds()
+    return (str(service.request.model), service.request.wafers, m.measured) in _launch_speeds()
 
 
 @cache
 def _launch_speeds() -> frozenset[tuple[str, int | None, float | None]]:
     rows = launch_rows(read(BUNDLED / "public_tokens_per_s.csv"))
-    return frozenset((request.model, request.wafers, m.measured) for m, request in rows)
+    return frozenset((str(request.model), request.wafers, m.measured) for m, request in rows)
 
 
 @cache
