@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.hardware.spec import SoftwareProfile
+from wse.studies.validate.fitted_rows import DECODE, academic_group, academic_sample
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.measured.platforms import software
 from wse.studies.validate.predictors import mesh_kernels, waferllm
@@ -41,7 +42,6 @@ STEPS = {
 """The fitted constants in cycles, and the change of each with which derivatives are estimated."""
 
 ITERATIONS = 3
-SAMPLING_STEP = 4  # of MeshGEMV, MeshGEMM and shifts, only each 4th row is fitted, since rows are similar
 DAMPING = 0.02  # weight of keeping the constants, relative to their changes in STEPS
 
 
@@ -86,11 +86,10 @@ def rows_of(path: Path) -> tuple[list[Row], list[Row]]:
     """Read a CSV file of measurements. Return the rows to fit, and the rows of prefill."""
     fitted, predicted = [], []
     for m in read(path):
-        system, metric = m.text("system"), m.text("metric")
-        if m.text("evidence") == "hardware-log" and metric == "mean_cycles":
-            fitted.append(Row(m, system.split(" ")[0]))
-        elif system == "WaferLLM" and m.text("evidence") == "paper-table" and "repeat" not in m.text("note"):
-            (fitted if m.text("phase") == "decode" else predicted).append(Row(m, m.text("phase")))
+        group = academic_group(m)
+        if group:
+            is_log = m.text("evidence") == "hardware-log"
+            (fitted if is_log or group == DECODE else predicted).append(Row(m, group))
     return fitted, predicted
 
 
@@ -107,7 +106,8 @@ def fit(rows: list[Row]) -> F64:
         Values in the order of ``STEPS``.
     """
     x, steps = start(), np.array(list(STEPS.values()))
-    rows = [row for group in dict.fromkeys(r.group for r in rows) for row in fit_sample(rows, group)]
+    groups = {group: [row for row in rows if row.group == group] for group in dict.fromkeys(r.group for r in rows)}
+    rows = [row for group, group_rows in groups.items() for row in academic_sample(group_rows, group)]
     sizes = {group: sum(row.group == group for row in rows) for group in {row.group for row in rows}}
     weights = np.array([sizes[row.group] ** -0.5 for row in rows])
 
@@ -124,12 +124,6 @@ def fit(rows: list[Row]) -> F64:
         names = list(STEPS)
         x[names.index("relay_cycles.wse2")] = x[names.index("relay_cycles.wse3")]
     return x
-
-
-def fit_sample(rows: list[Row], group: str) -> list[Row]:
-    """Return the rows of a group that are fitted: all of decode, each 4th row of other groups."""
-    mine = [row for row in rows if row.group == group]
-    return mine if group == "decode" else mine[::SAMPLING_STEP]
 
 
 def print_errors(name: str, errors: Iterable[float]) -> None:

@@ -35,9 +35,9 @@ from wse.hardware.load import load_software
 from wse.hardware.spec import SoftwareProfile
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.validate.fitted_rows import launch_rows
 from wse.studies.validate.measured.measurements import Measurement, read
-from wse.studies.validate.measured.terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
-from wse.studies.validate.predictors.services import PROFILE, ServiceRequest, service_request
+from wse.studies.validate.predictors.services import PROFILE
 
 CANDIDATES = {
     "function_cycles": 5.0,
@@ -92,21 +92,8 @@ class Figure:
 
 
 def launch_figures(path: Path) -> list[Figure]:
-    """Return the published speed of each model that is used for the fit.
-
-    It is the first row that states a number of wafers, that uses no speculative decoding, and that
-    is from a month before the service introduced it (``LAST_PLAIN_MONTH``).
-    """
-    figures: dict[str, Figure] = {}
-    for row in read(path):
-        asked = service_request(row)
-        if not isinstance(asked, ServiceRequest) or asked.request.wafers is None or drafts(row) != NO_DRAFT:
-            continue
-        name = asked.request.model
-        if earliest_month(row, name) <= LAST_PLAIN_MONTH:
-            prepared = prepare_estimate(replace(asked.request, context=None))
-            figures.setdefault(name, Figure(row, prepared))
-    return list(figures.values())
+    """Return the published speed of each model that is used for the fit, as `launch_rows` selects them."""
+    return [Figure(row, prepare_estimate(replace(request, context=None))) for row, request in launch_rows(read(path))]
 
 
 @cache

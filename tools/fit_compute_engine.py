@@ -23,6 +23,7 @@ import numpy as np
 from wse.hardware.compute_engine import ComputeEngineCosts, load_compute_engine
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
+from wse.studies.validate.fitted_rows import engine_rows
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import (
     KernelWork,
@@ -32,9 +33,6 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work im
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
 from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime
 from wse.studies.validate.predictors.wafer_inference.lines import collective_of, multicast_of, ring_bytes, stored_words
-
-FIT_GROUPS: Final = frozenset({"DSD", "SOFTMAX", "MCAST", "M3", "M3C", "RING", "P17F"})
-"""Groups of rows to which constants of time may be fitted."""
 
 OPERATION_COUNTS: Final = (
     "exponential_operations",
@@ -61,21 +59,21 @@ def fit_costs(rows: Iterable[Measurement], wafer: WaferSpec, costs: ComputeEngin
     """Fit all constants of a compute-engine profile to microbenchmarks.
 
     Args:
-        rows: Rows of the table `inference`. Groups that are not in `FIT_GROUPS` are ignored.
+        rows: Rows of the table `inference`. Only those that `engine_rows` selects are used.
         wafer: The wafer on which they were measured.
         costs: Profile with the constants that are not fitted.
     """
-    usable = [m for m in rows if m.text("group") in FIT_GROUPS and m.measured and m.text("kind") == "measured"]
-    multicast = _fit_multicast(usable)
+    usable = engine_rows(rows)
+    multicast = _fit_multicast(usable.multicasts)
     costs = replace(costs, **multicast.values)
-    operations = _fit_operations(usable, wafer)
+    operations = _fit_operations(usable.operations, wafer)
     costs = replace(costs, **operations.values)
     return (
         operations,
         multicast,
-        _fit_relay(usable, wafer, costs),
-        _fit_stored_words(usable),
-        _fit_ring(usable),
+        _fit_relay(usable.relays, wafer, costs),
+        _fit_stored_words(usable.stored_words),
+        _fit_ring(usable.rings),
     )
 
 
@@ -125,7 +123,7 @@ def _terms(work: KernelWork, numbers: Mapping[str, float], wafer: WaferSpec) -> 
 
 def _fit_relay(rows: Sequence[Measurement], wafer: WaferSpec, costs: ComputeEngineCosts) -> FittedConstants:
     """Fit the cycles of a relay to all-reduces along a line."""
-    used_rows = [(m, line) for m in rows if m.text("unit").startswith("cycles") and (line := collective_of(m))]
+    used_rows = [(m, line) for m in rows if (line := collective_of(m))]
     costs_without_relays = replace(costs, relay_cycles=0)
     relays = [line.pes // line.group // 2 + line.group // 2 for _, line in used_rows]
     rest = [all_reduce_cycles(wafer, costs_without_relays, line.pes, line.words, line.group) for _, line in used_rows]
@@ -143,9 +141,7 @@ def _fit_relay(rows: Sequence[Measurement], wafer: WaferSpec, costs: ComputeEngi
 
 def _fit_stored_words(rows: Sequence[Measurement]) -> FittedConstants:
     """Fit the cycles to store and reload a word, and the cycles saved by overlap per PE."""
-    used_rows = [
-        (m, stored_message) for m in rows if m.text("unit") == "cycles" and (stored_message := stored_words(m))
-    ]
+    used_rows = [(m, stored_message) for m in rows if (stored_message := stored_words(m))]
     terms = [
         [float(stored_message.words * stored_message.pes), -float(stored_message.pes)]
         for _, stored_message in used_rows

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Final
 
 from wse.studies.estimate.ranges.model_error import FILE
+from wse.studies.validate.coverage import EPCC
 from wse.studies.validate.parts import CALIBRATED, ValidationRow
 from wse.studies.validate.study import BUNDLED, validate
 
 COLUMNS: Final = ("kind", "group", "source", "file", "row", "time_ratio")
-EPCC: Final = "EPCC 2026 working notes, unreviewed"
 RATE_UNITS: Final = ("tok/s", "tokens_per_s", "tok_s")
 BUNDLED_FILES: Final = ("public_tokens_per_s.csv", "waferllm_measured.csv")
 

@@ -16,7 +16,7 @@ from wse.reports.markdown import markdown_table
 from wse.reports.output_file import write_output
 from wse.reports.terminal import count, plural, printable
 from wse.studies.validate.measured.measurements import TABLES
-from wse.studies.validate.parts import Errors, ReasonCount
+from wse.studies.validate.parts import Errors, KindErrors, ReasonCount
 from wse.studies.validate.plot import figure_of
 from wse.studies.validate.result import Validation
 
@@ -59,9 +59,10 @@ def _page(validation: Validation, plot: str) -> str:
         predicted=count(summary.predicted),
         median=median,
         worst=max_error,
+        fitted=count(summary.fitted),
         kinds=_table(
-            ("what", "measured on", "rows", "median", "worst", "fitted on"),
-            [(kind.kind, kind.where, count(kind.predicted), *_errors(kind), kind.fitted) for kind in summary.by_kind],
+            ("what", "measured on", "rows", "fitted", "median", "worst", "in 50 %", "in 90 %"),
+            [_kind_cells(kind) for kind in summary.by_kind],
         ),
         other_schedule=[(errors.rows, errors.method, *_errors(errors)) for errors in summary.by_other_schedule],
         load_software=load_software,
@@ -80,6 +81,13 @@ def _reasons(reasons: Sequence[ReasonCount]) -> str:
     if other_rows:
         rows.append((count(other_rows), "other reasons"))
     return _table(("rows", "reason"), rows)
+
+
+def _kind_cells(kind: KindErrors) -> tuple[str, ...]:
+    """Format the line of a kind in the table of accuracy."""
+    coverage = ("" if part is None else f"{100 * part:.0f} %" for part in (kind.coverage_50, kind.coverage_90))
+    fitted_count = count(kind.fitted) if kind.fitted else ""
+    return kind.kind, kind.where, count(kind.predicted), fitted_count, *_errors(kind), *coverage
 
 
 def _errors(group: Errors) -> tuple[str, str]:
@@ -104,6 +112,7 @@ COLUMNS: Final = (
     "source",
     "kernel",
     "metric",
+    "fitted",
     "measured",
     "predicted",
     "error_pct",

@@ -1,8 +1,7 @@
 """Kinds of measurements, by which the accuracy table is grouped.
 
-A kind states what was measured, on which machine, and how many of its rows were used to fit
-constants. A row of no known kind, such as a user's own measurement, gets a kind named after its
-kernel.
+A kind states what was measured, and on which machine. A row of no known kind, such as a user's own
+measurement, gets a kind named after its kernel.
 """
 
 from __future__ import annotations
@@ -20,22 +19,27 @@ from wse.studies.validate.measured.text_numbers import configuration_of
 from wse.studies.validate.predictors.gpus import METHOD as GPU_METHOD
 from wse.studies.validate.predictors.services import METHODS as SERVICE_METHODS
 
-_FITTED_NONE: Final = "none"
+CODE_AND_BUFFERS: Final = "SRAM with code and buffers"
+WAFERLLM_DECODE: Final = "decode of 8B and 72B"
+WORK_OF_A_PE: Final = "work of a PE"
+SERVICES: Final = "services"
+GPUS: Final = "GPUs"
+
 _BY_PHASE: Final = {
-    "decode": ("decode steps", _FITTED_NONE),
-    "decode-pipelined": ("forced tokens", _FITTED_NONE),
-    "layer": ("parts of a layer", _FITTED_NONE),
-    "layer-attention": ("parts of a layer", _FITTED_NONE),
-    "layer-ffn": ("parts of a layer", _FITTED_NONE),
-    "attention-phase": ("phases of a layer", _FITTED_NONE),
-    "ffn-phase": ("phases of a layer", _FITTED_NONE),
-    "prefill": ("prefill", _FITTED_NONE),
-    "prefill-kernel": ("kernels of a PE", "5 rows"),
-    "allreduce": ("all-reduces", "2 rows"),
-    "hop": ("messages", "16 rows"),
-    "kv-transfer": ("transfers of caches", "4 rows"),
-    "sram": ("weights and caches in SRAM", _FITTED_NONE),
-    "head": ("output head", _FITTED_NONE),
+    "decode": "decode steps",
+    "decode-pipelined": "forced tokens",
+    "layer": "parts of a layer",
+    "layer-attention": "parts of a layer",
+    "layer-ffn": "parts of a layer",
+    "attention-phase": "phases of a layer",
+    "ffn-phase": "phases of a layer",
+    "prefill": "prefill",
+    "prefill-kernel": "kernels of a PE",
+    "allreduce": "all-reduces",
+    "hop": "messages",
+    "kv-transfer": "transfers of caches",
+    "sram": "weights and caches in SRAM",
+    "head": "output head",
 }
 _COMPUTED_BYTES: Final = re.compile(r":\s*(weights|KV|K|V|score)|growth per|ingress|score", re.IGNORECASE)
 """Metrics of memory whose bytes are computed. All other bytes, for code and fixed buffers, are
@@ -44,24 +48,18 @@ constants of the profile."""
 _PASS: Final = re.compile(r"\bpass:", re.IGNORECASE)
 
 
-def kind_names(m: Measurement) -> tuple[str, str]:
-    """Return the kind of a measurement, and how many rows of this kind constants were fitted to."""
+def kind_name(m: Measurement) -> str:
+    """Return the kind of a measurement of the table `inference`."""
     phase = m.text("phase").strip().lower()
     if (m.sizes.get("wafers") or 1) > 1:
-        return "two wafers", _FITTED_NONE
+        return "two wafers"
     if _PASS.search(m.text("metric")):
-        return "passes of a softmax", "4 rows"
+        return "passes of a softmax"
     if phase == "sram" and not _COMPUTED_BYTES.search(m.text("metric")):
-        return "SRAM with code and buffers", "59 numbers"
+        return CODE_AND_BUFFERS
     if phase == "allreduce" and "decode step" in m.text("metric"):
         phase = "decode"
-    return _BY_PHASE.get(phase, (phase, ""))
-
-
-FITTED_PART: Final = "a part"
-FITTED_NONE: Final = "none"
-SERVICES: Final = "services"
-GPUS: Final = "GPUs"
+    return _BY_PHASE.get(phase, phase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,29 +69,26 @@ class MeasurementKind:
     Attributes:
         name: What was measured, such as ``MeshGEMV``.
         where: The machine, such as ``WSE-3 silicon``.
-        fitted: Description of the measurements that were used to fit model constants, such as ``6
-            rows``. Empty if unknown.
     """
 
     name: str
     where: str = ""
-    fitted: str = ""
 
 
-_SERVICES: Final = dict(zip(SERVICE_METHODS.values(), (("at launch", "2 rows"), ("later", FITTED_NONE)), strict=True))
+_SERVICES: Final = dict(zip(SERVICE_METHODS.values(), ("at launch", "later"), strict=True))
 _KERNELS: Final = tuple(
-    (re.compile(pattern), name, fitted_rows)
-    for pattern, name, fitted_rows in (
-        (r"^(all)?reduce$|^broadcast$", "reduces and broadcasts", FITTED_PART),
-        (r"^MeshGEMV", "MeshGEMV", FITTED_PART),
-        (r"^MeshGEMM \(column", "MeshGEMM by columns", FITTED_NONE),
-        (r"^MeshGEMM", "MeshGEMM", FITTED_PART),
-        (r"^Shift kernel", "region shifts", FITTED_PART),
-        (r"\bdecode\b", "decode of 8B and 72B", "6 rows"),
-        (r"\bprefill\b", "prefill of 8B and 72B", FITTED_NONE),
-        (r"^stencil", "stencils", FITTED_NONE),
-        (r"^point-to-point$", "words between PEs", FITTED_PART),
-        (r"^(copy|fma) |^PE core$|^GEMM local", "work of a PE", FITTED_PART),
+    (re.compile(pattern), name)
+    for pattern, name in (
+        (r"^(all)?reduce$|^broadcast$", "reduces and broadcasts"),
+        (r"^MeshGEMV", "MeshGEMV"),
+        (r"^MeshGEMM \(column", "MeshGEMM by columns"),
+        (r"^MeshGEMM", "MeshGEMM"),
+        (r"^Shift kernel", "region shifts"),
+        (r"\bdecode\b", WAFERLLM_DECODE),
+        (r"\bprefill\b", "prefill of 8B and 72B"),
+        (r"^stencil", "stencils"),
+        (r"^point-to-point$", "words between PEs"),
+        (r"^(copy|fma) |^PE core$|^GEMM local", WORK_OF_A_PE),
     )
 )
 
@@ -110,20 +105,18 @@ def kind_of(m: Measurement, method: str) -> MeasurementKind:
     if method == GPU_METHOD:
         name = configuration_of(m.text("model"))
         name = "mixtures of experts" if name is not None and _is_mixture(name) else "dense models"
-        return MeasurementKind(name=name, where=GPUS, fitted=FITTED_PART)
+        return MeasurementKind(name=name, where=GPUS)
     if method in _SERVICES:
-        when, fitted_rows = _SERVICES[method]
-        return MeasurementKind(name=SERVICES, where=f"{generation} {when}", fitted=fitted_rows)
+        return MeasurementKind(name=SERVICES, where=f"{generation} {_SERVICES[method]}")
     if m.table == "inference":
-        name, fitted_rows = kind_names(m)
         place = "linker" if m.text("kind").startswith("compiled") else "silicon"
-        return MeasurementKind(name=name, where=f"{generation} {place}".strip(), fitted=fitted_rows)
+        return MeasurementKind(name=kind_name(m), where=f"{generation} {place}".strip())
     if m.table == "public":  # rates of the research decode, as its users report them
-        return MeasurementKind(name="decode of 8B and 72B", where=f"{generation} silicon", fitted="6 rows")
+        return MeasurementKind(name=WAFERLLM_DECODE, where=f"{generation} silicon")
     place = "simulator" if re.search("simulat", m.platform, re.IGNORECASE) else "silicon"
-    for pattern, name, fitted_rows in _KERNELS:
+    for pattern, name in _KERNELS:
         if pattern.search(m.kernel):
-            return MeasurementKind(name=name, where=f"{generation} {place}".strip(), fitted=fitted_rows)
+            return MeasurementKind(name=name, where=f"{generation} {place}".strip())
     return MeasurementKind(name=m.kernel)
 
 

@@ -36,6 +36,9 @@ class ValidationRow(Result):
         None
     )
     where: Annotated[str | None, Doc("Machine of the measurement. Only if the row is predicted.")] = None
+    fitted: Annotated[
+        bool | None, Doc("Whether a constant of the models was fitted on the row. Only if the row is predicted.")
+    ] = None
     measured: Annotated[float | None, Doc("Published value, in the metric of the row; null for a range.", or_null=True)]
     predicted: Annotated[float | None, Doc("Predicted value, in the same metric.", or_null=True)]
     error_pct: Annotated[float | None, Doc("100 (predicted - measured) / measured.", "%", or_null=True)]
@@ -97,15 +100,34 @@ class GroupErrors(Errors, SourceAndKernel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KindErrors(Errors):
-    """Errors of the measurements of one kind, such as MeshGEMV on WSE-3 silicon.
+class UnfittedErrors(Errors):
+    """Errors of the measurements of a group that no constant was fitted on.
 
-    Rows that only restate a formula or constant of the models are excluded.
+    Rows that only restate a formula or constant of the models are excluded from the errors.
     """
+
+    fitted: Annotated[int, Doc("Number of predicted measurements that constants of the models were fitted on.")]
+    median_abs_error_pct: Annotated[
+        float | None,
+        Doc("Median of the absolute errors of the rows that no constant was fitted on.", "%", or_null=True),
+    ]
+    worst_abs_error_pct: Annotated[
+        float | None, Doc("Largest absolute error of the rows that no constant was fitted on.", "%", or_null=True)
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindErrors(UnfittedErrors):
+    """Errors of the measurements of one kind, such as MeshGEMV on WSE-3 silicon."""
 
     kind: Annotated[str, Doc("What was measured; for kinds that wse does not know, the name of the kernel.")]
     where: Annotated[str, Doc("Machine of the measurements.")]
-    fitted: Annotated[str, Doc("Which of these rows were used to fit constants; empty if not known.")]
+    coverage_50: Annotated[
+        float | None, Doc("Fraction of the rows without a fit inside their 50 % interval, if they have one.")
+    ] = None
+    coverage_90: Annotated[
+        float | None, Doc("Fraction of the rows without a fit inside their 90 % interval, if they have one.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,10 +152,10 @@ class GpuErrors(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValidationSummary(Errors):
+class ValidationSummary(UnfittedErrors):
     """Errors over all measurements, and separately for each kind, method, source and GPU.
 
-    The overall errors exclude rows that only restate a formula or constant of the models.
+    The errors by method, by source and by GPU include rows that constants were fitted on.
     """
 
     by_kind: Annotated[tuple[KindErrors, ...], Doc("Errors of each kind of measurement on each machine.")] = ()

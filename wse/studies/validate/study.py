@@ -14,6 +14,7 @@ from wse.reports.terminal import console_on
 from wse.reports.terminal_table import print_tables
 from wse.studies.validate.gpu_calibration import LeaveOut, left_out
 from wse.studies.validate.gpu_fit import fit_rows
+from wse.studies.validate.measured.measurements import BUNDLED as BUNDLED
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.predictors.capacity import capacity_of
 from wse.studies.validate.predictors.predict import predict
@@ -22,7 +23,6 @@ from wse.studies.validate.result import Validation
 from wse.studies.validate.summary import ComparedRow, gpu_errors, summarise
 from wse.studies.validate.tables import Listed, validation_tables
 
-BUNDLED: Final = Path(__file__).parents[2] / "data" / "measurements"
 LISTED: Final[tuple[Listed, ...]] = ("predicted", "all", "none")
 
 

@@ -6,9 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
 from typing import Any, Final
 
+from wse.studies.validate.coverage import covered_fractions
+from wse.studies.validate.fitted_rows import is_fitted
 from wse.studies.validate.kinds import GPUS, SERVICES, MeasurementKind, kind_of
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.parts import (
@@ -26,7 +29,7 @@ from wse.studies.validate.predictors.gpus import METHOD, ServingRow, bound_ms, s
 from wse.studies.validate.predictors.prediction import Prediction
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ComparedRow:
     """A measurement and its prediction, with the errors of the prediction."""
 
@@ -65,6 +68,11 @@ class ComparedRow:
         error = 100 * (predicted / measured_value - 1)
         return error if math.isfinite(error) else None
 
+    @cached_property
+    def is_fitted(self) -> bool:
+        """Whether a constant of the models was fitted on the measurement."""
+        return is_fitted(self.measurement, self.prediction.method)
+
     def as_row(self) -> ValidationRow:
         """Convert the measurement and its prediction to a result record."""
         m, p = self.measurement, self.prediction
@@ -77,6 +85,7 @@ class ComparedRow:
             kernel=m.kernel,
             kind=None if kind is None else kind.name,
             where=None if kind is None else kind.where,
+            fitted=None if kind is None else self.is_fitted,
             measured=m.measured,
             predicted=p.value,
             error_pct=self.error_pct,
@@ -96,9 +105,9 @@ class ComparedRow:
 def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
     """Summarise prediction errors over all measurements and by group.
 
-    Groups are formed by kind, method, schedule, source and kernel. Rows predicted by a method in
-    `CALIBRATED` only restate a formula or constant of the models. They are counted but excluded
-    from the errors over all rows and by kind.
+    Groups are formed by kind, method, schedule, source and kernel. Two types of rows are counted but
+    excluded from the errors over all rows and by kind: rows that constants were fitted on, and rows
+    predicted by a method in `CALIBRATED`, which only restate a formula or constant of the models.
     """
     all_rows = list(rows)
     groups: dict[tuple[str, str], list[ComparedRow]] = {}
@@ -110,14 +119,11 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
     for row in all_rows:
         if row.prediction.value is not None and row.prediction.method not in CALIBRATED:
             by_kind.setdefault(kind_of(row.measurement, row.prediction.method), []).append(row)
-    errors_of_all = _errors([row for row in all_rows if row.prediction.method not in CALIBRATED])
+    errors_of_all = _unfitted_errors([row for rows_of_kind in by_kind.values() for row in rows_of_kind])
     counts = {"rows": len(all_rows), "predicted": sum(row.prediction.value is not None for row in all_rows)}
     return ValidationSummary(
         **errors_of_all | counts,
-        by_kind=tuple(
-            KindErrors(kind=kind.name, where=kind.where, fitted=kind.fitted, **_errors(group))
-            for kind, group in sorted(by_kind.items(), key=_order)
-        ),
+        by_kind=tuple(_kind_errors(kind, group) for kind, group in sorted(by_kind.items(), key=_order)),
         by_method=tuple(
             MethodErrors(method=method, **_errors([row for row in all_rows if row.prediction.method == method]))
             for method in methods
@@ -133,6 +139,24 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
         ),
         reasons=tuple(ReasonCount(reason=reason, rows=count) for reason, count in reasons.most_common()),
     )
+
+
+def _kind_errors(kind: MeasurementKind, rows: list[ComparedRow]) -> KindErrors:
+    """Return the errors and the coverage of the rows of one kind."""
+    coverage_50, coverage_90 = covered_fractions(kind, [row for row in rows if not row.is_fitted])
+    return KindErrors(
+        kind=kind.name, where=kind.where, coverage_50=coverage_50, coverage_90=coverage_90, **_unfitted_errors(rows)
+    )
+
+
+def _unfitted_errors(rows: list[ComparedRow]) -> dict[str, Any]:
+    """Return the counts of predicted rows and the errors of those that no constant was fitted on.
+
+    The result is keyed by `UnfittedErrors` field name.
+    """
+    unfitted_rows = [row for row in rows if not row.is_fitted]
+    counts = {"rows": len(rows), "predicted": len(rows), "fitted": len(rows) - len(unfitted_rows)}
+    return _errors(unfitted_rows) | counts
 
 
 def _order(kind: tuple[MeasurementKind, list[ComparedRow]]) -> tuple[bool, bool]:

@@ -186,19 +186,20 @@ def _reasons_table(reasons: Sequence[ReasonCount]) -> Table:
 
 
 def _kinds_table(summary: ValidationSummary) -> Table:
-    """Build the table of absolute errors by kind of measurement, with a last row for all kinds."""
+    """Build the table of errors and coverage by kind of measurement, with a last row for all kinds."""
     kinds = [kind.to_dict() for kind in summary.by_kind if kind.predicted]
     predicted = sum(kind["predicted"] for kind in kinds)
-    total = {**replace(summary, predicted=predicted).to_dict(), "kind": ALL, "where": "", "fitted": ""}
+    total = {**replace(summary, predicted=predicted).to_dict(), "kind": ALL, "where": ""}
     columns = (
-        Column(key="kind", title="what", wraps=True, min_width=24),
+        Column(key="kind", title="what", wraps=True, min_width=18),
         Column(key="where", title="measured on"),
         number("predicted", "rows"),
-        number("median_abs_error_pct", "median", _percent_text),
-        number("worst_abs_error_pct", "worst", _percent_text),
-        Column(key="fitted", title="fitted on", priority=1),
+        number("fitted", "fitted", cell=lambda row: count(row["fitted"]) if row["fitted"] else ""),
+        number("median_abs_error_pct", "median", "{:.1f}".format),
+        number("worst_abs_error_pct", "worst", "{:.1f}".format),
+        *(number(f"coverage_{percent}", f"{percent}%", lambda part: f"{100 * part:.0f}") for percent in (50, 90)),
     )
-    note = "absolute errors; the last column has the rows that constants were fitted on"
+    note = "errors and rows inside the 50 % and 90 % intervals, in %, of rows without a fit"
     style: Callable[[Row], str] = lambda row: "bold" if row["kind"] == ALL else ""  # noqa: E731
     return Table(columns=columns, rows=[*kinds, total] if kinds else [], title="Accuracy", note=note, style=style)
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -70,9 +71,19 @@ def model_error(kind: ErrorKind, *, without_source: str = "") -> ModelError:
             not depend on that measurement.
     """
     rows = [row for row in _rows() if row["kind"] == kind and row["source"] != without_source]
-    rows_by_group = Counter(row["group"] for row in rows)
-    sizes = np.abs(np.log([float(row["time_ratio"]) for row in rows]))
-    weights = np.array([1 / rows_by_group[row["group"]] for row in rows]) / len(rows_by_group)
+    return error_distribution([float(row["time_ratio"]) for row in rows], [row["group"] for row in rows])
+
+
+def error_distribution(ratios: Sequence[float], groups: Sequence[str]) -> ModelError:
+    """Return the distribution of the errors of some measurements. All groups have equal weight.
+
+    Args:
+        ratios: Measured over predicted value of each measurement, or predicted over measured.
+        groups: Group of each measurement.
+    """
+    rows_by_group = Counter(groups)
+    sizes = np.abs(np.log(ratios))
+    weights = np.array([1 / rows_by_group[group] for group in groups]) / len(rows_by_group)
     order = sizes.argsort()
     return ModelError(
         sizes=np.append(0.0, sizes[order]),

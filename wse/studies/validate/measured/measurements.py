@@ -34,6 +34,9 @@ from wse.studies.validate.measured.cells import (
 )
 from wse.studies.validate.measured.text_numbers import check_unit
 
+BUNDLED: Final = Path(__file__).parents[3] / "data" / "measurements"
+"""Folder of the files that `wse validate` reads by default."""
+
 FILE_LIMIT_BYTES: Final = 2**24
 MAX_ROWS: Final = 100_000
 LONGEST_CELL: Final = 10_000

@@ -1,0 +1,79 @@
+"""Which measurements constants were fitted on, and the share of all others that is inside an interval."""
+
+from collections import Counter
+
+import pytest
+
+from wse.studies.validate.coverage import covered_fractions
+from wse.studies.validate.fitted_rows import academic_group, is_fitted
+from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows
+from wse.studies.validate.gpu_fit import fit_rows
+from wse.studies.validate.kinds import GPUS, MeasurementKind
+from wse.studies.validate.measured.measurements import BUNDLED, Measurement, read
+from wse.studies.validate.predictors.gpus import METHOD as GPU_METHOD
+from wse.studies.validate.predictors.prediction import Prediction
+from wse.studies.validate.predictors.services import METHODS
+from wse.studies.validate.summary import ComparedRow
+
+FABRIC = "fabric model"
+
+
+def test_each_fourth_row_of_the_research_kernels_is_fitted() -> None:
+    rows = [m for m in read(BUNDLED / "waferllm_measured.csv") if academic_group(m)]
+    fitted = Counter(academic_group(m) for m in rows if is_fitted(m, FABRIC))
+    assert fitted == {"MeshGEMV": 30, "MeshGEMM": 33, "Shift": 27, "decode": 7}
+
+
+def test_copies_and_roundings_of_fitted_rows_are_fitted_too() -> None:
+    """Another table of the same paper has 2,700 tokens/s instead of 2,699.9."""
+    rows = read(BUNDLED / "wse_microbench.csv")
+    decode = [m for m in rows if m.kernel.startswith("decode") and m.text("algorithm").startswith("WaferLLM")]
+    assert len(decode) == 6
+    assert all(is_fitted(m, FABRIC) for m in decode)
+
+
+def test_speeds_at_launch_are_fitted() -> None:
+    method = next(iter(METHODS.values()))
+    rows = [m for m in read(BUNDLED / "public_tokens_per_s.csv") if is_fitted(m, method)]
+    assert [(m.text("model"), m.measured) for m in rows] == [
+        ("Llama-3.1-8B", 1800.0),
+        ("Llama-3.1-70B", 450.0),
+        ("Llama-3.1-70B", 450.0),
+    ]
+
+
+def test_turns_of_a_path_are_the_only_messages_without_a_fit() -> None:
+    rows = [m for m in read(BUNDLED / "wse_microbench.csv") if m.kernel == "point-to-point"]
+    assert {m.text("metric") for m in rows if not is_fitted(m, FABRIC)} == {"cycles per turn"}
+
+
+def test_rates_of_fitted_runs_on_gpus_are_fitted_but_not_their_first_tokens() -> None:
+    bundled = read(BUNDLED / "gpu_baselines.csv")[:700]
+    rows = fit_rows(bundled)
+    lines = {row.measurement.line for stack in CALIBRATIONS for row in calibration_rows(stack, rows)}
+    fitted = [m for m in bundled if is_fitted(m, GPU_METHOD)]
+    assert lines
+    assert lines <= {m.line for m in fitted}
+    assert not any(m.text("metric").startswith("ttft") for m in fitted)
+
+
+def compared(source: str, predicted: float) -> ComparedRow:
+    row = {"source_url": source, "metric": "tpot_ms"}
+    m = Measurement(file="x.csv", line=2, table="gpu", input=row, measured=1.0, sizes={})
+    return ComparedRow(m, Prediction(value=predicted, method=GPU_METHOD))
+
+
+def test_an_interval_is_made_from_the_errors_of_other_sources() -> None:
+    """The first of three rows is inside both intervals, the second inside the wider, the third inside neither."""
+    kind = MeasurementKind(name="dense models", where=GPUS)
+    rows = [compared("a", 1.1), compared("b", 1.2), compared("c", 2.0)]
+    assert covered_fractions(kind, rows) == pytest.approx((1 / 3, 2 / 3))
+    assert covered_fractions(kind, rows[:2]) == (None, None)
+
+
+def test_rows_of_decode_have_the_interval_of_estimates() -> None:
+    """It is made from the errors of services alone, which are larger than those of one group's own machine."""
+    kind = MeasurementKind(name="decode steps", where="WSE-3 silicon")
+    m = Measurement(file="x.csv", line=2, table="inference", input={"source_path": "x"}, measured=1.0, sizes={})
+    rows = [ComparedRow(m, Prediction(value=value, method="kernels", software="epcc")) for value in (1.1, 5.0)]
+    assert covered_fractions(kind, rows) == (0.5, 0.5)

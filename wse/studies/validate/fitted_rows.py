@@ -1,0 +1,207 @@
+"""Measurements that constants of the models were fitted on.
+
+The tools that fit constants select their rows with the functions of this module, and `wse validate`
+uses the same functions to report the errors of all other rows separately.
+
+Four fits select their rows one by one: the profiles `academic` and `production`, the compute-engine
+profile `epcc`, and the stacks of GPUs. For the remaining constants, only the kind and the source of
+the rows are known. All rows of that kind and source then count as fitted:
+
+- chain and two-phase reduces on the WSE-2 simulator: start and end of a timed collective, and the
+  gap between two operations
+- messages between two PEs, except the turns of a path, for which there is no constant
+- vector operations of one PE on WSE-3
+- bytes of code and of fixed buffers on a PE
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, TypeVar
+
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows
+from wse.studies.validate.gpu_fit import FitRow
+from wse.studies.validate.kinds import CODE_AND_BUFFERS, WAFERLLM_DECODE, WORK_OF_A_PE, kind_of
+from wse.studies.validate.measured.measurements import BUNDLED, Measurement, read
+from wse.studies.validate.measured.terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
+from wse.studies.validate.predictors.gpus import METHOD as GPU_METHOD
+from wse.studies.validate.predictors.gpus import ServingRow, fits, serving_row
+from wse.studies.validate.predictors.services import METHODS as SERVICE_METHODS
+from wse.studies.validate.predictors.services import ServiceRequest, service_request
+from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import kernel_work
+from wse.studies.validate.predictors.wafer_inference.lines import collective_of, multicast_of, ring_bytes, stored_words
+
+RowT = TypeVar("RowT")
+"""A measurement, or what a fit makes of one."""
+
+SAMPLING_STEP: Final = 4
+"""Of MeshGEMV, MeshGEMM and shifts, only each 4th row is fitted, since rows are similar."""
+
+DECODE: Final = "decode"
+
+FIT_GROUPS: Final = frozenset({"DSD", "SOFTMAX", "MCAST", "M3", "M3C", "RING", "P17F"})
+"""Groups of rows to which constants of time of a compute engine may be fitted."""
+
+ROUNDING: Final = 1e-3
+"""Largest relative difference of a figure from the same figure rounded in another table."""
+
+_FIRST_TOKEN: Final = "ttft"
+_FITTED_REDUCES: Final = re.compile(r"^(chain|two-phase)\b", re.IGNORECASE)
+_FITTED_REDUCES_SOURCE: Final = "pr0f3ss/SpMM_Cerebras"
+_VECTOR_SOURCE: Final = "luozoupi/FABRICA"
+
+
+def is_fitted(m: Measurement, method: str) -> bool:
+    """Return whether a constant was fitted on a measurement.
+
+    A row that restates a fitted figure, exactly or rounded, counts as fitted. So do the other rates
+    and times per token of a run on GPUs of which one is fitted.
+
+    Args:
+        m: The measurement. A copy of a bundled row in another file counts like the bundled row.
+        method: Prediction method.
+    """
+    if method == GPU_METHOD:
+        return _is_fitted_run(m)
+    if method in SERVICE_METHODS.values():
+        return _states_launch_speed(m)
+    kind = kind_of(m, method)
+    if m.table == "inference":
+        return kind.name == CODE_AND_BUFFERS or any(m in rows for rows in engine_rows([m]).all_groups)
+    if kind.name == WAFERLLM_DECODE:
+        return any(abs((m.measured or 0) / speed - 1) < ROUNDING for speed in _fitted_decode_speeds())
+    if academic_group(m):
+        return frozenset(m.input.items()) in _fitted_kernel_rows()
+    kernel = m.kernel.lower()
+    if kernel == "reduce":
+        return _FITTED_REDUCES_SOURCE in m.source and bool(_FITTED_REDUCES.match(m.text("algorithm")))
+    if kernel == "point-to-point":
+        return "turn" not in m.text("metric")
+    return kind.name == WORK_OF_A_PE and _VECTOR_SOURCE in m.source
+
+
+def academic_group(m: Measurement) -> str:
+    """Return the group of a row in the fit of the profile `academic`, such as "MeshGEMV".
+
+    Return "" for a row that this fit neither uses nor predicts.
+    """
+    system = m.text("system")
+    if m.text("evidence") == "hardware-log" and m.text("metric") == "mean_cycles":
+        return system.split(" ")[0]
+    is_table = system == "WaferLLM" and m.text("evidence") == "paper-table" and "repeat" not in m.text("note")
+    return m.text("phase") if is_table else ""
+
+
+def academic_sample(rows: Sequence[RowT], group: str) -> Sequence[RowT]:
+    """Return the rows of a group that are fitted: all of decode, each 4th row of other groups."""
+    return rows if group == DECODE else rows[::SAMPLING_STEP]
+
+
+def launch_rows(rows: Iterable[Measurement]) -> list[tuple[Measurement, EstimateRequest]]:
+    """Return the published speed of each model that the profile `production` is fitted on.
+
+    It is the first row that states a number of wafers, that uses no speculative decoding, and that
+    is from a month before the service introduced it (``LAST_PLAIN_MONTH``).
+
+    Returns:
+        The row of each model with its estimate request.
+    """
+    row_of_model: dict[str, tuple[Measurement, EstimateRequest]] = {}
+    for m in rows:
+        service = service_request(m)
+        if not isinstance(service, ServiceRequest) or service.request.wafers is None or drafts(m) != NO_DRAFT:
+            continue
+        name = str(service.request.model)
+        if earliest_month(m, name) <= LAST_PLAIN_MONTH:
+            row_of_model.setdefault(name, (m, service.request))
+    return list(row_of_model.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRows:
+    """Microbenchmarks that the constants of a compute engine are fitted on, by fit.
+
+    Attributes:
+        operations: Single kernels.
+        multicasts: Multicasts along a line of PEs.
+        relays: All-reduces along a line of PEs.
+        stored_words: Words that PEs store at other PEs and reload.
+        rings: Messages from the host through a wafer and back.
+    """
+
+    operations: list[Measurement]
+    multicasts: list[Measurement]
+    relays: list[Measurement]
+    stored_words: list[Measurement]
+    rings: list[Measurement]
+
+    @property
+    def all_groups(self) -> tuple[list[Measurement], ...]:
+        """The rows of every fit."""
+        return self.operations, self.multicasts, self.relays, self.stored_words, self.rings
+
+
+def engine_rows(rows: Iterable[Measurement]) -> EngineRows:
+    """Return the rows that the constants of a compute engine are fitted on.
+
+    Args:
+        rows: Rows of the table `inference`. Groups that are not in `FIT_GROUPS` are ignored.
+    """
+    usable = [m for m in rows if m.text("group") in FIT_GROUPS and m.measured and m.text("kind") == "measured"]
+    return EngineRows(
+        operations=[m for m in usable if kernel_work(m)],
+        multicasts=[m for m in usable if multicast_of(m)],
+        relays=[m for m in usable if m.text("unit").startswith("cycles") and collective_of(m)],
+        stored_words=[m for m in usable if m.text("unit") == "cycles" and stored_words(m)],
+        rings=[m for m in usable if ring_bytes(m) is not None],
+    )
+
+
+def _is_fitted_run(m: Measurement) -> bool:
+    """Return whether a stack's constants are fitted on the run of a GPU measurement."""
+    conditions = serving_row(m)
+    if not isinstance(conditions, ServingRow) or conditions.stack not in CALIBRATIONS:
+        return False
+    if m.text("metric").startswith(_FIRST_TOKEN):
+        return False
+    row = FitRow(measurement=m, conditions=conditions)
+    return bool(calibration_rows(conditions.stack, [row])) and fits(conditions)
+
+
+def _states_launch_speed(m: Measurement) -> bool:
+    """Return whether a row states a speed that the profile `production` is fitted on."""
+    service = service_request(m)
+    if not isinstance(service, ServiceRequest):
+        return False
+    return (str(service.request.model), service.request.wafers, m.measured) in _launch_speeds()
+
+
+@cache
+def _launch_speeds() -> frozenset[tuple[str, int | None, float | None]]:
+    rows = launch_rows(read(BUNDLED / "public_tokens_per_s.csv"))
+    return frozenset((str(request.model), request.wafers, m.measured) for m, request in rows)
+
+
+@cache
+def _academic_rows() -> dict[str, Sequence[Measurement]]:
+    """Return the bundled rows that the profile `academic` is fitted on, by group."""
+    groups: dict[str, list[Measurement]] = {}
+    for m in read(BUNDLED / "waferllm_measured.csv"):
+        group = academic_group(m)
+        if group == DECODE or m.text("evidence") == "hardware-log":
+            groups.setdefault(group, []).append(m)
+    return {group: academic_sample(rows, group) for group, rows in groups.items() if group}
+
+
+@cache
+def _fitted_kernel_rows() -> frozenset[frozenset[tuple[str, str]]]:
+    return frozenset(frozenset(m.input.items()) for rows in _academic_rows().values() for m in rows)
+
+
+@cache
+def _fitted_decode_speeds() -> tuple[float, ...]:
+    return tuple(m.measured for m in _academic_rows()[DECODE] if m.measured)
