@@ -26,7 +26,8 @@ def claims(
 ) -> None:
     """Decide claims about fast inference, on wafers and on GPUs.
 
-    For each claim, show the numbers that decide it, a verdict, and how certain the verdict is. All
+    For each claim, show the numbers that decide it, a verdict, and in which share of the samples of the
+    uncertain constants the claim has this verdict. All
     claims together take minutes.
 
     Examples:

@@ -38,7 +38,7 @@ def longer_pipeline(lab: Laboratory) -> Finding:
         for wafers in COUNTS:
             rates.append(lab.speeds(MODEL, link if wafers > 1 else None, wafers=wafers))
         lines[f"{hop:g} µs per link"] = tuple(
-            (float(count), rate[0]) for count, rate in zip(COUNTS, rates, strict=True)
+            (float(count), float(rate[0])) for count, rate in zip(COUNTS, rates, strict=True)
         )
         exponents[hop] = np.log(rates[0] / rates[-1]) / np.log(COUNTS[-1] / COUNTS[0])
     single_wafer, longest_chain = lab.estimate(MODEL, wafers=1), lab.estimate(MODEL, wafers=COUNTS[-1])
@@ -81,7 +81,7 @@ def longer_pipeline(lab: Laboratory) -> Finding:
                 f"fraction of network, connection and service in an answer of 1,024 tokens of {with_type(MODEL)}",
             ),
         },
-        reason="times of the compiled model with links of 0.5, 5 and 20 µs",
+        reason=f"times of the compiled model with links of {', '.join(f'{hop:g}' for hop in HOPS_US)} µs",
         curves=Curves(x="wafers", y="tokens/s of a user", lines=lines, log_x=True),
     )
 

@@ -50,7 +50,8 @@ def sharding(lab: Laboratory) -> Finding:
     return Finding(
         verdicts=by_rule(holds=is_slow.all(axis=0), never=~is_slow.any(axis=0)),
         answer=f"On {WAFERS} wafers, a user of {with_type(MODEL)} keeps {100 * speed_ratios['layer_split'][0]:.0f} % "
-        f"of the speed on one wafer with layers on consecutive wafers, and {100 * speed_ratios['tensor_split'][0]:.0f} % "
+        "of the speed on one wafer with layers on consecutive wafers, and "
+        f"{100 * speed_ratios['tensor_split'][0]:.0f} % "
         "with every op split over all wafers. For the latter, a thousandth of the link latency would give "
         f"{latency_gain:.2f} times the speed, a thousand times the bandwidth {bandwidth_gain:.2f} times. Messages are "
         "small, so their cost is latency.",
@@ -133,8 +134,8 @@ def slow_link(lab: Laboratory) -> Finding:
         verdicts=by_rule(holds=is_fast_enough.all(axis=0), never=~is_fast_enough.any(axis=0)),
         answer=f"At 8 GB/s, a user of {with_type(SERVED)} on {wafers} wafers keeps "
         f"{100 * slow_link_ratios[5.0][0]:.1f} % of the speed with 5 µs per link and "
-        f"{100 * slow_link_ratios[20.0][0]:.1f} % with 20 µs. Bandwidth matters only with many users: the bytes of {BATCHES[-1]} users would take {transfer_ratios[BATCHES[-1]]:.1f} times as "
-        "long as a token does now.",
+        f"{100 * slow_link_ratios[20.0][0]:.1f} % with 20 µs. Bandwidth matters only with many users: the bytes of "
+        f"{BATCHES[-1]} users would take {transfer_ratios[BATCHES[-1]]:.1f} times as long as a token does now.",
         numbers={
             **{
                 f"speed_8gb_{hop:g}us": figure(

@@ -93,7 +93,9 @@ def weights_from_outside(lab: Laboratory) -> Finding:
     users_for_parity = bound.users_for(resident.schedule.tokens_per_s_at_saturation / wafers)
     numbers = {
         "tokens_per_s_streamed": figure(
-            streamed_rate, "tokens/s", f"upper bound for one user of {with_type(MODEL)} at 150 GB/s to one wafer"
+            streamed_rate,
+            "tokens/s",
+            f"upper bound for one user of {with_type(MODEL)} at {bytes_per_s / 1e9:,.0f} GB/s to one wafer",
         ),
         "tokens_per_s_held": figure(resident_rate, "tokens/s", f"of one user with weights in SRAM of {wafers} wafers"),
         "ratio": figure(speed_ratios, "", "speed with weights in SRAM divided by that with streamed weights"),

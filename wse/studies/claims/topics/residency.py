@@ -17,6 +17,9 @@ from typing import Final
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.hardware.number import SourcedNumber
+from wse.models.catalogue import CONFIGURATIONS
+from wse.models.configs.config import read_config
+from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.terminal import plural
 from wse.serving.economics import load_economics
 from wse.studies.claims.certainty import by_rule
@@ -70,8 +73,6 @@ prices that were reported second-hand (awesomeagents.ai/hardware/cerebras-wse-3,
 CAPITAL: Final = SourcedNumber(
     value=CAPITAL_MUSD[1], unit="USD", grade="R", source="see above", range=(CAPITAL_MUSD[0], CAPITAL_MUSD[2])
 )
-SERVED_BILLIONS: Final = 70.6
-"""Parameters of `SERVED`, in billions."""
 
 
 def size_of_one_wafer(lab: Laboratory) -> Finding:
@@ -100,7 +101,8 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
         verdicts=by_rule(holds=False, never=not is_near_claim),
         is_counted=True,
         answer=f"One wafer stores {sizes['bfloat16']:.1f} billion parameters with 16 bits each, or "
-        f"{sizes['int8']:.1f} billion with 8 bits, which is near the claim. But a fast model may use several wafers: "
+        f"{sizes['int8']:.1f} billion with 8 bits. The claim is {PRECISIONS['bfloat16']:g} and "
+        f"{PRECISIONS['int8']:g} billion. But a fast model may use several wafers: "
         f"{several_wafers.system.wafers} wafers give a user of {with_type(SERVED)} {rate:,.0f} tokens/s.",
         numbers=numbers,
         reason="bytes of the compiled placement, and the number of wafers that the vendor disclosed for 70B",
@@ -129,13 +131,17 @@ def dense_400b(lab: Laboratory) -> Finding:
             "power_mw": figure(
                 power, "MW", f"at {power_number.value / 1e3:g} kW per wafer, the peak power that the vendor states"
             ),
-            "capital_musd": figure(
-                middle, "million USD", f"at {CAPITAL_MUSD[1]:g} million per system, the geometric mean"
-            ),
-            "capital_musd_low": figure(low, "million USD", f"at {CAPITAL_MUSD[0]:g} million per system, by an analyst"),
-            "capital_musd_high": figure(
-                high, "million USD", f"at {CAPITAL_MUSD[2]:g} million per system, reported second-hand"
-            ),
+            **{
+                f"capital_musd{suffix}": figure(
+                    wafers * price, "million USD", f"at {price:.2f} million per system, {origin}"
+                )
+                for suffix, price, origin in zip(
+                    ("_low", "", "_high"),
+                    CAPITAL_MUSD,
+                    ("by an analyst", "the geometric mean", "reported second-hand"),
+                    strict=True,
+                )
+            },
         },
         reason="the number of wafers follows from bytes; the prices are an analyst's and a second-hand report's",
     )
@@ -176,8 +182,9 @@ def short_context(lab: Laboratory) -> Finding:
         ),
         answer=f"At {CONTEXTS[-1]:,} tokens of context, a user of {with_type(SERVED)} keeps "
         f"{100 * speed_ratio[0]:.0f} % of the speed at {CONTEXTS[0]:,} ({rates[-1][0]:,.0f} of {rates[0][0]:,.0f} "
-        f"tokens/s) on {wafers[-1]} wafers instead of {wafers[0]}. This is {gpu_ratio[0]:.1f} times the speed of a single user on {machine}. A long "
-        "context costs speed, and SRAM for the KV cache of each user, which limits the number of users.",
+        f"tokens/s) on {wafers[-1]} wafers instead of {wafers[0]}. This is {gpu_ratio[0]:.1f} times the speed of a "
+        f"single user on {machine}. A long context costs speed, and SRAM for the KV cache of each user, which limits "
+        "the number of users.",
         numbers=numbers,
         reason="bytes of caches are exact; times depend on assumed software costs",
         curves=Curves(
@@ -224,14 +231,15 @@ def smaller_because_it_must(lab: Laboratory) -> Finding:
         tokens = max(0.0, (voice_s - result.latency.user.ttft_open_s) * rate)
         meaning = f"that {with_type(result.model.name)} generates within the 450 ms of a reply by voice"
         numbers[f"tokens_of_a_voice_turn_{name}"] = figure(tokens, "tokens", meaning)
+    served_size = parameter_count(read_config(CONFIGURATIONS[SERVED])) / BILLION
     max_size = numbers["parameters_2_int4"].value
     return Finding(
-        verdicts=by_rule(holds=max_size <= numbers["parameters_1_bfloat16"].value, never=max_size >= SERVED_BILLIONS),
+        verdicts=by_rule(holds=max_size <= numbers["parameters_1_bfloat16"].value, never=max_size >= served_size),
         is_counted=True,
-        answer=f"A fast model need not be small to fit: two wafers store {max_size:,.0f} billion parameters with "
-        f"4 bits each, and more wafers store more. A model that is {ratio:.1f} times as fast needs the same time for a "
-        f"task if it gets {100 * numbers['accuracy_for_0.9'].value:.0f} % of the steps right and the slow model 90 %, "
-        "provided that wrong steps are detected and repeated.",
+        answer=f"Two wafers store {max_size:,.0f} billion parameters with 4 bits each, and {with_type(SERVED)} has "
+        f"{served_size:,.1f} billion. More wafers store more. A model that is {ratio:.1f} times as fast needs "
+        f"the same time for a task if it gets {100 * numbers['accuracy_for_0.9'].value:.0f} % of the steps right and "
+        "the slow model 90 %, provided that wrong steps are detected and repeated.",
         numbers=numbers,
         reason="sizes are bytes of the compiled placement; speed does not tell whether a model was distilled",
     )
