@@ -9,7 +9,7 @@ import pytest
 from wse.hardware.number import SourcedNumber
 from wse.studies.claims.certainty import by_rule, certainty_of
 from wse.studies.claims.laboratory import Laboratory
-from wse.studies.claims.topics import chains
+from wse.studies.claims.topics import chains, memory, residency
 from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of
 from wse.studies.estimate.ranges.study import SEED
 
@@ -97,3 +97,50 @@ def test_slower_links_change_the_verdict_on_chains(link_ratio: float, verdict: s
     assert certainty.verdict == verdict
     assert (certainty.share == 1.0) == (decisive is None)
     assert certainty.decisive == decisive
+
+
+@pytest.mark.parametrize(
+    ("power_w", "verdict", "share", "decisive"),
+    [
+        ((23_000, 15_000, 23_000), "true", 0.63, "economics.wafer_power_w"),
+        ((23_000, 23_000, 23_000), "true", 1.0, None),
+        ((15_000, 15_000, 15_000), "false", 1.0, None),
+    ],
+)
+def test_another_power_of_a_wafer_changes_the_verdict_on_large_models(
+    power_w: tuple[float, float, float],
+    verdict: str,
+    share: float,
+    decisive: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twelve wafers need a quarter of a megawatt, the minimum of the claim, at 20.8 kW each."""
+
+    class OfTwelveWafers(Laboratory):
+        def estimate(self, model: str, link: object = None, **options: Any) -> Any:
+            return SimpleNamespace(system=SimpleNamespace(wafers=12))
+
+    monkeypatch.setattr(residency, "load_economics", lambda wafer: SimpleNamespace(power_w=number(*power_w)))
+    lab = OfTwelveWafers()
+    certainty = certainty_of(residency.dense_400b(lab).verdicts, lab.uncertain_names, is_counted=False)
+    assert certainty.verdict == verdict
+    assert certainty.share == pytest.approx(share, abs=0.01)
+    assert certainty.decisive == decisive
+
+
+@pytest.mark.parametrize(("bytes_per_s", "verdict"), [(150e9, "true"), (150e12, "false")])
+def test_a_faster_host_link_changes_the_verdict_on_streamed_weights(
+    bytes_per_s: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OfOneSpeed(Laboratory):
+        def estimate(self, model: str, link: object = None, **options: Any) -> Any:
+            schedule = SimpleNamespace(tokens_per_s_at_saturation=3_000.0)
+            return SimpleNamespace(system=SimpleNamespace(wafers=4), schedule=schedule)
+
+        def speeds(self, model: str, link: object = None, **options: Any) -> Any:
+            return np.full(1 + SAMPLES, 950.0)
+
+    bandwidth = number(bytes_per_s, 0.9 * bytes_per_s, bytes_per_s)
+    monkeypatch.setattr(memory, "provenance", lambda wafer: {"host_bytes_per_s": bandwidth})
+    certainty = certainty_of(memory.weights_from_outside(OfOneSpeed()).verdicts, NAMES, is_counted=False)
+    assert (certainty.verdict, certainty.share) == (verdict, 1.0)

@@ -26,9 +26,8 @@ def claims(
 ) -> None:
     """Decide claims about fast inference, on wafers and on GPUs.
 
-    For each claim, show the numbers that decide it, a verdict, and in which share of the samples of the
-    uncertain constants the claim has this verdict. All
-    claims together take minutes.
+    For each claim, show the numbers that decide it, a verdict, and how often samples of the
+    uncertain constants have the same verdict. All claims together take minutes.
 
     Examples:
 

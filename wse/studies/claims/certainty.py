@@ -76,32 +76,33 @@ def certainty_of(verdicts: Verdicts, names: Collection[str], *, is_counted: bool
         names: Names of the uncertain numbers on which the cases depend.
         is_counted: Whether the verdict rests on counts that do not depend on sampled constants.
     """
-    stated, samples = verdicts[0], verdicts[1:]
+    stated_verdict, samples = verdicts[0], verdicts[1:]
     if not samples:
         text = "The verdict rests on counts, such as bytes and links, that do not depend on the sampled constants."
         if not is_counted:
             text = "The figures behind this verdict are not sampled, so its certainty is unknown."
-        return Certainty(verdict=stated, text=text)
+        return Certainty(verdict=stated_verdict, text=text)
     counts = Counter(samples)
-    verdict = max(counts, key=lambda name: (counts[name], name == stated))
+    verdict = max(counts, key=lambda name: (counts[name], name == stated_verdict))
     share = counts[verdict] / len(samples)
     if share == 1:
-        text = f"The verdict is {verdict} in all {len(samples)} samples of the uncertain constants."
-        return Certainty(verdict=verdict, samples=len(samples), share=share, text=text)
-    others = ", ".join(
-        f"{name} in {percent_text(count / len(samples))}" for name, count in counts.most_common() if name != verdict
-    )
-    text = (
-        f"The verdict is {verdict} in {percent_text(share)} of {len(samples)} samples of the uncertain constants, "
-        f"and {others}"
-    )
-    decisive, rank_difference = _decisive(np.array([name == verdict for name in samples]), names)
-    if decisive is None:
-        text += "; no single constant decides."
+        text = f"The verdict is {verdict} in all {len(samples)} samples of the uncertain constants"
+        decisive = None
     else:
-        text += f", where {decisive} is mostly {'higher' if rank_difference < 0 else 'lower'}."
-    if stated != verdict:
-        text += f" With the stated constants it is {stated}."
+        other_texts = ", ".join(
+            f"{name} in {percent_text(count / len(samples))}" for name, count in counts.most_common() if name != verdict
+        )
+        text = (
+            f"The verdict is {verdict} in {percent_text(share)} of {len(samples)} samples of the uncertain constants, "
+            f"and {other_texts}"
+        )
+        decisive, rank_difference = _decisive(np.array([name == verdict for name in samples]), names)
+        if decisive is None:
+            text += "; no single constant decides"
+        else:
+            article = "the " if " " in decisive else ""
+            text += f", where {article}{decisive} is mostly {'higher' if rank_difference < 0 else 'lower'}"
+    text += "." if stated_verdict == verdict else f". With the stated constants it is {stated_verdict}."
     return Certainty(verdict=verdict, samples=len(samples), share=share, decisive=decisive, text=text)
 
 
@@ -118,12 +119,11 @@ def _decisive(is_same: Bools, names: Collection[str]) -> tuple[str | None, float
         Its name, and the mean rank (0 to 1) in the first group minus that in the second. The name
         is None if no difference exceeds `CLEAR` standard errors.
     """
-    differences = {}
-    for name in sorted(names):
-        ranks = probabilities_of(name, len(is_same), SEED)
-        differences[name] = float(ranks[is_same].mean() - ranks[~is_same].mean())
-    name = max(differences, key=lambda key: abs(differences[key]), default=None)
+    ranks_by_name = {name: probabilities_of(name, len(is_same), SEED) for name in sorted(names)}
+    differences = {name: float(ranks[is_same].mean() - ranks[~is_same].mean()) for name, ranks in ranks_by_name.items()}
     standard_error = np.sqrt((1 / is_same.sum() + 1 / (~is_same).sum()) / 12)  # of ranks that are uniform
-    if name is None or abs(differences[name]) < CLEAR * standard_error:
+    clear_names = [name for name in differences if abs(differences[name]) > CLEAR * standard_error]
+    if not clear_names:
         return None, 0.0
+    name = max(clear_names, key=lambda name: abs(differences[name]))
     return name, differences[name]

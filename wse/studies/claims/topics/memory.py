@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from wse.hardware.generations import DEFAULT_WAFER
-from wse.hardware.load import load_wafer, provenance
+from wse.hardware.load import provenance
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.tensors.model_tensors import parameter_count
@@ -79,7 +79,7 @@ def weights_from_outside(lab: Laboratory) -> Finding:
     """
     resident = lab.estimate(MODEL)
     assert resident.schedule is not None
-    wafers, bytes_per_s = resident.system.wafers, load_wafer(DEFAULT_WAFER).host_bytes_per_s
+    wafers = resident.system.wafers
     weights = weights_of(read_config(CONFIGURATIONS[MODEL]), "bfloat16", "bfloat16")
     resident_rates = lab.speeds(MODEL)
     bandwidths = lab.sampled("wafer.host_bytes_per_s", provenance(DEFAULT_WAFER)["host_bytes_per_s"])
@@ -88,7 +88,7 @@ def weights_from_outside(lab: Laboratory) -> Finding:
         for bandwidth, rate in np.broadcast(bandwidths, resident_rates)
     ]
     speed_ratios = resident_rates / [bound.tokens_per_s(1) for bound in bounds]
-    bound = bounds[0]
+    bound, bytes_per_s = bounds[0], float(bandwidths[0])
     streamed_rate, resident_rate = bound.tokens_per_s(1), float(resident_rates[0])
     users_for_parity = bound.users_for(resident.schedule.tokens_per_s_at_saturation / wafers)
     numbers = {
