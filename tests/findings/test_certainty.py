@@ -36,7 +36,7 @@ def test_the_constant_that_decides_a_verdict_is_found_with_its_direction() -> No
     assert (certainty.verdict, certainty.share, certainty.samples) == ("false", 0.75, SAMPLES)
     assert certainty.decisive == "wafer.wafer_link_latency_s"
     assert certainty.text == (
-        "The verdict is false in 75 % of 256 samples of the uncertain constants, and true in 25 %, where "
+        "The verdict is false in 192 of 256 samples of the uncertain constants (75 %), and true in 64, where "
         "wafer.wafer_link_latency_s is mostly higher."
     )
 

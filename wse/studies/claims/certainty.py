@@ -89,12 +89,10 @@ def certainty_of(verdicts: Verdicts, names: Collection[str], *, is_counted: bool
         text = f"The verdict is {verdict} in all {len(samples)} samples of the uncertain constants"
         decisive = None
     else:
-        other_texts = ", ".join(
-            f"{name} in {percent_text(count / len(samples))}" for name, count in counts.most_common() if name != verdict
-        )
+        other_texts = ", ".join(f"{name} in {count}" for name, count in counts.most_common() if name != verdict)
         text = (
-            f"The verdict is {verdict} in {percent_text(share)} of {len(samples)} samples of the uncertain constants, "
-            f"and {other_texts}"
+            f"The verdict is {verdict} in {counts[verdict]} of {len(samples)} samples of the uncertain constants "
+            f"({percent_text(share)}), and {other_texts}"
         )
         decisive, rank_difference = _decisive(np.array([name == verdict for name in samples]), names)
         if decisive is None:
