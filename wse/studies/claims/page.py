@@ -43,7 +43,8 @@ def _page(findings: Decided, plots: dict[int, Path]) -> str:
         "- `wse claims N` computes claim N again and explains it.",
         "- `wse claims --page docs/claims.md` writes this page.",
         "- The verdict *conditional* means: true under a condition that the answer names.",
-        "- Each claim is decided for samples of the uncertain constants. Its verdict is the most frequent one.",
+        "- Claims about wafers are decided for samples of the uncertain constants. The most frequent",
+        "  verdict is stated, and in how many samples it holds ([definition](glossary.md#time-and-evidence)).",
         "- The constants are those of `wse estimate` and `wse compare`, with the same sources.",
         "",
         *markdown_table(
