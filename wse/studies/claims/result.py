@@ -8,6 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
+from wse.reports.intervals import percent_text
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count
@@ -171,13 +172,14 @@ def _overview(claims: tuple[ClaimResult, ...]) -> Table:
         number("n", "", count),
         Column(key="claim", wraps=True),
         Column(key="verdict"),
+        number("share_of_samples", "samples", percent_text),
         Column(key="answer", title="answer", wraps=True, min_width=24),
     )
     return Table(
         columns=columns,
         rows=claims,
         title="Claims about fast inference",
-        note="each decided by a computation; wse claims N explains one",
+        note="each decided by a computation; samples: share with this verdict; wse claims N explains one",
     )
 
 

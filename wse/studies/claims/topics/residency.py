@@ -101,7 +101,7 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
         verdicts=by_rule(holds=False, never=not is_near_claim),
         is_counted=True,
         answer=f"One wafer stores {sizes['bfloat16']:.1f} billion parameters with 16 bits each, or "
-        f"{sizes['int8']:.1f} billion with 8 bits. The claim is {PRECISIONS['bfloat16']:g} and "
+        f"{sizes['int8']:.1f} billion with 8 bits. The claim says {PRECISIONS['bfloat16']:g} and "
         f"{PRECISIONS['int8']:g} billion. But a fast model may use several wafers: "
         f"{several_wafers.system.wafers} wafers give a user of {with_type(SERVED)} {rate:,.0f} tokens/s.",
         numbers=numbers,
