@@ -9,7 +9,7 @@ from tests.cli.conftest import Wse
 from wse.cli.app import COMMANDS
 from wse.studies.claims.study import CLAIMS, decide
 
-KEYS = {"n", "claim", "command", "numbers", "verdict", "answer", "reason", "source"}
+KEYS = {"n", "claim", "command", "numbers", "verdict", "certainty", "answer", "reason", "source"}
 LONGEST = (1, 2, 4, 5, 6, 13, 14, 16, 17)
 """Claims that take five seconds and more: they are decided where WSE_ALL_OUTPUTS is set, as for the page of all."""
 
@@ -23,6 +23,13 @@ def test_claims_are_numbered_and_show_their_figures_with_commands_that_exist() -
         assert claim.source
 
 
+VERDICTS = (
+    dict.fromkeys(range(1, 18), "conditional") | {2: "false", 17: "false"} | dict.fromkeys((11, 12, 13, 14, 15), "true")
+)
+SAMPLED = (2, 3, 4, 6, 13, 14, 15, 16)
+"""Claims that are decided for samples of the constants. The others rest on counts, on GPUs or on a publication."""
+
+
 @pytest.mark.slow
 @pytest.mark.xdist_group("claims")  # many ask for the same models, which a process searches for once
 @pytest.mark.parametrize(
@@ -34,7 +41,9 @@ def test_each_claim_is_decided_and_drawn_where_it_says_so(number: int) -> None:
     assert claim.is_drawn == (number in decided.curves)
     (result,) = decided.result.claims
     assert result.n == number
-    assert result.verdict in {"true", "false", "conditional", "undecided"}
+    assert result.verdict == VERDICTS[number]
+    assert (result.share_of_samples is not None) == (result.samples is not None) == (number in SAMPLED)
+    assert result.certainty
     assert result.numbers
 
 

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,34 +77,38 @@ def test_long_context_is_slow_where_half_the_speed_is_lost_and_gpus_are_as_fast(
         """Rates that fall at the longest context alone."""
 
         def estimate(self, model: str, link: object = None, **options: Any) -> Any:
-            is_longest = options["context"] == CONTEXTS[-1]
-            decode = SimpleNamespace(tokens_per_s_per_user=longest_rate if is_longest else 950.0)
-            return SimpleNamespace(decode=decode, system=SimpleNamespace(wafers=wafers if is_longest else 4))
+            return SimpleNamespace(system=SimpleNamespace(wafers=wafers if options["context"] == CONTEXTS[-1] else 4))
+
+        def speeds(self, model: str, link: object = None, **options: Any) -> Any:
+            return np.array([longest_rate if options["context"] == CONTEXTS[-1] else 950.0])
 
         def gpu(self, *options: Any, **more: Any) -> Any:
             return SimpleNamespace(rate_of_user=148.0)
 
     finding = short_context(OfOneUser())
-    assert finding.verdict == verdict
+    assert finding.verdicts == (verdict,)
     assert said in finding.answer
 
 
 @pytest.mark.parametrize(
-    ("rate", "ends", "verdict", "said"),
+    ("rate", "ends", "verdicts", "said"),
     [
-        (25.0, (42.0, 42.0), "conditional", "tokens/s: few for their price, not few in all."),
-        (900.0, (42.0, 42.0), "false", "900 tokens/s."),
-        (900.0, (42.0, 600.0), "conditional", "900 tokens/s."),
-        (5.0, (42.0, 42.0), "true", "5 tokens/s."),
-        (15.0, (42.0, 42.0), "true", "15 tokens/s: few for their price, not few in all."),
-        (15.0, (20.0, 42.0), "conditional", "15 tokens/s: few for their price, not few in all."),
-        (15.0, (8.0, 42.0), "conditional", "15 tokens/s."),
+        (25.0, (42.0, 42.0), ("conditional",) * 3, "tokens/s: few for their price, not few in all."),
+        (900.0, (42.0, 42.0), ("false",) * 3, "900 tokens/s."),
+        (900.0, (42.0, 600.0), ("false", "false", "conditional"), "900 tokens/s."),
+        (5.0, (42.0, 42.0), ("true",) * 3, "5 tokens/s."),
+        (15.0, (42.0, 42.0), ("true",) * 3, "15 tokens/s: few for their price, not few in all."),
+        (15.0, (20.0, 42.0), ("true", "conditional", "true"), "15 tokens/s: few for their price, not few in all."),
+        (15.0, (8.0, 42.0), ("true", "false", "true"), "15 tokens/s."),
     ],
 )
-def test_all_users_get_few_tokens_where_they_cost_three_times_as_much_at_any_price(
-    rate: float, ends: tuple[float, float], verdict: str, said: str
+def test_all_users_get_few_tokens_where_they_cost_three_times_as_much(
+    rate: float, ends: tuple[float, float], verdicts: tuple[str, ...], said: str
 ) -> None:
-    """Ten users on eight wafers, whose rate is given, against one on eight GPUs with 100 tokens/s at 6 dollars."""
+    """Ten users on eight wafers, whose rate is given, against one on eight GPUs with 100 tokens/s at 6 dollars.
+
+    The price of a wafer is 42 dollars, and in two samples that of either end.
+    """
 
     def serving(machines: int, users: int, rate: float, usd: float, ends: tuple[float, float]) -> Serving:
         low, central, high = (machines * price / 3600 / (users * rate) * 1e6 for price in (ends[0], usd, ends[1]))
@@ -114,6 +119,7 @@ def test_all_users_get_few_tokens_where_they_cost_three_times_as_much_at_any_pri
             tokens_per_s=users * rate,
             usd_per_million_tokens=central,
             usd_per_million_tokens_ends=(low, high),
+            sampled_usd_per_million_tokens=np.array([low, high]),
         )
 
     class OfAllUsers(Laboratory):
@@ -128,7 +134,7 @@ def test_all_users_get_few_tokens_where_they_cost_three_times_as_much_at_any_pri
         gpus_for_all = gpu
 
     finding = aggregate(OfAllUsers())
-    assert finding.verdict == verdict
+    assert finding.verdicts == verdicts
     assert finding.answer.endswith(said)
     low, central, high = (finding.numbers[f"dearer_2048{end}"].value for end in ("_low", "", "_high"))
     assert central == pytest.approx(42 / 6 * 10 / rate)

@@ -26,8 +26,8 @@ def claims(
 ) -> None:
     """Decide claims about fast inference, on wafers and on GPUs.
 
-    For each claim, show the numbers that decide it, a verdict, and how certain the verdict is. All
-    claims together take minutes.
+    For each claim, show the numbers that decide it, a verdict, and how often samples of the
+    uncertain constants have the same verdict. All claims together take minutes.
 
     Examples:
 

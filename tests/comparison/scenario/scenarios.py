@@ -8,8 +8,7 @@ GPU: dict[str, Any] = {"name": "one H100", "gpu": "h100", "gpus": 1, "stack": "v
 FIGURE: dict[str, Any] = {
     "figure": "tokens_per_s_per_user",
     "value": 1000,
-    "confidence": "low",
-    "reason": "invented",
+    "evidence": "invented",
     "by": "independent",
     "source": "nowhere",
 }

@@ -81,7 +81,7 @@ def test_example_can_be_read_and_the_page_lists_the_figures() -> None:
 def test_bundled_scenarios_are_sourced(name: str) -> None:
     published = read_scenario(name).published
     assert any(figure.decides for figure in published)
-    assert all(figure.source.startswith("https://") and figure.reason for figure in published)
+    assert all(figure.source.startswith("https://") and figure.evidence for figure in published)
 
 
 def test_values_of_further_axes_are_told() -> None:

@@ -9,9 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
+from wse.arrays import F64
 from wse.errors import DoesNotFit
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
+from wse.hardware.number import SourcedNumber
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.tensors.model_tensors import parameter_count
@@ -25,6 +29,7 @@ from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import weight_format
 from wse.serving.operating_point import RequestShape
 from wse.serving.plan import saturating_users
+from wse.studies.claims.certainty import Cases
 from wse.studies.claims.serving import Serving, serving_of
 from wse.studies.compare.grid.combination import with_link
 from wse.studies.compare.grid.streaming import weights_of
@@ -34,6 +39,18 @@ from wse.studies.estimate.drafts.result import DraftPlanResult
 from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.ranges.constants import names_of
+from wse.studies.estimate.ranges.retiming import TIMES
+from wse.studies.estimate.ranges.sampled_figures import (
+    DECODE_ERROR,
+    PREFILL_ERROR,
+    PRICE,
+    Uncertainty,
+    sampled_figures,
+    sampled_times,
+)
+from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of, values_at
+from wse.studies.estimate.ranges.study import SEED, uncertainty_of
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate_of, timed_estimate
@@ -43,6 +60,10 @@ FILL: Final = 0.85
 """Fraction of SRAM that weights fill at the start of the search for the maximum number of
 layers."""
 
+COST: Final = "usd_per_million_tokens"
+GPU_PRICE: Final = "economics.gpu_usd_per_hour"
+"""Name of the price of a GPU. The prices of different GPUs have the same ranks in all samples."""
+
 
 class LayersThatFit(NamedTuple):
     """The largest model that fits on a number of wafers: its layer and parameter counts."""
@@ -51,17 +72,35 @@ class LayersThatFit(NamedTuple):
     parameters: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _SampledEstimate:
+    """An estimate on wafers, and its times in samples of the uncertain constants.
+
+    Attributes:
+        result: The estimate with the stated constants.
+        time_ratios: float64 ``[samples, 4]``, times in the order of `TIMES` divided by those with
+            the stated constants.
+        uncertain_names: Names of the constants and model errors on which the times depend.
+    """
+
+    result: EstimateResult
+    time_ratios: F64
+    uncertain_names: frozenset[str]
+
+
 @dataclass(slots=True)
 class Laboratory:
     """Cached computations shared by the claims about fast inference, such as model estimates.
 
     Attributes:
         on_work: Called with a description before each long computation.
+        uncertain_names: Names of the uncertain numbers that were sampled since it was last cleared.
     """
 
     on_work: Callable[[str], None] = ignore
+    uncertain_names: set[str] = field(default_factory=set)
     _layers: dict[tuple[str, int, str], LayersThatFit] = field(default_factory=dict)
-    _estimates: dict[tuple[object, ...], EstimateResult | None] = field(default_factory=dict)
+    _estimates: dict[tuple[object, ...], _SampledEstimate] = field(default_factory=dict)
 
     def estimate(self, model: str, link: WaferLink | None = None, **options: Any) -> EstimateResult:
         """Return the estimated speed and cost of a model on wafers.
@@ -74,24 +113,48 @@ class Laboratory:
         Raises:
             DoesNotFit: The model does not fit on the requested wafers.
         """
-        result = self.fitting(model, link, **options)
-        if result is None:
-            message = f"{model} {options} does not fit"
-            raise DoesNotFit(message)
-        return result
+        return self._estimate(model, link, **options).result
 
-    def fitting(self, model: str, link: WaferLink | None = None, **options: Any) -> EstimateResult | None:
-        """Return the estimate of a model on wafers, or None if the model does not fit on them.
+    def speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
+        """Return the tokens/s of a single user on wafers, with the stated constants and in samples.
+
+        The arguments and errors are those of `estimate`.
+        """
+        estimate = self._estimate(model, link, **options)
+        assert estimate.result.decode is not None
+        return estimate.result.decode.tokens_per_s_per_user / self._times(estimate, "token_s")
+
+    def saturated_speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
+        """Return the tokens/s of all users when the slowest wafer is always busy, with its samples.
+
+        The arguments and errors are those of `estimate`.
+        """
+        estimate = self._estimate(model, link, **options)
+        assert estimate.result.schedule is not None
+        return estimate.result.schedule.tokens_per_s_at_saturation / self._times(estimate, "stage_s")
+
+    def sampled(self, name: str, sourced_number: SourcedNumber) -> Cases:
+        """Return an uncertain number as it is stated, followed by its samples.
 
         Args:
-            model: Name of a bundled model.
-            link: Link between wafers; None for the wafer's own link.
-            options: Other options of the estimate.
+            name: Name of the number. Numbers with the same name have the same samples.
+            sourced_number: The number with its range.
         """
+        self.uncertain_names.add(name)
+        samples = values_at(sourced_number, probabilities_of(name, SAMPLES, SEED))
+        return np.append(sourced_number.value, samples)
+
+    def _times(self, estimate: _SampledEstimate, name: str) -> Cases:
+        """Return one of the `TIMES` of an estimate, divided by its value with the stated constants."""
+        self.uncertain_names |= estimate.uncertain_names
+        return np.append(1.0, estimate.time_ratios[:, TIMES.index(name)])
+
+    def _estimate(self, model: str, link: WaferLink | None, **options: Any) -> _SampledEstimate:
+        """Return an estimate and its samples. The arguments and errors are those of `estimate`."""
         key = (model, link, *sorted(options.items()))
         if key not in self._estimates:
             self.on_work(" ".join([model, *(f"{name} {value}" for name, value in options.items())]))
-            self._estimates[key] = _estimate(make_request(EstimateRequest, model=model, **options), link)
+            self._estimates[key] = _sampled_estimate(make_request(EstimateRequest, model=model, **options), link)
         return self._estimates[key]
 
     def server(self, model: str, gpu: str, gpus: int, stack: str, dtype: str) -> GpuServer:
@@ -141,10 +204,14 @@ class Laboratory:
         """Return the speed and cost per token on saturated GPUs.
 
         GPUs are saturated when more users would not raise the throughput or would not fit. The
-        arguments are the same as for `gpus`.
+        arguments are the same as for `gpus`. The price of a GPU is sampled, but not its speed: the
+        constants of a serving stack have no ranges.
         """
         deployment = self.gpus(model, gpu, gpus, stack, dtype, prompt, new)
-        return serving_of(deployment, saturating_users(deployment))
+        serving, economics = serving_of(deployment, saturating_users(deployment)), deployment.economics
+        assert economics is not None  # bundled GPUs have prices
+        price_ratios = self.sampled(GPU_PRICE, economics.usd_per_hour)[1:] / economics.usd_per_hour.value
+        return replace(serving, sampled_usd_per_million_tokens=serving.usd_per_million_tokens * price_ratios)
 
     def drafts(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, acceptance: str
@@ -188,7 +255,11 @@ class Laboratory:
             layout = choose_layout(prepare_estimate(replace(request, wafers=wafers)))
             deployment = timed_estimate(layout.prepared, layout.compilation.program).deployment
             if deployment.max_concurrency:
-                servings.append(serving_of(deployment, saturating_users(deployment)))
+                users = saturating_users(deployment)
+                uncertainty = uncertainty_of(layout.prepared, layout.compilation.program)
+                self.uncertain_names |= {*_names_of(uncertainty), PREFILL_ERROR, PRICE}
+                sampled = sampled_figures(uncertainty, deployment, users, 1, samples=SAMPLES, seed=SEED)
+                servings.append(serving_of(deployment, users, sampled[COST]))
         return min(servings, key=lambda serving: serving.usd_per_million_tokens)
 
     def layers_that_fit(self, model: str, wafers: int, dtype: str) -> LayersThatFit:
@@ -290,16 +361,26 @@ def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
     return int(weight_room_bytes / ((weights.always_bytes + weights.expert_bytes) / spec.layer_count))
 
 
-def _estimate(request: EstimateRequest, link: WaferLink | None) -> EstimateResult | None:
-    """Return the estimate for a request, or None if the model does not fit on the wafers.
+def _sampled_estimate(request: EstimateRequest, link: WaferLink | None) -> _SampledEstimate:
+    """Return the estimate for a request, with samples of its times.
 
     Args:
         request: The request.
         link: Inter-wafer link to use instead of the wafer's own; None to keep the wafer's own link.
+
+    Raises:
+        DoesNotFit: The model does not fit on the requested wafers.
     """
     estimate: PreparedEstimate = with_link(prepare_estimate(request), link)
-    try:
-        layout = choose_layout(estimate, compile_fastest)
-        return estimate_of(layout.prepared, layout.compilation.program)
-    except DoesNotFit:
-        return None
+    layout = choose_layout(estimate, compile_fastest)
+    uncertainty = uncertainty_of(layout.prepared, layout.compilation.program)
+    return _SampledEstimate(
+        result=estimate_of(layout.prepared, layout.compilation.program),
+        time_ratios=sampled_times(uncertainty, SAMPLES, SEED),
+        uncertain_names=_names_of(uncertainty),
+    )
+
+
+def _names_of(uncertainty: Uncertainty) -> frozenset[str]:
+    """Return the names of the constants and of the model error that the time per token depends on."""
+    return frozenset({*names_of(uncertainty.surface.constants), DECODE_ERROR})

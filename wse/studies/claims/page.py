@@ -43,6 +43,8 @@ def _page(findings: Decided, plots: dict[int, Path]) -> str:
         "- `wse claims N` computes claim N again and explains it.",
         "- `wse claims --page docs/claims.md` writes this page.",
         "- The verdict *conditional* means: true under a condition that the answer names.",
+        "- Claims about wafers are decided for samples of the uncertain constants. The most frequent",
+        "  verdict is stated, and in how many samples it holds ([definition](glossary.md#time-and-evidence)).",
         "- The constants are those of `wse estimate` and `wse compare`, with the same sources.",
         "",
         *markdown_table(
@@ -83,6 +85,7 @@ def _section(claim: ClaimResult, plot: Path | None) -> list[str]:
         "",
         *_wrapped(f"**{claim.verdict}**: {claim.answer}"),
         "",
+        *_wrapped(f"- Certainty: {claim.certainty}", "", "  "),
         *_wrapped(f"- Basis of the verdict: {claim.reason}.", "", "  "),
         *_wrapped(f"- Source of the claim: {claim.source}.", "", "  "),
         "- Command that shows the figures:",

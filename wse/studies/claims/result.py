@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated
 
+import numpy as np
+
+from wse.reports.intervals import percent_text
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count
+from wse.studies.claims.certainty import Cases, Verdict, Verdicts, certainty_of
 from wse.studies.claims.laboratory import Laboratory
-
-Verdict = Literal["true", "false", "conditional", "undecided"]
-"""Verdict on a claim. ``conditional`` means that the claim is true under a condition stated in the
-answer."""
 
 Points = tuple[tuple[float, float], ...]
 
@@ -49,17 +49,21 @@ class Finding:
     """Verdict on a claim about fast inference, with the computed numbers that support it.
 
     Attributes:
-        verdict: "true", "false", "conditional" or "undecided".
+        verdicts: "true", "false", "conditional" or "undecided" with the stated constants, followed
+            by the verdict for each sample of the uncertain constants, if they were sampled.
         answer: Answer in a few sentences, with the most important numbers.
         numbers: Numbers on which the verdict is based, keyed by name.
         reason: Assumptions and computations behind the verdict.
+        is_counted: Whether the verdict rests on counts, such as bytes and links, that do not depend
+            on the sampled constants.
         curves: Content of the plot; None if there is no plot.
     """
 
-    verdict: Verdict
+    verdicts: Verdicts
     answer: str
     numbers: Mapping[str, ClaimNumber]
     reason: str
+    is_counted: bool = False
     curves: Curves | None = None
 
 
@@ -84,28 +88,15 @@ class Claim:
     is_drawn: bool = True
 
 
-def figure(value: float, unit: str, meaning: str) -> ClaimNumber:
+def figure(value: float | Cases, unit: str, meaning: str) -> ClaimNumber:
     """Create an item of `Finding.numbers`: a number that supports a verdict.
 
     Args:
-        value: The number.
+        value: The number, or its cases, of which the first is used.
         unit: Unit of the number; empty for a ratio.
         meaning: What the number means, as a phrase for tables.
     """
-    return ClaimNumber(value=value, unit=unit, meaning=meaning)
-
-
-def by_rule(*, holds: bool, never: bool) -> Verdict:
-    """Return the verdict on a claim that has been tested in several cases.
-
-    Args:
-        holds: Whether the claim is true in all cases. The verdict is then "true".
-        never: Whether the claim is true in no case. The verdict is then "false".
-
-    Returns:
-        "true", "false", or "conditional" if the claim is true in some of the cases.
-    """
-    return "true" if holds else "false" if never else "conditional"
+    return ClaimNumber(value=float(np.ravel(value)[0]), unit=unit, meaning=meaning)
 
 
 NUMBERS: tuple[Column, ...] = (
@@ -123,7 +114,11 @@ class ClaimResult(Result):
     claim: Annotated[str, Doc("the claim, paraphrased")]
     command: Annotated[str, Doc("a command that shows the figures")]
     numbers: Annotated[Mapping[str, ClaimNumber], Doc("numbers on which the verdict is based; keys are names")]
-    verdict: Annotated[Verdict, Doc("`true`, `false`, `conditional` or `undecided`")]
+    verdict: Annotated[Verdict, Doc("`true`, `false`, `conditional` or `undecided`; the most frequent in the samples")]
+    certainty: Annotated[str, Doc("in what share of the samples the verdict is the same, and what would change it")]
+    share_of_samples: Annotated[float | None, Doc("fraction of the samples with this verdict; absent if not sampled")]
+    samples: Annotated[int | None, Doc("number of samples of the uncertain constants; absent if not sampled")]
+    decisive: Annotated[str | None, Doc("constant that differs most in samples with another verdict, if one does")]
     answer: Annotated[str, Doc("the answer in a few sentences")]
     reason: Annotated[str, Doc("assumptions and computations on which the verdict rests")]
     source: Annotated[str, Doc("where the claim was made")]
@@ -146,14 +141,25 @@ class ClaimsResult(Result):
         return tuple(table for claim in self.claims for table in _tables_of(claim))
 
 
-def claim_result(claim: Claim, finding: Finding) -> ClaimResult:
-    """Combine a claim and the verdict on it into one result record."""
+def claim_result(claim: Claim, finding: Finding, uncertain_names: Collection[str]) -> ClaimResult:
+    """Combine a claim and the verdict on it into one result record.
+
+    Args:
+        claim: The claim.
+        finding: The verdict on it.
+        uncertain_names: Names of the uncertain numbers on which the verdict may depend.
+    """
+    certainty = certainty_of(finding.verdicts, uncertain_names, is_counted=finding.is_counted)
     return ClaimResult(
         n=claim.number,
         claim=claim.text,
         command=claim.command,
         numbers=finding.numbers,
-        verdict=finding.verdict,
+        verdict=certainty.verdict,
+        certainty=certainty.text,
+        share_of_samples=certainty.share,
+        samples=certainty.samples,
+        decisive=certainty.decisive,
         answer=finding.answer,
         reason=finding.reason,
         source=claim.source,
@@ -166,13 +172,14 @@ def _overview(claims: tuple[ClaimResult, ...]) -> Table:
         number("n", "", count),
         Column(key="claim", wraps=True),
         Column(key="verdict"),
+        number("share_of_samples", "samples", percent_text),
         Column(key="answer", title="answer", wraps=True, min_width=24),
     )
     return Table(
         columns=columns,
         rows=claims,
         title="Claims about fast inference",
-        note="each decided by a computation; wse claims N explains one",
+        note="each decided by a computation; samples: share with this verdict; wse claims N explains one",
     )
 
 
@@ -183,6 +190,7 @@ def _tables_of(claim: ClaimResult) -> tuple[Table, Table]:
             ("claim", claim.claim),
             ("verdict", claim.verdict),
             ("answer", claim.answer),
+            ("certainty", claim.certainty),
             ("basis", claim.reason),
             ("source", claim.source),
             ("see it with", claim.command),

@@ -173,8 +173,9 @@ def decide(numbers: Sequence[int] = (), on_progress: OnProgress = ignore) -> Dec
     lab = Laboratory()
     for i, claim in enumerate(claims):
         lab.on_work = partial(on_progress, i, len(claims))
+        lab.uncertain_names.clear()
         finding = claim.decide(lab)
-        results.append(claim_result(claim, finding))
+        results.append(claim_result(claim, finding, lab.uncertain_names))
         if finding.curves is not None:
             curves[claim.number] = finding.curves
     on_progress(len(claims), len(claims), "")

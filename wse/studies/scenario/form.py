@@ -15,7 +15,6 @@ from wse.files import short_repr
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 
 Relation = Literal["about", "at_least", "at_most"]
-Confidence = Literal["high", "medium", "low"]
 Agreement = Literal["consistent", "near", "ruled out"]
 
 WORDS: Final[dict[Relation, str]] = {"about": "", "at_least": "at least ", "at_most": "at most "}
@@ -109,8 +108,7 @@ class PublishedForm(Form):
     decides: Annotated[
         bool, Field(description="true if the figure rules combinations out, false if it is only shown")
     ] = True
-    confidence: Annotated[Confidence, Field(description='"high", "medium" or "low"')]
-    reason: Annotated[Text, Field(description="a sentence on the reason for this confidence")]
+    evidence: Annotated[Text, Field(description="a sentence on how the figure is known, or what is not disclosed")]
     by: Annotated[Literal["vendor", "independent"], Field(description='"vendor" or "independent"')]
     date: Annotated[Text | None, Field(description='the date of the source as a text, such as "2026-02"')] = None
     source: Annotated[Text, Field(description="the address of the source")]

@@ -40,8 +40,8 @@ def scenario_as_html(result: ScenarioResult) -> bytes:
 
 
 def _source(published: PublishedResult) -> tuple[str, str]:
-    """Return two texts: a published figure's value, and its publisher, confidence and source."""
+    """Return two texts: a published figure's value, and its publisher, evidence and source."""
     date = "" if published.date is None else f", {printable(published.date)}"
-    who = f"{published.by}{date}; confidence {published.confidence}: {printable(published.reason)}"
+    who = f"{published.by}{date}; {printable(published.evidence)}"
     text = f"{FIGURES[published.figure].title} {published_text(published)}"
     return text, f"{who}. {printable(published.source)}"

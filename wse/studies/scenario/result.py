@@ -16,7 +16,7 @@ from wse.reports.terminal import WIDEST, plural, printable
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.estimate.drafts.result import AcceptanceResult
 from wse.studies.results.operating_points import OperatingPointResult
-from wse.studies.scenario.form import NO_DRAFTS, Agreement, Confidence, Relation
+from wse.studies.scenario.form import NO_DRAFTS, Agreement, Relation
 from wse.studies.scenario.tables import scenario_tables, scenarios_table
 
 if TYPE_CHECKING:
@@ -121,8 +121,7 @@ class PublishedResult(Result):
     relation: Annotated[Relation, Doc("`about`, `at_least` or `at_most`: how the true value relates to the published")]
     tolerance: Annotated[float, Doc("relative error that a prediction may have")]
     decides: Annotated[bool, Doc("whether the figure rules combinations out; otherwise it is only shown")]
-    confidence: Annotated[Confidence, Doc("confidence in the comparison: `high`, `medium` or `low`")]
-    reason: Annotated[str, Doc("reason for the confidence")]
+    evidence: Annotated[str, Doc("how the figure is known, or what is not disclosed")]
     by: Annotated[str, Doc("`vendor` or `independent`")]
     date: Annotated[str | None, Doc("date of the source")] = None
     source: Annotated[str, Doc("address of the source")]

@@ -143,7 +143,6 @@ def _published_table(result: ScenarioResult) -> Table:
         number("error_pct", "error", "{:+.0f} %".format),
         Column(key="nearest", title="by", wraps=True, min_width=24),
         number("agree", "agree", str),
-        Column(key="confidence", title="confidence"),
         Column(key="by", title="from", priority=1),
         Column(key="date", title="date", priority=2),
     )
@@ -169,13 +168,13 @@ def _published_table(result: ScenarioResult) -> Table:
                 "error_pct": nearest_combination[1].error_pct,
             }
         rows.append(row)
-    reasons = dict.fromkeys((published.confidence, published.reason) for published in result.published)
+    evidence = dict.fromkeys(published.evidence for published in result.published)
     return Table(
         columns=columns,
         rows=rows,
         title="Predicted against published",
         note="by the nearest combination, of those that agree; sources with --json",
-        footer=tuple((f"confidence {name}", printable(reason)) for name, reason in reasons),
+        footer=tuple(("evidence", printable(text)) for text in evidence),
     )
 
 

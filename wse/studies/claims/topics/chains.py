@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
+import numpy as np
+
+from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.laboratory import Laboratory, own_link, wafer_link, with_type
-from wse.studies.claims.result import Curves, Finding, by_rule, figure
+from wse.studies.claims.result import Curves, Finding, figure
 
 MODEL: Final = "llama-3-8b"
 SERVED: Final = "llama-3.1-70b"
@@ -34,11 +36,11 @@ def longer_pipeline(lab: Laboratory) -> Finding:
         link = wafer_link(own_link().bytes_per_s, hop * MICRO)
         rates = []
         for wafers in COUNTS:
-            decode = lab.estimate(MODEL, link if wafers > 1 else None, wafers=wafers).decode
-            assert decode is not None
-            rates.append(decode.tokens_per_s_per_user)
-        lines[f"{hop:g} µs per link"] = tuple(zip(map(float, COUNTS), rates, strict=True))
-        exponents[hop] = math.log(rates[0] / rates[-1]) / math.log(COUNTS[-1] / COUNTS[0])
+            rates.append(lab.speeds(MODEL, link if wafers > 1 else None, wafers=wafers))
+        lines[f"{hop:g} µs per link"] = tuple(
+            (float(count), float(rate[0])) for count, rate in zip(COUNTS, rates, strict=True)
+        )
+        exponents[hop] = np.log(rates[0] / rates[-1]) / np.log(COUNTS[-1] / COUNTS[0])
     single_wafer, longest_chain = lab.estimate(MODEL, wafers=1), lab.estimate(MODEL, wafers=COUNTS[-1])
     assert single_wafer.decode is not None
     assert longest_chain.decode is not None
@@ -49,11 +51,9 @@ def longer_pipeline(lab: Laboratory) -> Finding:
     crossing_fraction = four_wafers.latency.tpot_by.crossing_s / four_wafers.latency.tpot_s
     speed_ratio = longest_chain.decode.tokens_per_s_per_user / single_wafer.decode.tokens_per_s_per_user
     outside_fraction = single_wafer.latency.user.outside_share or 0.0
+    is_proportional = np.array([exponent >= PROPORTIONAL for exponent in exponents.values()])
     return Finding(
-        verdict=by_rule(
-            holds=all(exponent >= PROPORTIONAL for exponent in exponents.values()),
-            never=all(exponent < PROPORTIONAL for exponent in exponents.values()),
-        ),
+        verdicts=by_rule(holds=is_proportional.all(axis=0), never=~is_proportional.any(axis=0)),
         answer=f"{with_type(MODEL)} on {COUNTS[-1]} wafers keeps {100 * speed_ratio:.0f} % of its speed on one wafer. "
         f"A loss in proportion would leave {100 / COUNTS[-1]:.0f} %. The time of the layers does not depend on the "
         f"number of wafers, and crossings between wafers are {100 * crossing_fraction:.1f} % of a token's time of "
@@ -81,7 +81,7 @@ def longer_pipeline(lab: Laboratory) -> Finding:
                 f"fraction of network, connection and service in an answer of 1,024 tokens of {with_type(MODEL)}",
             ),
         },
-        reason="times of the compiled model with links of 0.5, 5 and 20 µs",
+        reason=f"times of the compiled model with links of {', '.join(f'{hop:g}' for hop in HOPS_US)} µs",
         curves=Curves(x="wafers", y="tokens/s of a user", lines=lines, log_x=True),
     )
 
@@ -96,11 +96,10 @@ def latency_not_throughput(lab: Laboratory) -> Finding:
     single_stream_rates, saturated_rates = [], []
     for wafers in COUNTS:
         result = lab.estimate(MODEL, wafers=wafers, mapping="region")
-        assert result.decode is not None
         assert result.schedule is not None
         schedule = result.schedule
-        single_stream_rates.append(result.decode.tokens_per_s_per_user / wafers)
-        saturated_rates.append(schedule.tokens_per_s_at_saturation / wafers)
+        single_stream_rates.append(lab.speeds(MODEL, wafers=wafers, mapping="region") / wafers)
+        saturated_rates.append(lab.saturated_speeds(MODEL, wafers=wafers, mapping="region") / wafers)
         numbers[f"alone_{wafers}"] = figure(
             single_stream_rates[-1], "tokens/s/wafer", f"with one stream of {with_type(MODEL)} on {wafers} wafers"
         )
@@ -112,10 +111,10 @@ def latency_not_throughput(lab: Laboratory) -> Finding:
     single_stream_ratio = single_stream_rates[-1] / single_stream_rates[0]
     saturated_ratio = saturated_rates[-1] / saturated_rates[0]
     return Finding(
-        verdict=by_rule(holds=single_stream_ratio >= MOSTLY, never=saturated_ratio < MOSTLY),
+        verdicts=by_rule(holds=single_stream_ratio >= MOSTLY, never=saturated_ratio < MOSTLY),
         answer=f"With one stream only one wafer works at a time: {COUNTS[-1]} wafers yield "
-        f"{100 * single_stream_ratio:.0f} % of a single wafer's tokens/s per wafer. With the number of streams that "
-        f"keeps the slowest wafer busy they yield {100 * saturated_ratio:.0f} %, and the KV caches of "
+        f"{100 * single_stream_ratio[0]:.0f} % of a single wafer's tokens/s per wafer. With the number of streams that "
+        f"keeps the slowest wafer busy they yield {100 * saturated_ratio[0]:.0f} %, and the KV caches of "
         f"{numbers[f'room_{COUNTS[-1]}'].value:,.0f} streams fit.",
         numbers=numbers,
         reason="stage times of the compiled model; a closed form of pipelines and a simulation of events agree",
@@ -135,10 +134,11 @@ def bubbles(lab: Laboratory) -> Finding:
     schedule = result.schedule
     stages, streams_to_saturate = schedule.stages, schedule.streams_to_saturate
     first, last = schedule.rows[0], schedule.rows[-1]
-    closed_form = (stages - 1) / (1 + stages - 1)
+    closed_form = (stages - 1) / (1 + stages - 1)  # also a lower bound: one stream keeps one stage busy at a time
     streams = (1, 2, 4, 8, 16, 32)
     return Finding(
-        verdict="true" if first.bubble_fraction > 0.5 else "false",
+        verdicts=by_rule(holds=closed_form > 0.5, never=closed_form <= 0.5),
+        is_counted=True,
         answer=f"{with_type(SERVED)} has {stages} stages. With one stream they are idle "
         f"{100 * first.bubble_fraction:.0f} % of the time. {streams_to_saturate} streams would keep the slowest stage "
         f"busy, and the KV caches of {last.streams} fit: SRAM limits the number of streams.",

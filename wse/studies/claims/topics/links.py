@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
+from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.laboratory import Laboratory, own_link, wafer_link, with_type
-from wse.studies.claims.result import Curves, Finding, by_rule, figure
+from wse.studies.claims.result import Curves, Finding, figure
 
 MODEL: Final = "llama-3-8b"
 SERVED: Final = "llama-3.1-70b"
@@ -29,32 +32,26 @@ def sharding(lab: Laboratory) -> Finding:
     over all wafers. To find the cause of the loss, the second computation is repeated with a
     thousandth of the link latency, and with a thousand times the link bandwidth.
     """
-    single_wafer = lab.estimate(MODEL, wafers=1).decode
-    layer_split = lab.estimate(MODEL, wafers=WAFERS)
-    tensor_split = lab.estimate(MODEL, wafers=WAFERS, mapping="tensor")
-    assert single_wafer is not None
-    assert layer_split.decode is not None
-    assert tensor_split.decode is not None
+    single_wafer_speeds = lab.speeds(MODEL, wafers=1)
+    tensor_split_speeds = lab.speeds(MODEL, wafers=WAFERS, mapping="tensor")
     speed_ratios = {
-        "layer_split": layer_split.decode.tokens_per_s_per_user / single_wafer.tokens_per_s_per_user,
-        "tensor_split": tensor_split.decode.tokens_per_s_per_user / single_wafer.tokens_per_s_per_user,
+        "layer_split": lab.speeds(MODEL, wafers=WAFERS) / single_wafer_speeds,
+        "tensor_split": tensor_split_speeds / single_wafer_speeds,
     }
-    assert tensor_split.crossing is not None
-    crossing = tensor_split.crossing
+    crossing = lab.estimate(MODEL, wafers=WAFERS, mapping="tensor").crossing
+    assert crossing is not None
     high_bandwidth = wafer_link(own_link().bytes_per_s * 1_000, own_link().latency_s)
     low_latency = wafer_link(own_link().bytes_per_s, own_link().latency_s / 1_000)
-    by_bandwidth, by_latency = (
-        lab.estimate(MODEL, link, wafers=WAFERS, mapping="tensor").decode for link in (high_bandwidth, low_latency)
+    bandwidth_gain, latency_gain = (
+        float(lab.speeds(MODEL, link, wafers=WAFERS, mapping="tensor")[0] / tensor_split_speeds[0])
+        for link in (high_bandwidth, low_latency)
     )
-    assert by_bandwidth is not None
-    assert by_latency is not None
-    bandwidth_gain = by_bandwidth.tokens_per_s_per_user / tensor_split.decode.tokens_per_s_per_user
-    latency_gain = by_latency.tokens_per_s_per_user / tensor_split.decode.tokens_per_s_per_user
-    is_slow = {name: ratio < 0.5 for name, ratio in speed_ratios.items()}
+    is_slow = np.array([ratio < 0.5 for ratio in speed_ratios.values()])
     return Finding(
-        verdict=by_rule(holds=all(is_slow.values()), never=not any(is_slow.values())),
-        answer=f"On {WAFERS} wafers, a user of {with_type(MODEL)} keeps {100 * speed_ratios['layer_split']:.0f} % of "
-        f"the speed on one wafer with layers on consecutive wafers, and {100 * speed_ratios['tensor_split']:.0f} % "
+        verdicts=by_rule(holds=is_slow.all(axis=0), never=~is_slow.any(axis=0)),
+        answer=f"On {WAFERS} wafers, a user of {with_type(MODEL)} keeps {100 * speed_ratios['layer_split'][0]:.0f} % "
+        "of the speed on one wafer with layers on consecutive wafers, and "
+        f"{100 * speed_ratios['tensor_split'][0]:.0f} % "
         "with every op split over all wafers. For the latter, a thousandth of the link latency would give "
         f"{latency_gain:.2f} times the speed, a thousand times the bandwidth {bandwidth_gain:.2f} times. Messages are "
         "small, so their cost is latency.",
@@ -93,7 +90,8 @@ def residual_stream(lab: Laboratory) -> Finding:
     plain_boundaries = sum(value == min_values for value in values)
     transfer_us = min_values * VALUE_BYTES / own_link().bytes_per_s / MICRO
     return Finding(
-        verdict=by_rule(holds=max_values <= min_values, never=False),
+        verdicts=by_rule(holds=max_values <= min_values, never=False),
+        is_counted=True,
         answer=f"For each token of {with_type(MIXTURE)}, {min_values:,.0f} values cross {plain_boundaries} of the "
         f"{len(values)} boundaries between wafers, which occupies a link for {transfer_us:.2f} µs. Where a layer is "
         "cut inside a feed-forward block, the partial sum of the block and the choice of its router cross as well: "
@@ -118,29 +116,26 @@ def slow_link(lab: Laboratory) -> Finding:
     transfer time is computed.
     """
     lines, ratios, own = {}, {}, lab.estimate(SERVED)
-    assert own.decode is not None
     assert own.crossing is not None
-    wafers = own.system.wafers
+    wafers, own_speeds = own.system.wafers, lab.speeds(SERVED)
     for hop in HOPS_US:
         points = []
         for bytes_per_s in RATES:
-            decode = lab.estimate(SERVED, wafer_link(bytes_per_s, hop * MICRO), wafers=wafers).decode
-            assert decode is not None
-            ratio = decode.tokens_per_s_per_user / own.decode.tokens_per_s_per_user
-            points.append((bytes_per_s / GIGA, ratio))
+            ratio = lab.speeds(SERVED, wafer_link(bytes_per_s, hop * MICRO), wafers=wafers) / own_speeds
+            points.append((bytes_per_s / GIGA, float(ratio[0])))
             ratios[bytes_per_s, hop] = ratio
         lines[f"{hop:g} µs per link"] = tuple(points)
     slow_link_ratios = {hop: ratios[RATES[0], hop] for hop in HOPS_US}
-    token_s = 1 / own.decode.tokens_per_s_per_user
+    token_s = 1 / float(own_speeds[0])
     bytes_per_token = sum(cut.bytes_per_token for cut in own.crossing.cuts)
     transfer_ratios = {batch: batch * bytes_per_token / RATES[0] / token_s for batch in BATCHES}
-    is_fast_enough = [1 - ratio <= LITTLE for ratio in slow_link_ratios.values()]
+    is_fast_enough = np.array([1 - ratio <= LITTLE for ratio in slow_link_ratios.values()])
     return Finding(
-        verdict=by_rule(holds=all(is_fast_enough), never=not any(is_fast_enough)),
-        answer=f"At 8 GB/s, a user of {with_type(SERVED)} on {wafers} wafers keeps {100 * slow_link_ratios[5.0]:.1f} % "
-        f"of the speed with 5 µs per link and {100 * slow_link_ratios[20.0]:.1f} % with 20 µs. Bandwidth matters only "
-        f"with many users: the bytes of {BATCHES[-1]} users would take {transfer_ratios[BATCHES[-1]]:.1f} times as "
-        "long as a token does now.",
+        verdicts=by_rule(holds=is_fast_enough.all(axis=0), never=~is_fast_enough.any(axis=0)),
+        answer=f"At 8 GB/s, a user of {with_type(SERVED)} on {wafers} wafers keeps "
+        f"{100 * slow_link_ratios[5.0][0]:.1f} % of the speed with 5 µs per link and "
+        f"{100 * slow_link_ratios[20.0][0]:.1f} % with 20 µs. Bandwidth matters only with many users: the bytes of "
+        f"{BATCHES[-1]} users would take {transfer_ratios[BATCHES[-1]]:.1f} times as long as a token does now.",
         numbers={
             **{
                 f"speed_8gb_{hop:g}us": figure(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from wse.hardware.generations import DEFAULT_WAFER
-from wse.hardware.load import load_wafer
+from wse.hardware.load import provenance
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.tensors.model_tensors import parameter_count
 from wse.serving.weight_streaming import StreamingBound
+from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.laboratory import Laboratory, with_type
 from wse.studies.claims.result import Curves, Finding, figure
 from wse.studies.compare.grid.streaming import weights_of
@@ -45,7 +48,7 @@ def many_small_chips(_: Laboratory) -> Finding:
     chips = parameters / CHIP_SRAM_BYTES
     power = chips * CHIP_W / 1e6
     return Finding(
-        verdict="conditional",
+        verdicts=("conditional",),
         answer=f"A layer of Llama 70B took {1e6 * layer_s[1]:.0f} to {1e6 * layer_s[0]:.0f} µs on {CHIPS} chips, "
         f"{100 * RATES[1] / bandwidth_bound:.2f} % of the speed that SRAM bandwidth would allow. With the same time "
         f"per layer, a model of {parameters / 1e12:.1f} trillion parameters would generate {rates[0]:,.0f} to "
@@ -75,27 +78,33 @@ def weights_from_outside(lab: Laboratory) -> Finding:
     weights are read from outside the wafer for every token.
     """
     resident = lab.estimate(MODEL)
-    assert resident.decode is not None
     assert resident.schedule is not None
-    wafers, bytes_per_s = resident.system.wafers, load_wafer(DEFAULT_WAFER).host_bytes_per_s
+    wafers = resident.system.wafers
     weights = weights_of(read_config(CONFIGURATIONS[MODEL]), "bfloat16", "bfloat16")
-    bound = StreamingBound(weights=weights, bytes_per_s=bytes_per_s, pass_s=1 / resident.decode.tokens_per_s_per_user)
-    streamed_rate, resident_rate = bound.tokens_per_s(1), resident.decode.tokens_per_s_per_user
+    resident_rates = lab.speeds(MODEL)
+    bandwidths = lab.sampled("wafer.host_bytes_per_s", provenance(DEFAULT_WAFER)["host_bytes_per_s"])
+    bounds = [
+        StreamingBound(weights=weights, bytes_per_s=bandwidth, pass_s=1 / rate)
+        for bandwidth, rate in np.broadcast(bandwidths, resident_rates)
+    ]
+    speed_ratios = resident_rates / [bound.tokens_per_s(1) for bound in bounds]
+    bound, bytes_per_s = bounds[0], float(bandwidths[0])
+    streamed_rate, resident_rate = bound.tokens_per_s(1), float(resident_rates[0])
     users_for_parity = bound.users_for(resident.schedule.tokens_per_s_at_saturation / wafers)
     numbers = {
         "tokens_per_s_streamed": figure(
-            streamed_rate, "tokens/s", f"upper bound for one user of {with_type(MODEL)} at 150 GB/s to one wafer"
+            streamed_rate,
+            "tokens/s",
+            f"upper bound for one user of {with_type(MODEL)} at {bytes_per_s / 1e9:,.0f} GB/s to one wafer",
         ),
         "tokens_per_s_held": figure(resident_rate, "tokens/s", f"of one user with weights in SRAM of {wafers} wafers"),
-        "ratio": figure(
-            resident_rate / streamed_rate, "", "speed with weights in SRAM divided by that with streamed weights"
-        ),
+        "ratio": figure(speed_ratios, "", "speed with weights in SRAM divided by that with streamed weights"),
     }
     if users_for_parity is not None:
         meaning = "in one batch for the tokens/s per wafer that resident weights give with all stages busy"
         numbers["users_for_parity"] = figure(users_for_parity, "users", meaning)
     return Finding(
-        verdict="true" if resident_rate > 10 * streamed_rate else "false",
+        verdicts=by_rule(holds=speed_ratios > 10, never=speed_ratios <= 10),
         answer=f"If the weights of {with_type(MODEL)} are read at {bytes_per_s / 1e9:,.0f} GB/s for every token, one "
         f"user gets at most {streamed_rate:.2f} tokens/s. With weights in SRAM it is {resident_rate:,.0f}.",
         numbers=numbers,

@@ -14,8 +14,9 @@ from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import distribution, first_token_s, gap_distribution, queueing_s
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
+from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.laboratory import Laboratory, with_type
-from wse.studies.claims.result import Curves, Finding, by_rule, figure
+from wse.studies.claims.result import Curves, Finding, figure
 
 MODEL: Final = "llama-3.1-70b"
 GPU, GPUS, STACK, DTYPE = "h200", 8, "trtllm", "fp8"
@@ -76,7 +77,7 @@ def waiting_for_the_bus(lab: Laboratory) -> Finding:
         numbers[f"gap_s_{name}"] = figure(wait.gap_s, "s", f"mean time between two tokens of a user, {name} batches")
     static, continuous = waits["static"][LOAD], waits["continuous"][LOAD]
     return Finding(
-        verdict=by_rule(
+        verdicts=by_rule(
             holds=continuous.slot_s > STEPS * continuous.gap_s and static.slot_s > STEPS * static.gap_s,
             never=static.slot_s <= STEPS * static.gap_s,
         ),

@@ -14,9 +14,18 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from wse.hardware.generations import DEFAULT_WAFER
+from wse.hardware.load import load_wafer
+from wse.hardware.number import SourcedNumber
+from wse.models.catalogue import CONFIGURATIONS
+from wse.models.configs.config import read_config
+from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.terminal import plural
+from wse.serving.economics import load_economics
+from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.laboratory import Laboratory, with_type
-from wse.studies.claims.result import Curves, Finding, by_rule, figure
+from wse.studies.claims.result import Curves, Finding, figure
+from wse.studies.estimate.ranges.sampled_figures import POWER
 
 
 def break_even_accuracy(accuracy: float, speed_ratio: float, steps_between_checks: int = 1) -> float:
@@ -56,12 +65,14 @@ GPU, GPUS, STACK = "h200", 8, "trtllm"
 HALF: Final = 0.5
 """Fraction of the short-context speed that a long context must reach to count as fast."""
 
-WAFER_MW: Final = 0.023
 CAPITAL_MUSD: Final = (1.0, 1.73, 3.0)
 """Capital cost of a system with one wafer in millions of USD: minimum, geometric mean and maximum.
 
 The minimum is an analyst's (tokenomics.info/cerebras, May 2026). The maximum is the upper end of
 prices that were reported second-hand (awesomeagents.ai/hardware/cerebras-wse-3, 2026)."""
+CAPITAL: Final = SourcedNumber(
+    value=CAPITAL_MUSD[1], unit="USD", grade="R", source="see above", range=(CAPITAL_MUSD[0], CAPITAL_MUSD[2])
+)
 
 
 def size_of_one_wafer(lab: Laboratory) -> Finding:
@@ -87,9 +98,11 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
     numbers["tokens_per_s_per_user_small"] = figure(small_rate, "tokens/s", meaning)
     is_near_claim = all(abs(sizes[dtype] / claimed - 1) <= NEAR for dtype, claimed in PRECISIONS.items())
     return Finding(
-        verdict="conditional" if is_near_claim else "false",
+        verdicts=by_rule(holds=False, never=not is_near_claim),
+        is_counted=True,
         answer=f"One wafer stores {sizes['bfloat16']:.1f} billion parameters with 16 bits each, or "
-        f"{sizes['int8']:.1f} billion with 8 bits, which is near the claim. But a fast model may use several wafers: "
+        f"{sizes['int8']:.1f} billion with 8 bits. The claim says {PRECISIONS['bfloat16']:g} and "
+        f"{PRECISIONS['int8']:g} billion. But a fast model may use several wafers: "
         f"{several_wafers.system.wafers} wafers give a user of {with_type(SERVED)} {rate:,.0f} tokens/s.",
         numbers=numbers,
         reason="bytes of the compiled placement, and the number of wafers that the vendor disclosed for 70B",
@@ -104,19 +117,31 @@ def dense_400b(lab: Laboratory) -> Finding:
     """
     result = lab.estimate(LARGE)
     wafers = result.system.wafers
-    power = wafers * WAFER_MW
+    power_number = load_economics(load_wafer(DEFAULT_WAFER)).power_w
+    power = wafers * lab.sampled(POWER, power_number) / 1e6
     low, middle, high = (wafers * price for price in CAPITAL_MUSD)
-    is_confirmed = wafers >= 10 and 0.25 <= power <= 1.0 and low >= 10
+    capital = wafers * lab.sampled("price of a system with one wafer", CAPITAL)
+    is_confirmed = (wafers >= 10) & (power >= 0.25) & (power <= 1.0) & (capital >= 10)
     return Finding(
-        verdict="true" if is_confirmed else "false",
-        answer=f"{with_type(LARGE)} needs {wafers} wafers with a peak power of {power:.2f} MW and a capital cost of "
+        verdicts=by_rule(holds=is_confirmed, never=~is_confirmed),
+        answer=f"{with_type(LARGE)} needs {wafers} wafers with a peak power of {power[0]:.2f} MW and a capital cost of "
         f"{middle:,.0f} million dollars, or {low:,.0f} to {high:,.0f} million over the range of prices.",
         numbers={
             "wafers": figure(wafers, "wafers", f"that store {with_type(LARGE)}"),
-            "power_mw": figure(power, "MW", "at 23 kW per wafer, the peak power that the vendor states"),
-            "capital_musd": figure(middle, "million USD", "at 1.73 million per system, the geometric mean"),
-            "capital_musd_low": figure(low, "million USD", "at 1.00 million per system, by an analyst"),
-            "capital_musd_high": figure(high, "million USD", "at 3 million per system, reported second-hand"),
+            "power_mw": figure(
+                power, "MW", f"at {power_number.value / 1e3:g} kW per wafer, the peak power that the vendor states"
+            ),
+            **{
+                f"capital_musd{suffix}": figure(
+                    wafers * price, "million USD", f"at {price:.2f} million per system, {origin}"
+                )
+                for suffix, price, origin in zip(
+                    ("_low", "", "_high"),
+                    CAPITAL_MUSD,
+                    ("by an analyst", "the geometric mean", "reported second-hand"),
+                    strict=True,
+                )
+            },
         },
         reason="the number of wafers follows from bytes; the prices are an analyst's and a second-hand report's",
     )
@@ -132,9 +157,8 @@ def short_context(lab: Laboratory) -> Finding:
     for context in CONTEXTS:
         new = 1_024
         result = lab.estimate(SERVED, context=context, prompt_len=context - new, new_tokens=new)
-        assert result.decode is not None
         wafers.append(result.system.wafers)
-        rates.append(result.decode.tokens_per_s_per_user)
+        rates.append(lab.speeds(SERVED, context=context, prompt_len=context - new, new_tokens=new))
         on_gpus.append(lab.gpu(SERVED, GPU, GPUS, STACK, "fp8", 1, context - new, new).rate_of_user)
     speed_ratio = rates[-1] / rates[0]
     numbers = {}
@@ -153,20 +177,21 @@ def short_context(lab: Laboratory) -> Finding:
     )
     gpu_ratio = rates[-1] / on_gpus[-1]
     return Finding(
-        verdict=by_rule(
-            holds=speed_ratio < HALF and gpu_ratio <= 1, never=speed_ratio >= HALF and wafers[-1] == wafers[0]
+        verdicts=by_rule(
+            holds=(speed_ratio < HALF) & (gpu_ratio <= 1), never=(speed_ratio >= HALF) & (wafers[-1] == wafers[0])
         ),
-        answer=f"At {CONTEXTS[-1]:,} tokens of context, a user of {with_type(SERVED)} keeps {100 * speed_ratio:.0f} % "
-        f"of the speed at {CONTEXTS[0]:,} ({rates[-1]:,.0f} of {rates[0]:,.0f} tokens/s) on {wafers[-1]} wafers "
-        f"instead of {wafers[0]}. This is {gpu_ratio:.1f} times the speed of a single user on {machine}. A long "
-        "context costs speed, and SRAM for the KV cache of each user, which limits the number of users.",
+        answer=f"At {CONTEXTS[-1]:,} tokens of context, a user of {with_type(SERVED)} keeps "
+        f"{100 * speed_ratio[0]:.0f} % of the speed at {CONTEXTS[0]:,} ({rates[-1][0]:,.0f} of {rates[0][0]:,.0f} "
+        f"tokens/s) on {wafers[-1]} wafers instead of {wafers[0]}. This is {gpu_ratio[0]:.1f} times the speed of a "
+        f"single user on {machine}. A long context costs speed, and SRAM for the KV cache of each user, which limits "
+        "the number of users.",
         numbers=numbers,
         reason="bytes of caches are exact; times depend on assumed software costs",
         curves=Curves(
             x="tokens of context",
             y="tokens/s of a user; wafers",
             lines={
-                "tokens/s of a user": tuple(zip(map(float, CONTEXTS), rates, strict=True)),
+                "tokens/s of a user": tuple(zip(map(float, CONTEXTS), (float(rate[0]) for rate in rates), strict=True)),
                 f"tokens/s of a single user on {machine}": tuple(zip(map(float, CONTEXTS), on_gpus, strict=True)),
                 "wafers": tuple(zip(map(float, CONTEXTS), map(float, wafers), strict=True)),
             },
@@ -206,13 +231,15 @@ def smaller_because_it_must(lab: Laboratory) -> Finding:
         tokens = max(0.0, (voice_s - result.latency.user.ttft_open_s) * rate)
         meaning = f"that {with_type(result.model.name)} generates within the 450 ms of a reply by voice"
         numbers[f"tokens_of_a_voice_turn_{name}"] = figure(tokens, "tokens", meaning)
+    served_size = parameter_count(read_config(CONFIGURATIONS[SERVED])) / BILLION
     max_size = numbers["parameters_2_int4"].value
     return Finding(
-        verdict="false",
-        answer=f"A fast model need not be small to fit: two wafers store {max_size:,.0f} billion parameters with "
-        f"4 bits each, and more wafers store more. A model that is {ratio:.1f} times as fast needs the same time for a "
-        f"task if it gets {100 * numbers['accuracy_for_0.9'].value:.0f} % of the steps right and the slow model 90 %, "
-        "provided that wrong steps are detected and repeated.",
+        verdicts=by_rule(holds=max_size <= numbers["parameters_1_bfloat16"].value, never=max_size >= served_size),
+        is_counted=True,
+        answer=f"Two wafers store {max_size:,.0f} billion parameters with 4 bits each, and {with_type(SERVED)} has "
+        f"{served_size:,.1f} billion. More wafers store more. A model that is {ratio:.1f} times as fast needs "
+        f"the same time for a task if it gets {100 * numbers['accuracy_for_0.9'].value:.0f} % of the steps right and "
+        "the slow model 90 %, provided that wrong steps are detected and repeated.",
         numbers=numbers,
         reason="sizes are bytes of the compiled placement; speed does not tell whether a model was distilled",
     )

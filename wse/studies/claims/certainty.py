@@ -1,0 +1,127 @@
+"""How certain the verdict on a claim is: its share of the samples, and what would change it.
+
+A figure with *cases* is an array. Its first element is the figure with the stated constants, and
+the others are its samples. All figures have the same samples of the same constants, so that the
+rule of a claim can be applied to each case.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from wse.arrays import F64, Bools
+from wse.reports.intervals import percent_text
+from wse.studies.estimate.ranges.samples import probabilities_of
+from wse.studies.estimate.ranges.study import SEED
+
+Cases = F64
+"""Figure with the stated constants, followed by its samples: float64 ``[1 + samples]``."""
+
+Verdict = Literal["true", "false", "conditional", "undecided"]
+"""Verdict on a claim. ``conditional`` means that the claim is true under a condition stated in the
+answer."""
+Verdicts = tuple[Verdict, ...]
+"""Verdict with the stated constants, followed by the verdict for each sample."""
+
+CLEAR: Final = 3.0
+"""Number of standard errors above which a difference between two groups of samples is not chance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certainty:
+    """How often a claim has its verdict, and what would change the verdict.
+
+    Attributes:
+        verdict: Most frequent verdict; the one with the stated constants if several are equally
+            frequent, or if there are no samples.
+        samples: Number of samples; None if the verdict does not depend on sampled figures.
+        share: Fraction of the samples with this verdict; None without samples.
+        decisive: Constant that differs most between samples with this verdict and the others; None
+            if all have it, or if no constant differs clearly.
+        text: Sentence that states all this.
+    """
+
+    verdict: Verdict
+    samples: int | None = None
+    share: float | None = None
+    decisive: str | None = None
+    text: str
+
+
+def by_rule(*, holds: Any, never: Any) -> Verdicts:
+    """Return the verdict on a claim in each case, such as the stated constants or a sample.
+
+    Args:
+        holds: Whether the claim is true under all conditions, bool or bool ``[cases]``. The verdict
+            is then "true".
+        never: Whether the claim is true under no condition. The verdict is then "false".
+
+    Returns:
+        "true", "false", or "conditional" if the claim is true under some of the conditions.
+    """
+    verdicts = np.select([np.atleast_1d(holds), np.atleast_1d(never)], ["true", "false"], "conditional")
+    return tuple(verdicts.tolist())
+
+
+def certainty_of(verdicts: Verdicts, names: Collection[str], *, is_counted: bool) -> Certainty:
+    """Return how certain a verdict is.
+
+    Args:
+        verdicts: The verdict in each case.
+        names: Names of the uncertain numbers on which the cases depend.
+        is_counted: Whether the verdict rests on counts that do not depend on sampled constants.
+    """
+    stated_verdict, samples = verdicts[0], verdicts[1:]
+    if not samples:
+        text = "The verdict rests on counts, such as bytes and links, that do not depend on the sampled constants."
+        if not is_counted:
+            text = "The figures behind this verdict are not sampled, so its certainty is unknown."
+        return Certainty(verdict=stated_verdict, text=text)
+    counts = Counter(samples)
+    verdict = max(counts, key=lambda name: (counts[name], name == stated_verdict))
+    share = counts[verdict] / len(samples)
+    if share == 1:
+        text = f"The verdict is {verdict} in all {len(samples)} samples of the uncertain constants"
+        decisive = None
+    else:
+        other_texts = ", ".join(f"{name} in {count}" for name, count in counts.most_common() if name != verdict)
+        text = (
+            f"The verdict is {verdict} in {counts[verdict]} of {len(samples)} samples of the uncertain constants "
+            f"({percent_text(share)}), and {other_texts}"
+        )
+        decisive, rank_difference = _decisive(np.array([name == verdict for name in samples]), names)
+        if decisive is None:
+            text += "; no single constant decides"
+        else:
+            article = "the " if " " in decisive else ""
+            text += f", where {article}{decisive} is mostly {'higher' if rank_difference < 0 else 'lower'}"
+    text += "." if stated_verdict == verdict else f". With the stated constants it is {stated_verdict}."
+    return Certainty(verdict=verdict, samples=len(samples), share=share, decisive=decisive, text=text)
+
+
+def _decisive(is_same: Bools, names: Collection[str]) -> tuple[str | None, float]:
+    """Return the uncertain number that differs most between two groups of samples.
+
+    Ranks of its samples are compared, so that numbers of any unit and size can be compared.
+
+    Args:
+        is_same: bool ``[samples]``, whether a sample is in the first group. Neither group is empty.
+        names: Names of the uncertain numbers.
+
+    Returns:
+        Its name, and the mean rank (0 to 1) in the first group minus that in the second. The name
+        is None if no difference exceeds `CLEAR` standard errors.
+    """
+    ranks_by_name = {name: probabilities_of(name, len(is_same), SEED) for name in sorted(names)}
+    differences = {name: float(ranks[is_same].mean() - ranks[~is_same].mean()) for name, ranks in ranks_by_name.items()}
+    standard_error = np.sqrt((1 / is_same.sum() + 1 / (~is_same).sum()) / 12)  # of ranks that are uniform
+    clear_names = [name for name in differences if abs(differences[name]) > CLEAR * standard_error]
+    if not clear_names:
+        return None, 0.0
+    name = max(clear_names, key=lambda name: abs(differences[name]))
+    return name, differences[name]
