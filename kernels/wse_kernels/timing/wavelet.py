@@ -41,7 +41,7 @@ from wse_kernels.timing._vector_operations import process_words
 
 
 @helper_function
-def move_wavelets(tables: Any, selected_queues: Any, count: Any, events: Any, event_count: Any, t: Any) -> Any:
+def _move_wavelets(tables: Any, selected_queues: Any, count: Any, events: Any, event_count: Any, t: Any) -> Any:
     """Move the first wavelet of each selected queue to all outputs of its switch position.
 
     Args:
@@ -147,7 +147,7 @@ def run_wavelets(tables: WaveletTables, spans: Any, events: Any, counts: Any, bu
             # 2. Process one word of every vector operation that can go on.
             has_worked, wake = process_words(flat, first_thread, end_thread, t, wake, burst)
             # 3. Move the selected wavelets.
-            event_count = move_wavelets(flat, selected_queues, count, events, event_count, t)
+            event_count = _move_wavelets(flat, selected_queues, count, events, event_count, t)
             moves += count
             visits += end_queue - first_queue + end_thread - first_thread
             if count > 0 or has_worked:
