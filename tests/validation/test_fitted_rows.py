@@ -1,11 +1,13 @@
 """Which measurements constants were fitted on, and the share of all others that is inside an interval."""
 
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from wse.studies.validate.coverage import covered_fractions
-from wse.studies.validate.fitted_rows import academic_group, is_fitted
+from wse.studies.validate.fitted_rows import academic_group, engine_rows, is_fitted
 from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows
 from wse.studies.validate.gpu_fit import fit_rows
 from wse.studies.validate.kinds import GPUS, MeasurementKind
@@ -40,6 +42,17 @@ def test_speeds_at_launch_are_fitted() -> None:
         ("Llama-3.1-70B", 450.0),
         ("Llama-3.1-70B", 450.0),
     ]
+
+
+def test_rows_of_a_microbenchmark_are_fitted_by_id_and_value(beside: Path) -> None:
+    rows = read(beside / "reference" / "wse3_qwen3.csv")
+    by_selection = {m.text("id") for group in engine_rows(rows).all_groups for m in group}
+    fitted = {m.text("id"): m for m in rows if is_fitted(m, "kernels")}
+    assert by_selection <= set(fitted)
+    assert len(by_selection) == 31
+    multicast = fitted["MCAST-01"]
+    assert not is_fitted(replace(multicast, measured=50.0), "kernels")
+    assert not is_fitted(replace(multicast, input=multicast.input | {"id": "MCAST-99"}), "kernels")
 
 
 def test_turns_of_a_path_are_the_only_messages_without_a_fit() -> None:

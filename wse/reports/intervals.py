@@ -74,8 +74,13 @@ def with_interval(value: str, unit: str, interval: RangeResult | None, text: Cal
 
 
 def percent_text(fraction: float) -> str:
-    """Return a fraction as a whole percentage, such as ``90 %``."""
-    return f"{100 * fraction:.0f} %"
+    """Return a fraction as a whole percentage, such as ``90 %``.
+
+    A fraction that is not exactly 0 or 1 is never shown as 0 % or 100 %.
+    """
+    if 0 < fraction < 0.005:
+        return "<1 %"
+    return ">99 %" if 0.995 < fraction < 1 else f"{100 * fraction:.0f} %"
 
 
 def share_above(first: F64, second: F64) -> float:

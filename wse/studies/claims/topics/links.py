@@ -53,8 +53,7 @@ def sharding(lab: Laboratory) -> Finding:
         "of the speed on one wafer with layers on consecutive wafers, and "
         f"{100 * speed_ratios['tensor_split'][0]:.0f} % "
         "with every op split over all wafers. For the latter, a thousandth of the link latency would give "
-        f"{latency_gain:.2f} times the speed, a thousand times the bandwidth {bandwidth_gain:.2f} times. Messages are "
-        "small, so their cost is latency.",
+        f"{latency_gain:.2f} times the speed, a thousand times the bandwidth {bandwidth_gain:.2f} times.",
         numbers={
             "kept_layer_split": figure(
                 speed_ratios["layer_split"], "", f"of one wafer's speed, with layers on {WAFERS} wafers"

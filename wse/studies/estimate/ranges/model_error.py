@@ -6,7 +6,7 @@ two kinds, decode and prefill, because their errors differ by a factor of three.
 
 Three choices, with their reasons:
 
-1. All groups of measurements have equal weight. The group of 66 rows from one project would
+1. All groups of measurements have equal weight. A group of 64 rows from one project would
    otherwise outweigh the 13 services.
 2. An error is used with both signs. Two or three groups show how large errors are, but not that
    other software is always faster or always slower than predicted.
