@@ -51,12 +51,15 @@ __all__ = [
 
 
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
-    """Return all kernels of some modules (their public functions), keyed by name."""
+    """Return all kernels of some modules (their public functions), keyed by name.
+
+    Without the compiler, some public names stand for private functions, which are no kernels.
+    """
     return {
         name: function
         for module in modules
         for name, function in vars(module).items()
-        if isinstance(function, FunctionType) and function.__module__ == module.__name__ and name[0] != "_"
+        if isinstance(function, FunctionType) and function.__module__ == module.__name__ and function.__name__[0] != "_"
     }
 
 
