@@ -1,4 +1,4 @@
-"""How certain the verdict on a claim is: its share of the samples, and what would change it.
+"""Certainty of the verdict on a claim: its share of the samples, and what would change it.
 
 A figure with *cases* is an array. Its first element is the figure with the stated constants, and
 the others are its samples. All figures have the same samples of the same constants, so that the
@@ -34,7 +34,7 @@ CLEAR: Final = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certainty:
-    """How often a claim has its verdict, and what would change the verdict.
+    """Frequency of a claim's verdict among the samples, and what would change the verdict.
 
     Attributes:
         verdict: Most frequent verdict; the one with the stated constants if several are equally

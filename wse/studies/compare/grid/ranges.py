@@ -33,7 +33,7 @@ _ORDERS: Final[dict[str, tuple[str, Callable[[float], float]]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class OrderResult(Result):
-    """How certain it is that the best row is better than the second best one."""
+    """Certainty that the best row is better than the second best one."""
 
     figure: Annotated[str, Doc("figure of the rows that is compared")]
     first: Annotated[int, Doc("index of the best row")]
@@ -83,14 +83,16 @@ def orders_of(rows: Sequence[ComparisonRow], samples: Sequence[RowSamples]) -> t
         rows: Rows of the comparison.
         samples: Samples of their figures, in the same order.
     """
-    own_rows = {id(row) for row in own_link(rows)}
+    own_rows = own_link(rows)
     orders = []
     for figure, (_, key) in _ORDERS.items():
-        candidates = [i for i, row in enumerate(rows) if id(row) in own_rows and figure in samples[i]]
+        candidates = [i for i, row in enumerate(rows) if row in own_rows and figure in samples[i]]
         candidates.sort(key=lambda index: key(getattr(rows[index], figure)))
-        if len({rows[index].wafers for index in candidates}) > 1:
-            candidates = [*{rows[index].wafers: index for index in reversed(candidates)}.values()]
-            candidates.sort(key=lambda index: key(getattr(rows[index], figure)))
+        best_by_wafers: dict[int, int] = {}
+        for index in candidates:
+            best_by_wafers.setdefault(rows[index].wafers, index)
+        if len(best_by_wafers) > 1:
+            candidates = [*best_by_wafers.values()]
         if len(candidates) < 2:
             continue
         first, second = candidates[:2]

@@ -69,7 +69,7 @@ ORDERS: Final = {
 
 COLUMNS: Final = tuple(
     name
-    for name in dict.fromkeys([*PlannedRow.__annotations__, *(f.name for f in fields(OperatingPointResult))])
+    for name in (*PlannedRow.__annotations__, *(field.name for field in fields(OperatingPointResult)))
     if name != "ranges"
 )
 """Columns of CSV files: the machine first, then its operating point."""

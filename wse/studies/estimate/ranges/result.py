@@ -36,7 +36,7 @@ class ContributionResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UncertaintyResult(Result):
-    """What the ranges of an estimate come from, the largest contribution first."""
+    """Contributions to the ranges of an estimate, the largest first."""
 
     ttft_s: Annotated[float, Doc("time to first token with the stated constants", "s")]
     tpot_s: Annotated[float | None, Doc("time per output token with the stated constants", "s")] = None

@@ -29,6 +29,10 @@ class Retiming:
     prompt are timed.
 
     Its times serve as ratios between two sets of constants.
+
+    Attributes:
+        costs: Wafer and software profile with the stated constants.
+        stated_times: float64 ``[4]``, times with these constants (`times`).
     """
 
     def __init__(self, prepared_estimate: PreparedEstimate, program: Program) -> None:
@@ -43,7 +47,7 @@ class Retiming:
         self._reader = RouteReader(self._fabric)
         self._context = prepared_estimate.middle_context
         self._chunk_weights = _chunk_weights(program)
-        self.times(self.costs)  # fills the shared classes
+        self.stated_times = self.times(self.costs)  # also fills the shared classes
 
     def times(self, costs: Costs) -> F64:
         """Return the times of a deployment with other constants.

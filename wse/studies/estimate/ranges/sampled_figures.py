@@ -24,7 +24,7 @@ _SPEEDS: Final = ("ttft_s", "tpot_s", "tokens_per_s_per_user", "tokens_per_s")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Uncertainty:
-    """What is uncertain about the times of a deployment.
+    """Uncertain influences on the times of a deployment: constants and model errors.
 
     Attributes:
         surface: Effect of the uncertain constants on the times.
