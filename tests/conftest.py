@@ -16,7 +16,7 @@ from wse.studies.compile import choose
 from wse.studies.serve.machines import wafer_drafts
 from wse_kernels import library, precompile
 
-LONGEST = ("test_claims.py", "test_notebooks.py", "test_outputs.py", "test_examples.py")
+LONGEST = ("test_claims.py", "test_notebooks.py", "test_outputs.py", "test_examples.py", "test_model_errors.py")
 """Files whose tests take longest: they begin first, so that no worker is left with one of them at the end."""
 
 settings.register_profile("plain", max_examples=25, deadline=None)  # the machine may be busy
