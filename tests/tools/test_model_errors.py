@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import pytest
 
+from wse.studies.estimate.ranges.model_error import ErrorKind
 from wse.studies.validate.study import BUNDLED, validate
 
 
@@ -18,8 +20,8 @@ def _packed(script: ModuleType) -> list[dict[str, str]]:
 
 def test_errors_are_ratios_of_known_kinds_and_each_row_is_there_once(script: ModuleType) -> None:
     rows = _packed(script)
-    assert {row["kind"] for row in rows} == {"decode", "prefill"}
-    assert {row["group"] for row in rows} == {"epcc", "services", "waferllm"}
+    assert {row["kind"] for row in rows} == {*get_args(ErrorKind)}
+    assert {"epcc", "production", "academic", "vllm", "trtllm"} <= {row["software"] for row in rows}
     assert all(0.2 < float(row["time_ratio"]) < 5 for row in rows)
     places = [(row["file"], row["row"]) for row in rows]
     assert len(places) == len(set(places))
@@ -27,10 +29,10 @@ def test_errors_are_ratios_of_known_kinds_and_each_row_is_there_once(script: Mod
 
 def test_errors_of_inference_rows_are_those_of_the_file(script: ModuleType, beside: Path) -> None:
     rows = validate([beside / "reference" / "wse3_qwen3.csv"]).rows
-    assert script.errors_of(rows) == [row for row in _packed(script) if row["group"] == "epcc"]
+    assert script.errors_of(rows) == [row for row in _packed(script) if row["software"] == "epcc"]
 
 
 @pytest.mark.slow
 def test_errors_of_bundled_rows_are_those_of_their_files(script: ModuleType) -> None:
     rows = [row for name in script.BUNDLED_FILES for row in validate([BUNDLED / name]).rows]
-    assert script.errors_of(rows) == [row for row in _packed(script) if row["group"] != "epcc"]
+    assert script.errors_of(rows) == [row for row in _packed(script) if row["software"] != "epcc"]

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import wse
@@ -11,6 +12,7 @@ from wse.errors import DoesNotFit
 from wse.serving.goal import COST, Goal
 from wse.serving.plan import plan
 from wse.studies.compare.machine import GPU, WAFER, Kind
+from wse.studies.compare.plan.certainty import cheaper_kinds
 from wse.studies.compare.plan.ranking import with_pareto
 from wse.studies.compare.plan.result import PlannedRow, PlanResult
 from wse.studies.compare.plan.rows import planned_row
@@ -136,7 +138,7 @@ def test_verdict_says_of_wafers_and_gpus_which_keep_the_limits() -> None:
     goal = Goal(users=1, tpot_s=0.03, objective=COST)
     rows = [made_row(GPU, 0.02, goal), made_row(WAFER, 0.04, goal)]
     cost = usd(0.02, 0.0, 1)
-    assert plan_verdict(rows, goal, [(8, 100)]) == (
+    assert plan_verdict(rows, goal, [(8, 100)], ()) == (
         "8 + 100 tokens: 1 of 2 machines serves 1 user within TPOT 30 ms; the cheapest per token is 1 gpu, s (50 "
         f"tokens/s per user, TTFT 20 ms, {cost:.2f} USD per million tokens, 1.00 USD/h).",
         "None of the wafers that were tried do so; "
@@ -144,15 +146,17 @@ def test_verdict_says_of_wafers_and_gpus_which_keep_the_limits() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("high", "how"),
-    [(2.9, "at every price within the ranges"), (3.1, "at central prices; other prices may reverse the order")],
-)
-def test_verdict_says_whether_prices_decide(high: float, how: str) -> None:
+def test_cheaper_kind_is_the_one_with_lower_cost_and_its_share_that_of_the_samples() -> None:
     goal = Goal(users=1, objective=COST)
-    wafer = made_row(WAFER, 0.01, goal, usd_per_hour=2, ends=(1, high))
-    gpu = made_row(GPU, 0.01, goal, usd_per_hour=4, ends=(3, 5))
-    _, sentence = plan_verdict([wafer, gpu], goal, [(8, 100)])
-    assert sentence.startswith(
-        f"On GPUs a token costs 2.00 times as much as on wafers, {how}; the cheapest per token of them is 1 gpu, s ("
+    wafer, gpu = made_row(WAFER, 0.01, goal, usd_per_hour=2), made_row(GPU, 0.01, goal, usd_per_hour=4)
+    costs = {wafer: np.array([1.0, 2, 3, 4]), gpu: np.array([2.0, 2, 2, 5])}
+    (cheaper,) = cheaper_kinds([wafer, gpu], costs, [(8, 100)])
+    assert (cheaper.kind, cheaper.share, cheaper.samples) == (WAFER, 0.625, 4)
+    assert cheaper.ratio == pytest.approx(2)
+    _, comparison, certainty = plan_verdict([wafer, gpu], goal, [(8, 100)], [cheaper])
+    assert comparison.startswith(
+        "On GPUs a token costs 2.00 times as much as on wafers; the cheapest per token of them is 1 gpu, s ("
     )
+    assert certainty == "In 62 % of 4 samples of prices, constants and model errors, a token is cheaper on wafers."
+    assert cheaper_kinds([wafer, replace(gpu, keeps=False)], costs, [(8, 100)]) == ()
+    assert cheaper_kinds([wafer, gpu], costs | {gpu: None}, [(8, 100)]) == ()

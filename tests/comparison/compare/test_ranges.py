@@ -61,14 +61,13 @@ def test_rows_have_ranges_around_their_figures_and_those_of_an_estimate() -> Non
     assert result.verdict[-1] == order_sentence(result.rows, result.orders)
 
 
-def test_ranked_wafers_have_ranges_and_gpus_have_none() -> None:
+def test_ranked_machines_have_ranges_around_their_figures() -> None:
     result = wse.compare("story", wafers=[1], mesh="24x24", prompt_len=64, new_tokens=64, users=8, gpu=["h100"])
-    wafers, gpus = ([row for row in result.rows if row.kind == kind] for kind in ("wafer", "gpu"))
-    assert wafers
-    assert gpus
-    assert all(row.ranges is None for row in gpus)
-    for row in wafers:
+    assert {row.kind for row in result.rows} == {"wafer", "gpu"}
+    for row in result.rows:
         for name, interval in row.ranges.items():
             assert interval.value == getattr(row, name)
             assert interval.low < interval.value < interval.high
-    assert "(90 %: " in " ".join(result.verdict)
+    (cheaper,) = result.cheaper
+    assert (cheaper.kind, cheaper.prompt_len, cheaper.new_tokens) == (result.rows[0].kind, 64, 64)
+    assert 0.5 < cheaper.share <= 1

@@ -42,6 +42,18 @@ def test_the_intervals_of_one_user_are_those_of_an_estimate() -> None:
         assert own.high / own.value == pytest.approx(expected.high / expected.value, rel=0.01)
 
 
-def test_gpus_and_separate_machines_for_prompts_have_no_ranges() -> None:
-    assert wse.serve_sim("llama-3-8b", gpu="h100", requests=50).ranges is None
+def test_the_intervals_on_gpus_are_those_of_an_estimate() -> None:
+    options = {"gpu": "h100", "users": 4, "prompt_len": 100, "new_tokens": 20}
+    served, estimate = wse.serve_sim("llama-3-8b", requests=50, **options), wse.estimate("llama-3-8b", **options)
+    for figure, path in (
+        ("ttft_s", "served.all.ttft.mean"),
+        ("tokens_per_s", "served.tokens_per_s"),
+        ("usd_per_million_tokens", "served.usd_per_million_tokens"),
+    ):
+        own, expected = served.ranges[path], estimate.ranges[f"serving.{figure}"]
+        assert own.low / own.value == pytest.approx(expected.low / expected.value)
+        assert own.high / own.value == pytest.approx(expected.high / expected.value)
+
+
+def test_separate_machines_for_prompts_have_no_ranges() -> None:
     assert wse.serve_sim("story", prefill="own", prefill_wafers=1, **STORY).ranges is None

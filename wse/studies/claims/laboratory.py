@@ -49,8 +49,8 @@ from wse.studies.estimate.ranges.sampled_figures import (
     sampled_figures,
     sampled_times,
 )
-from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of, values_at
-from wse.studies.estimate.ranges.study import SEED, uncertainty_of
+from wse.studies.estimate.ranges.samples import SAMPLES, SEED, probabilities_of, values_at
+from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate_of, timed_estimate
@@ -258,7 +258,7 @@ class Laboratory:
                 users = saturating_users(deployment)
                 uncertainty = uncertainty_of(layout.prepared, layout.compilation.program)
                 self.uncertain_names |= {*_names_of(uncertainty), PREFILL_ERROR, PRICE}
-                sampled = sampled_figures(uncertainty, deployment, users, 1, samples=SAMPLES, seed=SEED)
+                sampled = sampled_figures(uncertainty, deployment, users, 1)
                 servings.append(serving_of(deployment, users, sampled[COST]))
         return min(servings, key=lambda serving: serving.usd_per_million_tokens)
 

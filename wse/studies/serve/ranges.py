@@ -1,4 +1,4 @@
-"""Ranges of the figures of a serving simulation on wafers.
+"""Ranges of the figures of a serving simulation.
 
 The simulation runs once, with the stated constants. Each sample scales its figures by the ratio of
 two operating points at the mean number of requests in flight: with the sampled and with the stated
@@ -16,11 +16,12 @@ import numpy as np
 
 from wse.arrays import F64
 from wse.reports.intervals import RangeResult, range_of
+from wse.serving.deployment.gpus import GpuDeployment
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.operating_point import operating_point
-from wse.studies.estimate.ranges.sampled_figures import POWER, PRICE, sampled_times, speeds_of
-from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of, values_at
-from wse.studies.estimate.ranges.study import SEED
+from wse.studies.estimate.ranges.gpu_figures import gpu_price_and_power, gpu_time_ratios
+from wse.studies.estimate.ranges.sampled_figures import POWER, PRICE, Uncertainty, sampled_times, speeds_of
+from wse.studies.estimate.ranges.samples import SAMPLES, SEED, probabilities_of, values_at
 from wse.studies.serve.machines.machine import ServingMachine
 from wse.studies.serve.result import ServedResult
 
@@ -37,31 +38,60 @@ def ranges_of_service(
         rate_is_given: Whether requests arrive at a given rate, whatever the machine's speed.
 
     Returns:
-        Intervals, keyed by path in the result. None for GPUs.
+        Intervals, keyed by path in the result. None if no request fits, or if the uncertainty of
+        the machine is unknown.
     """
-    deployment, uncertainty = decode.deployment, decode.uncertainty
-    if uncertainty is None or not isinstance(deployment, WaferDeployment) or not deployment.max_concurrency:
+    deployment = decode.deployment
+    if isinstance(deployment, GpuDeployment):
+        ratios = _gpu_ratios(deployment)
+        names = gpu_price_and_power(deployment.server.gpu.name)
+    elif isinstance(deployment, WaferDeployment) and decode.uncertainty is not None and deployment.max_concurrency:
+        ratios = _wafer_ratios(decode.uncertainty, deployment, in_flight)
+        names = PRICE, POWER
+    else:
         return None
-    users = min(max(1, round(in_flight)), deployment.max_concurrency)
-    speeds = speeds_of(sampled_times(uncertainty, SAMPLES, SEED), deployment, users, 1)
-    point = operating_point(deployment, users)
-    ttft, throughput = speeds["ttft_s"] / point.ttft_s, speeds["tokens_per_s"] / point.tokens_per_s
-    if rate_is_given:
-        throughput = np.ones(SAMPLES)
+    throughput = np.ones(SAMPLES) if rate_is_given else ratios["tokens_per_s"]
     waits = served_result.all
     figures = {"served.tokens_per_s": (served_result.tokens_per_s, throughput)}
     for name in ("mean", "p50", "p99"):
-        figures[f"served.all.ttft.{name}"] = getattr(waits.ttft, name), ttft
-        if waits.tpot is not None and point.tpot_s is not None:
-            figures[f"served.all.tpot.{name}"] = getattr(waits.tpot, name), speeds["tpot_s"] / point.tpot_s
+        figures[f"served.all.ttft.{name}"] = getattr(waits.ttft, name), ratios["ttft_s"]
+        if waits.tpot is not None and "tpot_s" in ratios:
+            figures[f"served.all.tpot.{name}"] = getattr(waits.tpot, name), ratios["tpot_s"]
     for path, amount, machine_amount, name in (
-        ("served.usd_per_million_tokens", served_result.usd_per_million_tokens, decode.usd_per_hour, PRICE),
-        ("served.joules_per_token", served_result.joules_per_token, decode.power_w, POWER),
+        ("served.usd_per_million_tokens", served_result.usd_per_million_tokens, decode.usd_per_hour, names[0]),
+        ("served.joules_per_token", served_result.joules_per_token, decode.power_w, names[1]),
     ):
         if amount is not None and machine_amount is not None:
             sampled = values_at(machine_amount, probabilities_of(name, SAMPLES, SEED)) / machine_amount.value
             figures[path] = amount.value, sampled / throughput
     return {path: _scaled(value, ratios) for path, (value, ratios) in figures.items()}
+
+
+def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flight: float) -> dict[str, F64]:
+    """Return samples of latencies and throughput on wafers, relative to the stated constants.
+
+    Args:
+        uncertainty: What is uncertain about the times of the deployment.
+        deployment: One replica.
+        in_flight: Mean number of requests in flight on it.
+
+    Returns:
+        float64 ``[SAMPLES]``, keyed by field of an operating point.
+    """
+    users = min(max(1, round(in_flight)), deployment.max_concurrency)
+    point = operating_point(deployment, users)
+    speeds = speeds_of(sampled_times(uncertainty, SAMPLES, SEED), deployment, users, 1)
+    return {name: sampled / getattr(point, name) for name, sampled in speeds.items()}
+
+
+def _gpu_ratios(deployment: GpuDeployment) -> dict[str, F64]:
+    """Return samples of latencies and throughput on GPUs, relative to the predicted ones.
+
+    The result is for any number of requests, because the model error multiplies all times by the
+    same ratio.
+    """
+    time_ratios = gpu_time_ratios(deployment.server)
+    return {"ttft_s": time_ratios, "tpot_s": time_ratios, "tokens_per_s": 1 / time_ratios}
 
 
 def _scaled(value: float, ratios: F64) -> RangeResult:

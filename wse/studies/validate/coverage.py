@@ -4,11 +4,11 @@ Only rows that no constant was fitted on are counted. An interval contains the m
 predictions of the same kind are from measurements of other sources. The residuals of the row's own
 source never contribute to it.
 
-- **Inference on wafers** (decode, prefill and services): the model error of `wse estimate`
+- **Models on wafers and on GPUs**: the model error of `wse estimate`
   (`wse.studies.estimate.ranges.model_error`).
-- **Everything else**: the errors of the other sources with rows of the same kind, at least
-  `OTHER_SOURCES` of them, each with equal weight. Most kernels were measured by a single source, so
-  they have no interval.
+- **Everything else**: the errors of rows of the same kind from other sources, each source with the
+  same weight. There must be at least `FEWEST_ERRORS` such rows. Most kernels were measured by a
+  single source, so they have no interval.
 
 Uncertain constants would make the intervals wider and are left out here.
 """
@@ -20,26 +20,43 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from wse.studies.estimate.ranges.model_error import ErrorKind, ModelError, error_distribution, model_error
+from wse.studies.estimate.ranges.model_error import (
+    FEWEST_ERRORS,
+    ErrorKind,
+    ModelError,
+    error_distribution,
+    model_error,
+)
 from wse.studies.validate.kinds import SERVICES, WAFERLLM_DECODE, MeasurementKind
 
 if TYPE_CHECKING:
     from wse.studies.validate.summary import ComparedRow
 
 CONFIDENCES: Final = (0.5, 0.9)
-OTHER_SOURCES: Final = 2
-"""Smallest number of other sources from whose errors an interval is made."""
-
-EPCC: Final = "EPCC 2026 working notes, unreviewed"
-"""Source of all rows with the software profile `epcc`, in the file of model errors."""
-
 _ERROR_KINDS: Final[dict[str, ErrorKind]] = {
     "decode steps": "decode",
     "forced tokens": "decode",
     WAFERLLM_DECODE: "decode",
     "prefill": "prefill",
     "prefill of 8B and 72B": "prefill",
+    "dense models": "gpu_dense",
+    "mixtures of experts": "gpu_experts",
 }
+
+
+def error_kind_of(kind: str, metric: str) -> ErrorKind | None:
+    """Return the kind of model error that measurements of whole models belong to.
+
+    Args:
+        kind: Name of a kind of measurement, such as ``decode steps``.
+        metric: What was measured, which distinguishes the rows of services.
+
+    Returns:
+        The kind of error; None for all other measurements.
+    """
+    if kind == SERVICES:
+        return "prefill" if metric == "ttft_s" else "decode"
+    return _ERROR_KINDS.get(kind)
 
 
 def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tuple[float | None, ...]:
@@ -56,38 +73,30 @@ def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tup
     """
     usable = [row for row in rows if row.prediction.value and row.measurement.measured]
     errors = [_model_error(kind, row, usable) for row in usable]
-    pairs = [(abs(np.log(_ratio(row))), error) for row, error in zip(usable, errors, strict=True) if error is not None]
+    pairs = [(_ratio(row), error) for row, error in zip(usable, errors, strict=True) if error is not None]
     if not pairs:
         return (None,) * len(CONFIDENCES)
     return tuple(
-        float(np.mean([size <= error.at(np.array([0.5 + confidence / 2]))[0] for size, error in pairs]))
-        for confidence in CONFIDENCES
+        float(np.mean([error.covers(ratio, confidence) for ratio, error in pairs])) for confidence in CONFIDENCES
     )
 
 
 def _model_error(kind: MeasurementKind, row: ComparedRow, rows: Sequence[ComparedRow]) -> ModelError | None:
-    """Return the model error of other sources than that of a row; None if there are too few.
+    """Return the model error without the source of a row; None if too few errors are left.
 
     Args:
         kind: Kind of the row.
         row: The row.
         rows: All rows of the kind.
     """
-    error_kind = _ERROR_KINDS.get(kind.name)
-    if kind.name == SERVICES:
-        error_kind = "prefill" if row.measurement.text("metric") == "ttft_s" else "decode"
+    error_kind = error_kind_of(kind.name, row.measurement.text("metric"))
+    source = row.measurement.source
     if error_kind is not None:
-        return model_error(error_kind, without_source=_source(row))
-    other_rows = [other for other in rows if _source(other) != _source(row)]
-    sources = [_source(other) for other in other_rows]
-    if len(set(sources)) < OTHER_SOURCES:
+        return model_error(error_kind, row.prediction.software, without_source=source)
+    other_rows = [other for other in rows if other.measurement.source != source]
+    if len(other_rows) < FEWEST_ERRORS:
         return None
-    return error_distribution([_ratio(other) for other in other_rows], sources)
-
-
-def _source(row: ComparedRow) -> str:
-    """Return the source of a row, as the file of model errors names it."""
-    return EPCC if row.prediction.software == "epcc" else row.measurement.source
+    return error_distribution([_ratio(other) for other in other_rows], [row.measurement.source for row in other_rows])
 
 
 def _ratio(row: ComparedRow) -> float:

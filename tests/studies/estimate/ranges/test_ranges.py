@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.economics import Economics
 from wse.serving.operating_point import RequestShape, operating_point
 from wse.studies.estimate.ranges.constants import UncertainConstant
-from wse.studies.estimate.ranges.model_error import NO_ERROR, coverage, model_error
+from wse.studies.estimate.ranges.model_error import NO_ERROR, ErrorKind, coverage, error_distribution, model_error
 from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_figures
 from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of, values_at
 from wse.studies.estimate.ranges.study import contributions_of, ranges_of
@@ -57,8 +58,8 @@ def uncertainty(width: float = 0.0, *, error: bool = False) -> Uncertainty:
     )
     return Uncertainty(
         surface=surface,
-        decode_error=model_error("decode") if error else NO_ERROR,
-        prefill_error=model_error("prefill") if error else NO_ERROR,
+        decode_error=model_error("decode", "production") if error else NO_ERROR,
+        prefill_error=model_error("prefill", "production") if error else NO_ERROR,
     )
 
 
@@ -141,24 +142,38 @@ def test_price_and_power_are_sampled() -> None:
 
 def test_model_errors_are_symmetric_and_can_leave_out_a_source() -> None:
     probabilities = np.linspace(0.01, 0.99, 99)
-    for kind in ("decode", "prefill"):
-        error = model_error(kind)
-        assert error.at(probabilities) == pytest.approx(-error.at(probabilities)[::-1])
-        assert (np.diff(error.at(probabilities)) >= 0).all()
-        assert error.probabilities[-1] == pytest.approx(1)
-    tails, epcc = np.array([0.95]), "EPCC 2026 working notes, unreviewed"
-    assert model_error("decode", without_source=epcc).at(tails) > model_error("decode").at(tails)
-    assert model_error("prefill", without_source="nobody").at(tails) == model_error("prefill").at(tails)
+    for kind in get_args(ErrorKind):
+        errors = model_error(kind, "production").at(probabilities)
+        assert errors == pytest.approx(-errors[::-1])
+        assert (np.diff(errors) >= 0).all()
+    source = "https://www.tokenomics.info/cerebras"
+    everything, rest = (model_error("decode", "production", without_source=name) for name in ("nobody", source))
+    assert len(everything.sizes) == len(rest.sizes) + 2
+
+
+def test_errors_of_the_same_software_are_used_if_there_are_enough_sources() -> None:
+    tails = np.array([0.95])
+    own, services = (model_error("decode", name).at(tails) for name in ("epcc", "production"))
+    assert own < model_error("decode", "tuned").at(tails) < services
+    pooled = model_error("prefill", "tuned").at(tails)
+    assert model_error("prefill", "academic").at(tails) == pooled  # seven errors of one publication
+
+
+def test_largest_of_n_errors_is_exceeded_once_in_n_plus_1() -> None:
+    error = error_distribution([1.1, 1 / 1.2, 1.3])
+    assert error.probabilities.tolist() == pytest.approx([0, 0.25, 0.5, 0.75])
+    assert [error.covers(ratio, 0.75) for ratio in (1.29, 1.31)] == [True, False]
+    by_source = error_distribution([1.1, 1 / 1.2, 1.3], ["a", "a", "b"])
+    assert by_source.probabilities.tolist() == pytest.approx([0, 0.1875, 0.375, 0.75])
 
 
 def test_intervals_of_the_model_error_cover_measurements_of_other_sources() -> None:
-    """At 90 %, all but 3 of 13 services. At 50 %, one project has too many and services have too few."""
     decode = coverage("decode", 0.9)
-    assert decode == {"epcc": 1.0, "services": pytest.approx(10 / 13)}
-    assert coverage("decode", 0.5)["services"] < 0.5 < coverage("decode", 0.5)["epcc"]
+    assert decode == {"epcc": pytest.approx(58 / 64), "production": pytest.approx(12 / 13)}
+    assert coverage("decode", 0.5) == {"epcc": pytest.approx(33 / 64), "production": pytest.approx(6 / 13)}
     prefill = coverage("prefill", 0.9)
-    assert (prefill["epcc"], prefill["waferllm"]) == (1.0, 1.0)
-    assert coverage("decode", 0.99)["services"] >= decode["services"]
+    assert (prefill["epcc"], prefill["academic"]) == (1.0, 1.0)
+    assert 0.85 < np.mean([*coverage("gpu_dense", 0.9).values()]) < 0.97
 
 
 def test_contributions_sum_to_one_and_rank_the_largest_first() -> None:

@@ -14,8 +14,7 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.compare.grid.verdict import own_link, place
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.ranges.sampled_figures import sampled_figures
-from wse.studies.estimate.ranges.samples import SAMPLES
-from wse.studies.estimate.ranges.study import SEED, uncertainty_of
+from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 RowSamples = Mapping[str, F64]
@@ -58,9 +57,7 @@ def samples_of(
     if not row.users:
         return {}
     uncertainty = uncertainty_of(prepared_estimate, program)
-    one_user, all_users = (
-        sampled_figures(uncertainty, deployment, users, 1, samples=SAMPLES, seed=SEED) for users in (1, row.users)
-    )
+    one_user, all_users = (sampled_figures(uncertainty, deployment, users, 1) for users in (1, row.users))
     single_user_samples = {key: one_user[key] for key in _OF_ONE_USER if key in one_user}
     return single_user_samples | {key: all_users[key] for key in _OF_ALL_USERS if key in all_users}
 

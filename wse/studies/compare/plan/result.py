@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Final
 
+from wse.arrays import F64
 from wse.reports.intervals import RangeResult
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
@@ -43,7 +44,9 @@ class PlannedRow(OperatingPointResult):
     max_users: Annotated[int, Doc("users whose KV caches fit on all replicas")]
     keeps: Annotated[bool, Doc("whether there is room for the users and the limits are met")]
     excess: Annotated[float, Doc("largest ratio of a latency to its limit; 0 without limits")]
-    pareto: Annotated[bool, Doc("whether no row of these lengths is faster for a user and no more expensive")]
+    pareto: Annotated[bool, Doc("whether no row of these lengths is faster for a user and no more expensive")] = field(
+        default=False, compare=False
+    )
     ranges: Annotated[
         Mapping[str, RangeResult] | None, Doc("90 % intervals of figures of this row, on wafers; keys are their names")
     ] = field(default=None, compare=False)
@@ -58,6 +61,22 @@ class PlannedRow(OperatingPointResult):
         if self.link_bytes_per_s is not None:
             chips += f", {rate_and_latency(self.link_bytes_per_s, self.link_latency_s)}"
         return chips if self.replicas == 1 else f"{self.replicas:,} x {chips}"
+
+
+CostSamples = dict[PlannedRow, F64 | None]
+"""Samples of the cost of a token, float64 ``[samples]``, keyed by row; None if it is unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheaperResult(Result):
+    """How certain it is which of the best wafers and the best GPUs are cheaper per token."""
+
+    prompt_len: Annotated[int, Doc("tokens of a prompt")]
+    new_tokens: Annotated[int, Doc("output tokens of a request")]
+    kind: Annotated[str, Doc("what is cheaper at the stated values: `wafer` or `gpu`")]
+    ratio: Annotated[float, Doc("cost of a token on the others, divided by the cost on these")]
+    share: Annotated[float, Doc("fraction of the samples of prices, constants and model errors in which it is cheaper")]
+    samples: Annotated[int, Doc("number of samples")]
 
 
 ORDERS: Final = {
@@ -91,6 +110,9 @@ class PlanResult(Result):
     keeping: Annotated[int, Doc("number of machines that meet the limits")]
     rows: Annotated[tuple[PlannedRow, ...], Doc("the requested machines, best first")]
     impossible: Annotated[Mapping[str, str] | None, Doc("machines that are impossible, with the reasons")] = None
+    cheaper: Annotated[
+        tuple[CheaperResult, ...] | None, Doc("whether wafers or GPUs are cheaper, for each pair of lengths")
+    ] = None
     verdict: Annotated[tuple[str, ...], Doc("sentences derived from the machines")]
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from wse.errors import BadInput, DoesNotFit
 from wse.serving.goal import LATENCY, Goal
@@ -14,14 +14,16 @@ from wse.studies.compare.grid.combination import Combination, with_link
 from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.machine import GPU, WAFER, Kind, gpu_machine, no_room, prepared_gpus
 from wse.studies.compare.plan.ranking import compares_hours
-from wse.studies.compare.plan.result import PlannedRow
+from wse.studies.compare.plan.result import CostSamples, PlannedRow
 from wse.studies.compare.request import CompareRequest, WaferLink
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
 from wse.studies.estimate.layouts.searches import searches_for
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.estimate.ranges.study import ranges_of, uncertainty_of
+from wse.studies.estimate.ranges.gpu_figures import sampled_gpu_figures
+from wse.studies.estimate.ranges.sampled_figures import COST, intervals_of, sampled_figures
+from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.results.operating_points import point_result
 
 
@@ -30,13 +32,14 @@ class CombinationPlan:
     """Rows of a ranking for one mapping on a certain number of wafers.
 
     Attributes:
-        rows: For each link between wafers, the best layout and, if it is a different layout, the
-            layout with the lowest price per hour.
+        costs: Samples of the cost of a token, keyed by row. For each link between wafers, there is
+            a row for the best layout and, if it is a different layout, for the layout with the
+            lowest price per hour.
         reason: Why the mapping is impossible on these wafers; empty if it is possible.
         bug: Traceback if the combination ended in a bug in wse; empty otherwise.
     """
 
-    rows: tuple[PlannedRow, ...] = ()
+    costs: CostSamples = field(default_factory=dict)
     reason: str = ""
     bug: str = ""
 
@@ -53,15 +56,17 @@ def plan_combination(request: CompareRequest, combination: Combination) -> Combi
         links: Sequence[WaferLink | None] = (None,)
         if request.links_are_given and prepared_estimate.options.wafers > 1:
             links = request.links(prepared_estimate.wafer)
-        rows = [row for link in links for row in _planned_wafers(prepared_estimate, link, request.goal)]
-        return CombinationPlan(rows=tuple(rows))
+        costs: CostSamples = {}
+        for link in links:
+            costs |= _planned_wafers(prepared_estimate, link, request.goal)
+        return CombinationPlan(costs=costs)
     except (DoesNotFit, BadInput) as error:
         return CombinationPlan(reason=str(error))
     except Exception:
         return CombinationPlan(bug=traceback.format_exc())
 
 
-def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None, goal: Goal) -> list[PlannedRow]:
+def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None, goal: Goal) -> CostSamples:
     """Return a row for the layout that best meets a goal and, if useful, one for a cheaper layout.
 
     If prices per hour are compared, the layout with the fewest replicas has the lowest price. It
@@ -73,6 +78,9 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
             own link.
         goal: Users, latency limits and objective.
 
+    Returns:
+        Samples of the cost of a token, keyed by row.
+
     Raises:
         DoesNotFit: There is no room for the model, or for the KV cache of a single request.
     """
@@ -81,7 +89,7 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
     best_layouts = [ranking.layouts_for(goal)[0]]
     if compares_hours(goal):  # for latency, the fewest replicas come first
         best_layouts.append(ranking.layouts_for(replace(goal, objective=LATENCY))[0])
-    rows: list[PlannedRow] = []
+    costs: CostSamples = {}
     for layout in dict.fromkeys(best_layouts):
         found = plan(layout.deployment, goal)
         if found is None:
@@ -96,32 +104,36 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
             users_per_pass=layout.deployment.slots,
             link=link,
         )
-        if not rows or row.replicas < rows[0].replicas:
+        if all(row.replicas < other.replicas for other in costs):
             uncertainty = uncertainty_of(linked, layout.candidate.program)
-            rows.append(replace(row, ranges=ranges_of(uncertainty, layout.deployment, point_result(found.point))))
-    return rows
+            figures = sampled_figures(uncertainty, layout.deployment, row.users, row.replicas)
+            costs[replace(row, ranges=intervals_of(row, figures))] = figures.get(COST)
+    return costs
 
 
-def rows_of_gpus(request: CompareRequest) -> tuple[list[PlannedRow], dict[str, AssumptionResult], dict[str, str]]:
+def rows_of_gpus(request: CompareRequest) -> tuple[CostSamples, dict[str, AssumptionResult], dict[str, str]]:
     """Return the rows of GPUs for one prompt length and one number of new tokens.
 
     Returns:
-        1. A row for each type and number of GPUs that can serve a user.
+        1. Samples of the cost of a token, keyed by row. There is a row for each type and number of
+           GPUs that can serve a user.
         2. The assumed prices and powers of these GPUs.
         3. The reasons for GPUs that cannot, keyed by their description.
     """
     possible_gpus, reasons = prepared_gpus(request)
-    rows: list[PlannedRow] = []
+    costs: CostSamples = {}
     economics: dict[str, AssumptionResult] = {}
-    for machine in map(gpu_machine, possible_gpus):
-        economics |= assumptions_of(machine.deployment.economics, machine.name)
-        found = plan(machine.deployment, request.goal)
+    for prepared_estimate in possible_gpus:
+        machine, deployment = gpu_machine(prepared_estimate), prepared_estimate.deployment
+        economics |= assumptions_of(deployment.economics, machine.name)
+        found = plan(deployment, request.goal)
         assert found is not None  # prepared_gpus returns only GPUs with room for a user
         row = planned_row(
-            machine.deployment, found, kind=GPU, name=machine.name, software=machine.software, dtype=machine.dtype
+            deployment, found, kind=GPU, name=machine.name, software=machine.software, dtype=machine.dtype
         )
-        rows.append(row)
-    return rows, economics, reasons
+        figures = sampled_gpu_figures(deployment, row)
+        costs[replace(row, ranges=intervals_of(row, figures))] = figures.get(COST)
+    return costs, economics, reasons
 
 
 def planned_row(
@@ -162,5 +174,4 @@ def planned_row(
         max_users=found.point.replicas * deployment.max_concurrency,
         keeps=found.meets,
         excess=found.excess,
-        pareto=False,
     )

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from wse.reports.intervals import with_interval
+from wse.reports.intervals import percent_text, with_interval
 from wse.reports.terminal import count, plural, ranged, seconds
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.studies.compare.curve.tables import price
 from wse.studies.compare.machine import GPU, WAFER
 from wse.studies.compare.plan.ranking import compares_hours, usd_per_hour
-from wse.studies.compare.plan.result import PlannedRow
+from wse.studies.compare.plan.result import CheaperResult, PlannedRow
 
 BEST: Final = {LATENCY: "fastest", THROUGHPUT: "one with the most throughput", COST: "cheapest per token"}
 """Description of the machine that comes first for each objective."""
 
 
-def plan_verdict(rows: Sequence[PlannedRow], goal: Goal, lengths: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+def plan_verdict(
+    rows: Sequence[PlannedRow],
+    goal: Goal,
+    lengths: Sequence[tuple[int, int]],
+    cheaper_results: Sequence[CheaperResult],
+) -> tuple[str, ...]:
     """Return the verdict on a ranking: sentences that name the best machines.
 
     There are separate sentences for each pair of prompt and answer lengths.
@@ -26,13 +31,19 @@ def plan_verdict(rows: Sequence[PlannedRow], goal: Goal, lengths: Sequence[tuple
         rows: All machines that were tried, best first.
         goal: Users, latency limits and objective.
         lengths: (prompt tokens, new tokens) pairs.
+        cheaper_results: Whether wafers or GPUs are cheaper, for pairs of lengths.
     """
     rows_by_lengths = ([row for row in rows if (row.prompt_len, row.new_tokens) == pair] for pair in lengths)
+    cheaper_by_lengths = {(result.prompt_len, result.new_tokens): result for result in cheaper_results}
     pairs = zip(lengths, rows_by_lengths, strict=True)
-    return tuple(sentence for pair, group in pairs for sentence in _sentences(pair, group, goal))
+    return tuple(
+        sentence for pair, group in pairs for sentence in _sentences(pair, group, goal, cheaper_by_lengths.get(pair))
+    )
 
 
-def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal) -> Iterator[str]:
+def _sentences(
+    lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal, cheaper: CheaperResult | None
+) -> Iterator[str]:
     """Yield the sentences of the verdict for one pair of prompt and answer lengths.
 
     They state how many machines meet the limits and which one is best. If there are both wafers and
@@ -55,7 +66,7 @@ def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal)
         yield f"{lengths_text}: none of {machines} serves {_users(goal)}{limits}."
     wafers, gpus = ([row for row in rows if row.kind == kind] for kind in (WAFER, GPU))
     if wafers and gpus:
-        yield from _wafers_or_gpus(wafers[0], gpus[0], goal)
+        yield from _wafers_or_gpus(wafers[0], gpus[0], goal, cheaper)
     if keeping and compares_hours(goal):
         cheapest = _cheapest_per_hour(keeping)
         if cheapest is not None:
@@ -69,7 +80,7 @@ def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal)
         yield f"The nearest is {_near(rows[0], goal)}."
 
 
-def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal) -> Iterator[str]:
+def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: CheaperResult | None) -> Iterator[str]:
     """Yield sentences that compare the best wafers with the best GPUs.
 
     If the wafers or GPUs do not meet the limits, a sentence states by how much they miss them.
@@ -83,17 +94,16 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal) -> Iterato
     if goal.objective != COST:
         yield f"The {BEST[goal.objective]} of wafers is {_text(wafers)}, that of GPUs {_text(gpus)}."
         return
-    low, high = sorted((wafers, gpus), key=_usd)
-    if all(row.usd_per_million_tokens_low == row.usd_per_million_tokens_high for row in (low, high)):
-        remark = "at the given prices"
-    elif (low.usd_per_million_tokens_high or 0.0) < (high.usd_per_million_tokens_low or 0.0):
-        remark = "at every price within the ranges"
-    else:
-        remark = "at central prices; other prices may reverse the order"
-    ratio = _ratio(_usd(high) / _usd(low))
+    if cheaper is None:
+        return
+    low, high = (wafers, gpus) if cheaper.kind == WAFER else (gpus, wafers)
     yield (
-        f"On {names[high.kind]} a token costs {ratio} times as much as on {names[low.kind]}, {remark}; "
+        f"On {names[high.kind]} a token costs {_ratio(cheaper.ratio)} times as much as on {names[low.kind]}; "
         f"the {BEST[COST]} of them is {_text(high)}."
+    )
+    yield (
+        f"In {percent_text(cheaper.share)} of {cheaper.samples} samples of prices, constants and model errors, "
+        f"a token is cheaper on {names[low.kind]}."
     )
 
 

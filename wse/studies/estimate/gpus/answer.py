@@ -52,7 +52,7 @@ def _sentences(result: GpuEstimateResult) -> Iterator[str]:
     """Yield the sentences below the headline."""
     if result.note:
         yield f"Note: {printable(result.note)}."
-    yield speed_sentence(result.serving)
+    yield speed_sentence(result.serving, result.ranges)
     yield draft_sentence(result.drafts)
     parts = {term: value for term, value in result.latency.tpot_by.to_dict().items() if value}
     all_reduce_s = sum(parts.pop(term, 0.0) for term in ("all_reduce_s", "crossing_s"))
@@ -67,7 +67,7 @@ def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:
     sequences = result.serving.max_users
     by_stack = result.memory.kv_capacity_users == result.system.max_sequences
     limit = f"at most {sequences:,} sequences, the limit of {printable(result.system.software)}" if by_stack else ""
-    yield from serving_rows(result.serving, bound, limit)
+    yield from serving_rows(result.serving, bound, limit, result.ranges)
     cache = f"tokens of KV cache fit on {plural(result.system.gpus, 'GPU')}"
     yield AnswerRow("KV cache", count(result.memory.kv_capacity_tokens), cache, "memory.kv_capacity_tokens")
     yield AnswerRow("weights", in_bytes(result.model.bytes), f"{count(result.model.parameters)} parameters")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from wse.hardware.number import Grade
+from wse.reports.intervals import RangeResult
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import PriceEnds, price_text
 from wse.reports.table import Column, Table, number, pair_table
@@ -191,6 +192,9 @@ class GpuEstimateResult(Result):
     cost: Annotated[GpuCostResult | None, Doc("cost of a million tokens; absent if no price is known")] = None
     grades: Annotated[Mapping[str, GradeResult], Doc("evidence grades; keys are paths of numbers in this result")]
     serving: Annotated[ServingResult, Doc("speeds for users, and the cost of a token")]
+    ranges: Annotated[
+        Mapping[str, RangeResult], Doc("90 % intervals of headline figures; keys are paths of numbers in this result")
+    ]
     batches: Annotated[
         tuple[GpuDraftGain, ...] | None, Doc("best drafts, one row per number of users; with `--draft`")
     ] = None

@@ -33,6 +33,8 @@ from wse.studies.estimate.gpus.result import (
     GpuVerifyResult,
 )
 from wse.studies.estimate.grades import SOURCES, GradeResult
+from wse.studies.estimate.ranges.gpu_figures import sampled_gpu_figures
+from wse.studies.estimate.ranges.sampled_figures import intervals_of
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.results.operating_points import ServingResult, serving_result
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds
@@ -59,6 +61,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
     drafts = _drafts(prepared_estimate)
     energy = None if economics is None else system_energy(gpus, serving.tokens_per_s, economics)
     cost = None if economics is None else system_cost(gpus, serving.tokens_per_s, economics)
+    intervals = intervals_of(serving, sampled_gpu_figures(prepared_estimate.deployment, serving))
     return GpuEstimateResult(
         inputs=_inputs(prepared_estimate),
         note=prepared_estimate.note,
@@ -106,6 +109,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         cost=None if cost is None or economics is None else _cost(cost, economics),
         grades=_grades(prepared_estimate, energy, cost),
         serving=serving,
+        ranges={f"serving.{name}": interval for name, interval in intervals.items()},
         batches=_draft_gains(prepared_estimate, serving),
     )
 

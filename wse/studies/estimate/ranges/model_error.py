@@ -2,18 +2,23 @@
 
 The errors are stored in ``wse/data/model_errors.csv``, which ``tools/model_errors.py`` writes from
 the measurements of ``wse validate``. Each is the ratio of a measured to a predicted time. There are
-two kinds, decode and prefill, because their errors differ by a factor of three.
+four kinds, because their errors differ by factors of two to three: decode and prefill on wafers,
+and all times of dense models and of mixtures of experts on GPUs.
 
-Three choices, with their reasons:
+Four choices, with their reasons:
 
-1. All groups of measurements have equal weight. A group of 64 rows from one project would
-   otherwise outweigh the 13 services.
-2. An error is used with both signs. Two or three groups show how large errors are, but not that
-   other software is always faster or always slower than predicted.
-3. Errors multiply the effect of uncertain constants. The predictions in the file were made with the
+1. An estimate uses the errors that were measured with the same software, if there are at least
+   `FEWEST_ERRORS` of them from at least `FEWEST_SOURCES` sources. Predictions for research kernels,
+   whose settings are published, are several times closer than predictions for services, which
+   disclose neither the number of wafers, nor the precision, nor the drafts. For other software, the
+   errors of all software are used, and each source has the same weight.
+2. An error is used with both signs. A few sources show how large errors are, but not that other
+   software is always faster or always slower than predicted.
+3. With n errors, the largest of them is taken to be exceeded with a probability of 1 / (n + 1), as
+   in conformal prediction (Lei et al., Journal of the American Statistical Association 2018).
+4. Errors multiply the effect of uncertain constants. The predictions in the file were made with the
    stated constants, so their errors contain a part of that effect, which is then counted twice.
-   The interval is therefore rather too wide than too narrow. The errors of services also contain
-   what is not disclosed: the numbers of wafers, precision and drafts.
+   The interval is therefore rather too wide than too narrow.
 """
 
 from __future__ import annotations
@@ -32,7 +37,20 @@ from wse.arrays import F64
 
 FILE: Final = Path(__file__).parents[3] / "data" / "model_errors.csv"
 
-ErrorKind = Literal["decode", "prefill"]
+FEWEST_ERRORS: Final = 9
+"""Smallest number of errors from which an interval is made.
+
+With nine errors, the largest is exceeded with a probability of 10 %, so this is the smallest number
+from which a 90 % interval can be made.
+"""
+
+FEWEST_SOURCES: Final = 3
+"""Smallest number of sources of errors that are used without those of other software.
+
+Errors of a single source do not show how much the predictions for another source may differ.
+"""
+
+ErrorKind = Literal["decode", "prefill", "gpu_dense", "gpu_experts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,43 +74,59 @@ class ModelError:
         signed = 2 * probabilities - 1
         return np.asarray(np.sign(signed) * np.interp(np.abs(signed), self.probabilities, self.sizes))
 
+    def covers(self, ratio: float, confidence: float) -> bool:
+        """Return whether a ratio of actual to predicted value is inside a central interval.
+
+        Args:
+            ratio: The ratio, or its reciprocal.
+            confidence: Confidence of the interval, such as 0.9.
+        """
+        return bool(abs(np.log(ratio)) <= self.at(np.array([0.5 + confidence / 2]))[0])
+
 
 NO_ERROR: Final = ModelError(sizes=np.zeros(2), probabilities=np.array([0.0, 1.0]))
 """Model error of a model that is exact."""
 
 
 @cache
-def model_error(kind: ErrorKind, *, without_source: str = "") -> ModelError:
+def model_error(kind: ErrorKind, software: str, *, without_source: str = "") -> ModelError:
     """Return the distribution of the model error of one kind of prediction.
 
     Args:
         kind: Kind of prediction.
+        software: Name of the software profile of the prediction.
         without_source: Source to leave out, so that an interval for one of its measurements does
             not depend on that measurement.
     """
     rows = [row for row in _rows() if row["kind"] == kind and row["source"] != without_source]
-    return error_distribution([float(row["time_ratio"]) for row in rows], [row["group"] for row in rows])
+    own_rows = [row for row in rows if row["software"] == software]
+    if len(own_rows) >= FEWEST_ERRORS and len({row["source"] for row in own_rows}) >= FEWEST_SOURCES:
+        return error_distribution([float(row["time_ratio"]) for row in own_rows])
+    return error_distribution([float(row["time_ratio"]) for row in rows], [row["source"] for row in rows])
 
 
-def error_distribution(ratios: Sequence[float], groups: Sequence[str]) -> ModelError:
-    """Return the distribution of the errors of some measurements. All groups have equal weight.
+def error_distribution(ratios: Sequence[float], sources: Sequence[str] = ()) -> ModelError:
+    """Return the distribution of the errors of some measurements.
 
     Args:
         ratios: Measured over predicted value of each measurement, or predicted over measured.
-        groups: Group of each measurement.
+        sources: Source of each measurement. All sources have the same weight. By default, all
+            measurements have the same weight.
     """
-    rows_by_group = Counter(groups)
     sizes = np.abs(np.log(ratios))
-    weights = np.array([1 / rows_by_group[group] for group in groups]) / len(rows_by_group)
+    rows_by_source = Counter(sources)
+    weights = np.array([1 / rows_by_source[source] for source in sources] or np.ones(len(sizes)))
+    weights /= weights.sum()
     order = sizes.argsort()
+    not_larger = len(sizes) / (len(sizes) + 1)  # probability that a new error is not the largest
     return ModelError(
         sizes=np.append(0.0, sizes[order]),
-        probabilities=np.append(0.0, weights[order].cumsum()),
+        probabilities=np.append(0.0, not_larger * weights[order].cumsum()),
     )
 
 
 def coverage(kind: ErrorKind, confidence: float) -> dict[str, float]:
-    """Return how many measured errors are inside an interval of the model error, by group.
+    """Return how many measured errors are inside an interval of the model error, by software.
 
     The interval of each measurement is computed without the measurements of the same source. It
     contains the model error only, so an interval with uncertain constants covers more.
@@ -102,14 +136,13 @@ def coverage(kind: ErrorKind, confidence: float) -> dict[str, float]:
         confidence: Confidence of the interval, such as 0.9.
 
     Returns:
-        Fraction of the measurements inside their interval, keyed by group.
+        Fraction of the measurements inside their interval, keyed by software profile.
     """
-    rows = [row for row in _rows() if row["kind"] == kind]
-    covered_by_group: dict[str, list[bool]] = {}
-    for row in rows:
-        limit = model_error(kind, without_source=row["source"]).at(np.array([0.5 + confidence / 2]))[0]
-        covered_by_group.setdefault(row["group"], []).append(bool(abs(np.log(float(row["time_ratio"]))) <= limit))
-    return {group: float(np.mean(is_inside)) for group, is_inside in covered_by_group.items()}
+    covered: dict[str, list[bool]] = {}
+    for row in (row for row in _rows() if row["kind"] == kind):
+        error = model_error(kind, row["software"], without_source=row["source"])
+        covered.setdefault(row["software"], []).append(error.covers(float(row["time_ratio"]), confidence))
+    return {software: float(np.mean(is_inside)) for software, is_inside in covered.items()}
 
 
 @cache

@@ -9,16 +9,20 @@ from typing import Final
 import numpy as np
 
 from wse.arrays import F64
+from wse.reports.intervals import RangeResult, range_of
 from wse.serving.cost import joules_per_token, usd_per_million_tokens
 from wse.serving.deployment.wafers import WaferDeployment
+from wse.serving.economics import Economics
 from wse.serving.operating_point import operating_point
 from wse.studies.estimate.ranges.model_error import ModelError
 from wse.studies.estimate.ranges.retiming import TIMES, scaled_deployment
-from wse.studies.estimate.ranges.samples import probabilities_of, values_at
+from wse.studies.estimate.ranges.samples import SAMPLES, SEED, probabilities_of, values_at
 from wse.studies.estimate.ranges.surface import ResponseSurface
+from wse.studies.results.operating_points import OperatingPointResult
 
 DECODE_ERROR, PREFILL_ERROR = "model error of decode", "model error of prefill"
 PRICE, POWER = "economics.wafer_usd_per_hour", "economics.wafer_power_w"
+COST: Final = "usd_per_million_tokens"
 _SPEEDS: Final = ("ttft_s", "tpot_s", "tokens_per_s_per_user", "tokens_per_s")
 
 
@@ -87,7 +91,13 @@ def speeds_of(times: F64, deployment: WaferDeployment, users: int, replicas: int
 
 
 def sampled_figures(
-    uncertainty: Uncertainty, deployment: WaferDeployment, users: int, replicas: int, *, samples: int, seed: int
+    uncertainty: Uncertainty,
+    deployment: WaferDeployment,
+    users: int,
+    replicas: int,
+    *,
+    samples: int = SAMPLES,
+    seed: int = SEED,
 ) -> Mapping[str, F64]:
     """Return the headline figures of an operating point for samples of all that is uncertain.
 
@@ -105,16 +115,66 @@ def sampled_figures(
         float64 ``[samples]`` for each figure, keyed by field of an operating point. Cost and energy
         are left out if price and power are unknown.
     """
-    figures = speeds_of(sampled_times(uncertainty, samples, seed), deployment, users, replicas)
-    economics = deployment.economics
-    if economics is not None:
-        wafers, tokens_per_s = replicas * deployment.chips, figures["tokens_per_s"]
-        for key, number, name, figure_of in (
-            ("usd_per_million_tokens", economics.usd_per_hour, PRICE, usd_per_million_tokens),
-            ("joules_per_token", economics.power_w, POWER, joules_per_token),
-        ):
-            values = values_at(number, probabilities_of(name, samples, seed))
-            figures[key] = np.array(
-                [figure_of(wafers, value, rate) for value, rate in zip(values.tolist(), tokens_per_s, strict=True)]
-            )
+    speeds = speeds_of(sampled_times(uncertainty, samples, seed), deployment, users, replicas)
+    return speeds | cost_and_energy(
+        speeds["tokens_per_s"],
+        replicas * deployment.chips,
+        deployment.economics,
+        names=(PRICE, POWER),
+        samples=samples,
+        seed=seed,
+    )
+
+
+def cost_and_energy(
+    tokens_per_s: F64,
+    chips: int,
+    economics: Economics | None,
+    *,
+    names: tuple[str, str],
+    samples: int = SAMPLES,
+    seed: int = SEED,
+) -> dict[str, F64]:
+    """Return the cost and energy of a token for samples of throughput, price and power.
+
+    Args:
+        tokens_per_s: float64 ``[samples]``, output tokens per second of all machines.
+        chips: Number of wafers or GPUs.
+        economics: Price and power of each; None if they are unknown.
+        names: Names of price and power. Machines with the same name have the same samples.
+        samples: Number of samples.
+        seed: Seed of the random numbers.
+
+    Returns:
+        float64 ``[samples]`` in USD per million tokens and in J, keyed by field of an operating
+        point. Empty without price and power.
+    """
+    if economics is None:
+        return {}
+    figures = {}
+    for key, number, name, figure_of in (
+        (COST, economics.usd_per_hour, names[0], usd_per_million_tokens),
+        ("joules_per_token", economics.power_w, names[1], joules_per_token),
+    ):
+        values = values_at(number, probabilities_of(name, samples, seed)).tolist()
+        figures[key] = np.array(
+            [figure_of(chips, value, rate) for value, rate in zip(values, tokens_per_s.tolist(), strict=True)]
+        )
     return figures
+
+
+def intervals_of(point: OperatingPointResult, figures: Mapping[str, F64]) -> dict[str, RangeResult]:
+    """Return the 90 % interval of each sampled figure that an operating point has.
+
+    Args:
+        point: The operating point, which states the figures.
+        figures: float64 ``[samples]`` for each figure, keyed by field of the operating point.
+
+    Returns:
+        Intervals, keyed by field of the operating point.
+    """
+    return {
+        name: range_of(getattr(point, name), sampled)
+        for name, sampled in figures.items()
+        if getattr(point, name) is not None
+    }

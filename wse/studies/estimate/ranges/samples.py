@@ -11,7 +11,9 @@ from wse.arrays import F64
 from wse.hardware.number import SourcedNumber
 
 SAMPLES: Final = 256
-"""Default number of samples."""
+"""Number of samples, by default."""
+SEED: Final = 0
+"""Seed of the samples. It is fixed, so equal requests get equal ranges."""
 
 
 def probabilities_of(name: str, samples: int, seed: int) -> F64:

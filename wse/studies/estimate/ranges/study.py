@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 
 from wse.program.program import Program
-from wse.reports.intervals import CONFIDENCE, RangeResult, range_of
+from wse.reports.intervals import CONFIDENCE, RangeResult
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.ranges.constants import uncertain_constants
@@ -20,16 +19,14 @@ from wse.studies.estimate.ranges.sampled_figures import (
     DECODE_ERROR,
     PREFILL_ERROR,
     Uncertainty,
+    intervals_of,
     sampled_figures,
     sampled_times,
     speeds_of,
 )
-from wse.studies.estimate.ranges.samples import SAMPLES
+from wse.studies.estimate.ranges.samples import SAMPLES, SEED
 from wse.studies.estimate.ranges.surface import response_surface
 from wse.studies.results.operating_points import OperatingPointResult
-
-SEED: Final = 0
-"""Seed of the samples. It is fixed, so equal requests get equal ranges."""
 
 
 def uncertainty_of(prepared_estimate: PreparedEstimate, program: Program) -> Uncertainty:
@@ -52,8 +49,8 @@ def uncertainty_of(prepared_estimate: PreparedEstimate, program: Program) -> Unc
     constants = tuple(c for c in constants if retiming.costs.value(c.name) == c.number.value)
     return Uncertainty(
         surface=response_surface(retiming, constants, on_several_wafers=program.wafers > 1),
-        decode_error=model_error("decode"),
-        prefill_error=model_error("prefill"),
+        decode_error=model_error("decode", prepared_estimate.software.name),
+        prefill_error=model_error("prefill", prepared_estimate.software.name),
     )
 
 
@@ -78,11 +75,7 @@ def ranges_of(
         Intervals, keyed by field of the operating point.
     """
     figures = sampled_figures(uncertainty, deployment, point.users, point.replicas, samples=samples, seed=seed)
-    return {
-        name: range_of(getattr(point, name), sampled)
-        for name, sampled in figures.items()
-        if getattr(point, name) is not None
-    }
+    return intervals_of(point, figures)
 
 
 def contributions_of(
