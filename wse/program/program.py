@@ -201,9 +201,9 @@ class Program:
         return self.verify[0].tokens if self.verify else 0
 
     def host_places(self, phase: Phase) -> range:
-        """Return the indices at which the host stores the ids and logits of a phase.
+        """Return the indices at which the host's arrays contain the ids and logits of a phase.
 
-        The host arrays have one element per user, followed by one per token of a verification pass.
+        The arrays have one element per user, followed by one per token of a verification pass.
         """
         if phase.name == "verify":
             return range(self.batch, self.batch + phase.tokens)
@@ -211,7 +211,7 @@ class Program:
 
     @property
     def fits(self) -> bool:
-        """True if every stage fits into the SRAM of its PEs, which execution requires."""
+        """True if every stage fits into the SRAM of its PEs; otherwise the Program cannot be run."""
         return all(stage.sram_top_byte <= self.sram_bytes_per_pe for stage in self.stages)
 
     def cache_slots(self, tokens: int) -> Slots:

@@ -84,7 +84,7 @@ class StageStream(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTransfer(StageStream):
-    """Transfer to a region on the same wafer, along rows and then along columns.
+    """Transfer to a region on the same wafer: words travel along rows, then along columns.
 
     If the receiving stage is on the same PEs, the words are copied within their SRAM.
     """
