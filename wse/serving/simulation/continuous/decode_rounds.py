@@ -21,13 +21,14 @@ from wse.serving.simulation.workload import Workload
 
 
 class GapRun(NamedTuple):
-    """Time of some decode rounds during which prompts are read in gaps.
+    """Duration of consecutive decode rounds in whose gaps prompts are read.
 
-    A gap is the time in a round for which the busiest stage would otherwise be idle.
+    In a decode round, each user gets one decode pass. A gap is the time in a round for which the
+    busiest stage would otherwise be idle.
 
     Attributes:
-        seconds: Duration of the rounds.
-        gap_s: Total seconds of their gaps.
+        seconds: Total duration of the rounds.
+        gap_s: Total duration of their gaps in seconds.
         round_per_gap: Duration of the last round, divided by the duration of its gap.
     """
 
@@ -50,7 +51,7 @@ class DecodeRounds:
             workload: The requests.
             costs: Times of passes.
             answers: Decode passes and contexts of all answers.
-            record: Recorder of the simulation, which receives the runs of passes.
+            record: Recorder of the simulation, to which the durations of passes are reported.
         """
         self.users = Users(answers)
         self._costs, self._record, self._tokens_per_pass = costs, record, answers.tokens_per_pass
@@ -96,8 +97,10 @@ class DecodeRounds:
     def run_with_gaps(self, unread_s: float, until_s: float) -> GapRun:
         """Simulate rounds in whose gaps prompts are read, until a prompt or an answer ends.
 
+        A gap is the time in a round for which the busiest stage would otherwise be idle.
+
         Args:
-            unread_s: Seconds of gaps that the first prompt still needs.
+            unread_s: Seconds of gaps that are still needed to read the first prompt.
             until_s: Seconds until another event may occur, such as an admission.
         """
         if not self.users.count:

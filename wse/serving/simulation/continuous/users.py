@@ -30,7 +30,7 @@ class Users:
 
     @property
     def mean_context(self) -> int:
-        """Mean context of the users in flight, counted in passes instead of tokens."""
+        """Mean context of the users in flight, as a number of decode passes instead of tokens."""
         return self._context_sum // self.count + self._rounds
 
     @property
