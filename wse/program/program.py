@@ -217,8 +217,8 @@ class Program:
     def cache_slots(self, tokens: int) -> Slots:
         """Return the cache slots in use in each stage if a user's cache contains ``tokens`` tokens.
 
-        A cache slot holds one token on a row of PEs. The result is for the fullest row of each
-        stage.
+        A cache slot stores the keys and values of one token on a row of PEs. The result is for the
+        fullest row of each stage.
         """
         slots_by_rows = {
             rows: CacheBalance.slots_after(tokens, rows) for rows in {stage.rect.rows for stage in self.stages}

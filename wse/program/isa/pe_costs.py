@@ -12,7 +12,8 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 class PeCosts:
     """Rates and costs of operations on one PE.
 
-    The fields before ``issue`` are rates in elements per cycle; the others are costs in cycles.
+    The fields from ``mac`` to ``scale_acc`` are rates in elements per cycle. The fields from
+    ``issue`` to ``function`` are costs in cycles.
     """
 
     mac: float  # activations times weights into accumulators
