@@ -40,11 +40,10 @@ class Phase:
 
     @property
     def begins(self) -> bool:
-        """True if the phase may be the first of a run.
+        """True for the first chunk of the first prompt, which waits for token ids from the host.
 
-        This is the case for the first chunk of the first prompt, before which nothing is cached.
-        The value is also True for decode phases and for the verification pass of the first user,
-        whose ``cached`` is always 0.
+        Nothing is cached before this chunk. The value is also True for decode phases and for the
+        verification pass of the first user, whose ``cached`` is always 0.
         """
         return self.cached == 0 and self.user <= 0
 

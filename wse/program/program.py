@@ -226,7 +226,7 @@ class Program:
         return tuple(slots_by_rows[stage.rect.rows] for stage in self.stages)
 
     def shares_pes(self, first: int, second: int) -> bool:
-        """Return True if two stages are on the same PEs.
+        """Return True if two stages (regions with their layers) are stored on the same PEs.
 
         This is the case if they have the same rectangle and at least one wafer in common.
         """
@@ -234,13 +234,13 @@ class Program:
         return a.rect == b.rect and bool(set(a.wafers) & set(b.wafers))
 
     def stages_above(self, stage: int) -> tuple[int, ...]:
-        """Return the stages that are stored on the same PEs at higher SRAM addresses."""
+        """Return the stages on the same PEs as a given stage, but at higher SRAM addresses."""
         top = self.stages[stage].sram_top_byte
         higher = (i for i, other_stage in enumerate(self.stages) if i != stage and other_stage.sram_base_byte >= top)
         return tuple(i for i in higher if self.shares_pes(stage, i))
 
     def stages_below(self, stage: int) -> tuple[int, ...]:
-        """Return the stages that are stored on the same PEs at lower SRAM addresses."""
+        """Return the stages on the same PEs as a given stage, but at lower SRAM addresses."""
         base = self.stages[stage].sram_base_byte
         lower = (i for i, other_stage in enumerate(self.stages) if i != stage and other_stage.sram_top_byte <= base)
         return tuple(i for i in lower if self.shares_pes(i, stage))

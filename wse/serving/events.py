@@ -125,7 +125,7 @@ class _Run:
         return self._progress[leader].visit <= visit < len(self._route(leader))
 
     def _release(self, time: float, progress: _Progress) -> None:
-        """Let the jobs that waited behind a given job try to continue."""
+        """Let the jobs that waited because they must not overtake a given job try again."""
         for job in progress.behind_it:
             if self._progress[job].waits:
                 self._progress[job].waits = False

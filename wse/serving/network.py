@@ -82,7 +82,7 @@ def load_network(path: str | Path | None = None) -> Network:
 
 
 def _read(path: Path, default_source: str) -> dict[str, SourcedNumber]:
-    """Return the numbers in one file.
+    """Return the network assumptions that one TOML file states, keyed by name.
 
     Args:
         path: Path of the file.

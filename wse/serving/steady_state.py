@@ -208,7 +208,7 @@ class ClosedLoop:
         further_tokens, prompt_alone = self.new_tokens - 1, self.costs.prompt_rounds(0.0)
 
         def excess_rounds(requests: float) -> float:
-            """Return N R f - R for N requests in rounds. If it is T, prompts fill all rounds.
+            """Return N R f - R for N requests in rounds. If it equals T, prompts fill all rounds.
 
             R is the number of rounds per prompt, f the fraction of them that a prompt fills, and T
             the number of tokens after the first.

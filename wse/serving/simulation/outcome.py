@@ -197,7 +197,7 @@ class Recorder:
             request: Index of the request.
             at_s: Time at which the request left.
             pass_s: Duration of a pass in seconds; 0 if passes have no common start. In a closed
-                loop, the next request arrives at most this time after the end of this request.
+                loop, the next request arrives a fraction of this time after this request ends.
         """
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s

@@ -38,7 +38,9 @@ class GapRun(NamedTuple):
 
 
 class DecodeRounds:
-    """The users in flight and the times of the rounds in which their answers are decoded.
+    """The users in flight, and the rounds in which their answers are decoded.
+
+    In a round, each user gets one decode pass.
 
     Attributes:
         users: Users in flight.
@@ -50,7 +52,7 @@ class DecodeRounds:
         Args:
             workload: The requests.
             costs: Times of passes.
-            answers: Decode passes and contexts of all answers.
+            answers: Number of decode passes and initial context of each answer.
             record: Recorder of the simulation, to which the durations of passes are reported.
         """
         self.users = Users(answers)

@@ -53,7 +53,7 @@ class ContinuousMachine:
         horizon_s: Time until which no further request arrives from outside.
         admission: Requests that wait for admission, free batch slots and room for KV caches.
         prefill: State of a separate machine that reads prompts; None if there is none.
-        answers: Decode passes and contexts of all answers.
+        answers: Number of decode passes and initial context of each answer.
         rounds: Users in flight, and the rounds in which their answers are decoded.
         reader: Prompts that are being read.
         ready: Heap of (time of the first token, request) for users that have not joined yet.

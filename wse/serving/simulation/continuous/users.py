@@ -20,7 +20,7 @@ class Users:
         """Create an empty set of users.
 
         Args:
-            answers: Decode passes and contexts of all requests of the workload.
+            answers: Number of decode passes and initial context of each request's answer.
         """
         self.count = 0
         self._answers = answers
