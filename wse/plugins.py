@@ -46,7 +46,7 @@ Thing = TypeVar("Thing")
 
 @cache
 def plugins(group: str) -> tuple[tuple[str, Any], ...]:
-    """Load every entry point in a group, through which installed packages extend wse.
+    """Load the objects with which installed packages extend wse, from all entry points of a group.
 
     The result is cached.
 
@@ -54,8 +54,8 @@ def plugins(group: str) -> tuple[tuple[str, Any], ...]:
         group: Name of the group, such as ``wse.patterns``.
 
     Returns:
-        A pair for each entry point, ordered by entry-point name: a text that says where the object
-        comes from, for messages, and the object.
+        For each entry point, in the order of their names: a text for messages that says where the
+        object comes from, and the object.
 
     Raises:
         BadInput: An entry point cannot be loaded.
@@ -70,12 +70,12 @@ def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any]
     Args:
         group: Name of the entry-point group, such as ``wse.patterns``.
         bundled: Objects that are part of wse, keyed by name.
-        names: Function that returns the names of an entry point's object. It raises TypeError or
-            AttributeError for an object of the wrong type.
+        names: Function that returns the names under which an object of an installed package is
+            known. It raises TypeError or AttributeError for an object of the wrong type.
 
     Raises:
-        BadInput: An entry point cannot be loaded, has an object of the wrong type, or uses a name
-            that is already taken.
+        BadInput: An entry point cannot be loaded, its object has the wrong type, or the name of the
+            object is already taken.
     """
     objects, places = dict(bundled), dict.fromkeys(bundled, "wse itself")
     for place, plugin in plugins(group):
@@ -132,7 +132,7 @@ def names_file_object(text: str) -> bool:
 
 
 def file_of(text: str) -> Path:
-    """Return the path in a text such as ``FILE.py:NAME@ARGUMENT``, without the part after it.
+    """Return the path in a text such as ``FILE.py:NAME@ARGUMENT``, without the rest.
 
     >>> str(file_of("own/mine.py:mine@4")), str(file_of("regions.toml"))
     ('own/mine.py', 'regions.toml')
@@ -146,7 +146,7 @@ def refuse_file_alone(text: str, place: str = "") -> None:
 
     Args:
         text: Text that the user gave.
-        place: Option or key with the text, for the message.
+        place: Option or configuration key whose value is the text, for the error message.
     """
     if text.endswith(".py"):
         message = f"{f'{place}: ' if place else ''}{text}: name what is in the file too, as {text}:NAME"

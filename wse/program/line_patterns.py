@@ -84,7 +84,7 @@ def _names(candidate: Any) -> tuple[str]:
 def cached_pattern(name: str) -> NamedPattern:
     """Return the communication pattern that a name stands for, from a cache if possible.
 
-    `named_pattern` describes names and errors. A pattern from a user's file is cached until the
+    Names and errors are those of `named_pattern`. A pattern from a user's file is cached until the
     file changes.
     """
     path = name.partition(NUMBER)[0]
@@ -109,8 +109,10 @@ def known_line_patterns() -> list[str]:
 def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
     """Return the communication pattern that a name or a function stands for.
 
-    1. A function makes a pattern without further look-up.
-    2. A number after ``@`` is separated from the name.
+    The request is resolved as follows:
+
+    1. A function is called to make the pattern; nothing is looked up.
+    2. In a text, a number after ``@`` is separated from the name.
     3. ``FILE.py:NAME`` is an object in a user's file.
     4. Any other name refers to a reduce, a collective based on a reduce, or another collective.
 
@@ -153,7 +155,7 @@ def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
 
 
 def _into_middle(length: int, reduce: Reduce) -> LineSchedule:
-    """Return the pattern in which both halves of a line of PEs reduce into its middle PE.
+    """Return the pattern in which both halves of a line of PEs add up their words on its middle PE.
 
     Args:
         length: Number of PEs.

@@ -13,14 +13,14 @@ USES: Final = ("code", "weights", "kv", "activations", "buffers")
 
 
 def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]:
-    """Return how many bytes of a PE's SRAM are used for each purpose.
+    """Return how many bytes of SRAM a PE of a stage uses for each purpose.
 
     Activations and buffers that are live at different times share addresses. Each address is
     counted once, for the largest buffer that contains it.
 
     Args:
         program: The Program.
-        stage: Index of the stage (region with its layers) to which the PE belongs.
+        stage: Index of the stage (a region of PEs with its layers) to which the PE belongs.
         sram_bytes: Size of a PE's SRAM in bytes.
 
     Returns:
@@ -44,8 +44,9 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
 def _stages_in_sram(program: Program, stage: int) -> set[int]:
     """Return the stages whose buffers count as memory use of a stage's PEs.
 
-    Several stages may be stored on the same PEs. The result consists of the stage itself, all
-    stages at higher addresses, and the fullest stage at lower addresses.
+    Several stages may be stored on the same PEs, one above the other in SRAM. The result consists
+    of the stage itself, all stages at higher addresses, and, of the stages at lower addresses, the
+    one that ends at the highest address.
     """
     fullest_below = max(program.stages_below(stage), key=lambda i: program.stages[i].sram_top_byte, default=stage)
     return {stage, fullest_below, *program.stages_above(stage)}

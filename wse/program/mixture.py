@@ -22,8 +22,8 @@ class Mixture:
     Attributes:
         count: Number of experts per layer.
         active: Number of experts that each token uses.
-        by_column: int32 ``[cols, experts per column]``, experts with features on each column; -1 is
-            padding.
+        by_column: int32 ``[cols, experts per column]``, indices of the experts of which each column
+            stores features; -1 is padding.
     """
 
     count: int

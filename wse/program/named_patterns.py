@@ -28,11 +28,11 @@ class NamedPattern:
     Attributes:
         name: The requested name.
         make: Function that makes the pattern for a number of PEs, a number of words per PE, and the
-            cycles per level of depth.
-        form: Collective and algorithm of its closed form in
-            `wse.backends.fabric.line.closed_forms`; None if it has none there.
-        reduce: The reduce of a pattern from a user's file, which may have closed forms of its own;
-            else None.
+            cycles that one PE needs to receive, add and forward a word (level_cycles).
+        form: Collective and algorithm under which `wse.backends.fabric.line.closed_forms` has a
+            formula for the cycles of the pattern; None if it has no formula.
+        reduce: Reduce on which a pattern from a user's file is based, which may have formulas of
+            its own. None for all other patterns.
     """
 
     name: str
@@ -41,13 +41,14 @@ class NamedPattern:
     reduce: LineReduce | None = None
 
     def for_words(self, words: int, level_cycles: int) -> Callable[[int], LineSchedule]:
-        """Return a function that maps the number of PEs to the pattern, given the number of words.
+        """Return a function that makes the pattern for a number of PEs, its only argument.
 
         Calls with the same arguments return the same cached object.
 
         Args:
             words: 32-bit words of each PE.
-            level_cycles: Cycles per level of depth, on which some patterns depend.
+            level_cycles: Cycles that a PE needs to receive, add and forward a word. Some patterns
+                depend on it.
         """
         return _for_words(self.make, words, level_cycles)
 
@@ -59,9 +60,9 @@ def _for_words(
     """Return a function that calls ``make`` with a number of PEs and the given other arguments.
 
     Args:
-        make: Function that makes a pattern from a number of PEs, words and cycles per level.
+        make: Function that makes a pattern for a number of PEs, words per PE and ``level_cycles``.
         words: 32-bit words of each PE.
-        level_cycles: Cycles per level of depth.
+        level_cycles: Cycles that a PE needs to receive, add and forward a word.
     """
     return lambda length: make(length, words, level_cycles)
 
@@ -71,7 +72,7 @@ Finish = Callable[[int, Reduce], LineSchedule]
 
 
 def into_end(length: int, reduce: Reduce) -> LineSchedule:
-    """Return the pattern in which a line of PEs adds up its words into its first PE."""
+    """Return the pattern in which the words of a line of PEs are added up on its first PE."""
     return reduce(length, 1, Arrival.ADD)
 
 
@@ -85,7 +86,7 @@ def maker_of_reduce(
         reduce: The reduce.
         number: Requested number, such as the number of groups of a K-tree. None for the number that
             the authors of the pattern choose.
-        finish: Function that makes the pattern from the reduce.
+        finish: Function that completes the reduce to a pattern, for example with a multicast.
 
     Raises:
         BadInput: A number is requested, but the reduce does not depend on a number.
@@ -99,7 +100,7 @@ def maker_of_reduce(
         Args:
             length: Number of PEs.
             words: Number of words per PE.
-            level_cycles: Cycles per level of depth.
+            level_cycles: Cycles that a PE needs to receive, add and forward a word.
         """
         chosen_number = number or (reduce.authors_number(length, words, level_cycles) if reduce.authors_number else 1)
         return finish(length, reduce.make(chosen_number))
@@ -145,7 +146,8 @@ def pattern_of_object(
     Args:
         pattern_name: Requested name, for error messages.
         number: Requested number after ``@``, or None.
-        user_object: A Pattern, or a function of (length, lines, arrival).
+        user_object: A Pattern, or a function of the number of PEs on a line, the number of parallel
+            lines, and what a PE does with arriving words (an ``Arrival``).
         path: File with the object.
         own_name: Name of the object in that file.
 
@@ -216,7 +218,7 @@ def _guarded(
         Args:
             length: Number of PEs on the line.
             words: Number of words per PE.
-            level_cycles: Cycles per level of depth.
+            level_cycles: Cycles that a PE needs to receive, add and forward a word.
         """
         try:
             schedule = make(length, words, level_cycles)

@@ -40,16 +40,15 @@ class Phase:
 
     @property
     def begins(self) -> bool:
-        """True if the phase may be the first of a run.
+        """True for the first chunk of the first prompt, which waits for token ids from the host.
 
-        This is the case for the first chunk of the first prompt, before which nothing is cached.
-        The value is also True for decode phases and for the verification pass of the first user,
-        whose ``cached`` is always 0.
+        Nothing is cached before this chunk. The value is also True for decode phases and for the
+        verification pass of the first user, whose ``cached`` is always 0.
         """
         return self.cached == 0 and self.user <= 0
 
     def user_of(self, step: int, iteration: int) -> int:
-        """Return the user on whose cache counters a step depends.
+        """Return the user whose counters of tokens and cache slots a step uses.
 
         Args:
             step: Index of the step.
@@ -59,7 +58,7 @@ class Phase:
         return iteration if loop >= 0 and self.steps.over_users[loop] else max(self.user, 0)
 
     def round_of(self, step: int, iteration: int) -> int:
-        """Return the variable ``round`` in the formula for the operands of a step (see `Steps`).
+        """Return the value of the variable ``round``, from which operands are computed (see `Steps`).
 
         The value is the iteration of the step's loop. For a step outside loops, it is the user of
         the phase (0 for decode).
@@ -67,8 +66,9 @@ class Phase:
         return iteration if self.steps.loop[step] >= 0 else max(self.user, 0)
 
     def with_pairs(self, step: int, pairs: int) -> Phase:
-        """Return a phase with only one of the steps, for a given number of (token, expert) pairs.
+        """Return a copy of the phase with only one step, for a number of (token, expert) pairs.
 
-        The step gets the operands for a column of PEs with ``pairs`` pairs instead of the maximum.
+        In a mixture of experts, the work of a column of PEs depends on how many tokens use its
+        experts. The step gets the operands for ``pairs`` pairs instead of the maximum.
         """
         return replace(self, steps=self.steps.with_pairs(step, pairs))

@@ -201,9 +201,9 @@ class Program:
         return self.verify[0].tokens if self.verify else 0
 
     def host_places(self, phase: Phase) -> range:
-        """Return the indices at which the host stores the ids and logits of a phase.
+        """Return the indices at which the host's arrays contain the ids and logits of a phase.
 
-        The host arrays have one element per user, followed by one per token of a verification pass.
+        The arrays have one element per user, followed by one per token of a verification pass.
         """
         if phase.name == "verify":
             return range(self.batch, self.batch + phase.tokens)
@@ -211,14 +211,14 @@ class Program:
 
     @property
     def fits(self) -> bool:
-        """True if every stage fits into the SRAM of its PEs, which execution requires."""
+        """True if every stage fits into the SRAM of its PEs; otherwise the Program cannot be run."""
         return all(stage.sram_top_byte <= self.sram_bytes_per_pe for stage in self.stages)
 
     def cache_slots(self, tokens: int) -> Slots:
         """Return the cache slots in use in each stage if a user's cache contains ``tokens`` tokens.
 
-        A cache slot holds one token on a row of PEs. The result is for the fullest row of each
-        stage.
+        A cache slot stores the keys and values of one token on a row of PEs. The result is for the
+        fullest row of each stage.
         """
         slots_by_rows = {
             rows: CacheBalance.slots_after(tokens, rows) for rows in {stage.rect.rows for stage in self.stages}
@@ -226,7 +226,7 @@ class Program:
         return tuple(slots_by_rows[stage.rect.rows] for stage in self.stages)
 
     def shares_pes(self, first: int, second: int) -> bool:
-        """Return True if two stages are on the same PEs.
+        """Return True if two stages (regions with their layers) are stored on the same PEs.
 
         This is the case if they have the same rectangle and at least one wafer in common.
         """
@@ -234,13 +234,13 @@ class Program:
         return a.rect == b.rect and bool(set(a.wafers) & set(b.wafers))
 
     def stages_above(self, stage: int) -> tuple[int, ...]:
-        """Return the stages that are stored on the same PEs at higher SRAM addresses."""
+        """Return the stages on the same PEs as a given stage, but at higher SRAM addresses."""
         top = self.stages[stage].sram_top_byte
         higher = (i for i, other_stage in enumerate(self.stages) if i != stage and other_stage.sram_base_byte >= top)
         return tuple(i for i in higher if self.shares_pes(stage, i))
 
     def stages_below(self, stage: int) -> tuple[int, ...]:
-        """Return the stages that are stored on the same PEs at lower SRAM addresses."""
+        """Return the stages on the same PEs as a given stage, but at lower SRAM addresses."""
         base = self.stages[stage].sram_base_byte
         lower = (i for i, other_stage in enumerate(self.stages) if i != stage and other_stage.sram_top_byte <= base)
         return tuple(i for i in lower if self.shares_pes(i, stage))

@@ -138,11 +138,11 @@ class Steps:
 
         Args:
             step: Index of the step.
-            slots: Cache slots in use in each stage.
-            round_: Value of ``round`` in the operand formula (``Phase.round_of``).
+            slots: Cache slots in use on the fullest row of each stage.
+            round_: Value of the variable ``round``, normally the iteration (``Phase.round_of``).
 
         Returns:
-            OPERAND_COUNT integers: addresses in elements, and numbers.
+            OPERAND_COUNT integers. Each is an address, in elements, or a number.
         """
         in_use = slots[self.stage[step]]
         if round_ == 0:
@@ -155,7 +155,7 @@ class Steps:
 
     @property
     def linear(self) -> tuple[I64, ...]:
-        """Coefficients of the linear functions that compute operands from slots, rounds and pairs.
+        """Coefficients with which operands are computed from cache slots, rounds and expert pairs.
 
         Each array is ``[steps, OPERAND_COUNT]``. The order is fixed, per_slot, per_round, odd,
         per_slot_round, per_pair.
@@ -163,9 +163,10 @@ class Steps:
         return tuple(getattr(self, name) for name in _OPERANDS)
 
     def with_pairs(self, step: int, pairs: int) -> Steps:
-        """Return a one-step sequence for a given number of (token, expert) pairs.
+        """Return a sequence of one of the steps only, for a number of (token, expert) pairs.
 
-        The step gets the operands for a column of PEs with ``pairs`` pairs instead of the maximum.
+        In a mixture of experts, the work of a column of PEs depends on how many tokens use its
+        experts. The step gets the operands for ``pairs`` pairs instead of the maximum.
         """
         arrays: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
         arrays["fixed"] = arrays["fixed"] - arrays["per_pair"] * (self.max_pairs[step] - pairs)

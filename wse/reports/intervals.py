@@ -31,8 +31,8 @@ class RangeResult(Result):
 def range_of(value: float, sampled: F64, confidence: float = CONFIDENCE) -> RangeResult:
     """Return a figure with the interval between two quantiles of its samples.
 
-    The interval is extended to the figure itself, because constants whose stated value is the end
-    of their range can move all quantiles to one side.
+    The interval always includes the figure itself. Without this rule, it may not: if the stated
+    value of a constant is at an end of its range, all samples can be on one side of the figure.
 
     Args:
         value: The figure with the stated constants.
@@ -84,7 +84,7 @@ def percent_text(fraction: float) -> str:
 
 
 def share_above(first: F64, second: F64) -> float:
-    """Return in which fraction of the samples a figure of one machine is larger than of another.
+    """Return the fraction of samples in which the first machine's figure exceeds the second's.
 
     Samples with equal figures count half.
 

@@ -21,7 +21,7 @@ EVERY_S: Final = 10.0
 
 
 class Work(NamedTuple):
-    """A type of long computation that shows its progress.
+    """Description of a type of long computation, for the display of its progress.
 
     Attributes:
         name: Name of the computation.
@@ -66,7 +66,7 @@ def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
 
     Args:
         stream: Stream to write to, such as stderr.
-        work: Kind of computation.
+        work: Description of the computation.
     """
     if not stream.isatty():
         yield _Lines(stream, work).update
@@ -128,7 +128,7 @@ class _Lines:
         self._last_line_s: float | None = None
 
     def update(self, count: int, total: int, name: str) -> None:
-        """Write a line if enough time has passed since the last line, or since the start.
+        """Write a line with the progress and the remaining time, unless the last line is recent.
 
         Args:
             count: Number of finished parts.

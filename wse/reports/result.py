@@ -94,7 +94,7 @@ class Result:
     def _repr_html_(self) -> str | None:
         """Return the result's tables as HTML for a notebook, or None if there are no tables.
 
-        In that case, the notebook shows Python's own text instead.
+        Without tables, the notebook shows Python's own text instead.
         """
         tables = self.tables()
         return tables_as_html(tables) if tables else None

@@ -14,13 +14,14 @@ _PRICE: Final = "{:,g}".format
 
 
 def scale_note(price: PriceEnds, machine: str) -> str:
-    """Return a note on the price from which a cost column is computed.
+    """Return a note on the price behind a cost column, such as ``at 60 USD/h per wafer``.
 
-    If the price has a range, the note also states the factors by which its ends change the costs.
+    If the price has a range, the note also states the factors by which the costs change at the low
+    and the high end.
 
     Args:
         price: Low end, value and high end in USD per hour.
-        machine: Machine that the price is for, such as "wafer".
+        machine: Type of machine that the price is for, such as "wafer".
     """
     low, value, high = price
     ends = (

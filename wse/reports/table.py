@@ -68,9 +68,10 @@ class Column:
         return "" if value is None else self.formatter(value)
 
     def best_value(self, rows: Sequence[Row]) -> Any:
-        """Return the best value of the column, which is marked in the table.
+        """Return the largest or smallest value of the column, which is marked as the best.
 
-        The result is None if the column has no best value, or if all values are equal.
+        The result is None if the column does not define which value is best, or if all values are
+        equal.
         """
         if not self.best:
             return None

@@ -160,7 +160,8 @@ def bar(fraction: float, width: int, colour: str = "") -> Text:
         fraction: Length as a fraction of the full width, limited to 0 to 1. A positive fraction
             always draws at least one eighth.
         width: Full width in characters.
-        colour: Cause of cycles, use of SRAM, or a rich style.
+        colour: Name of a cause of cycles or of a use of SRAM, which has a colour of its own, or a
+            style in rich's notation.
     """
     eighths = round(max(0.0, min(1.0, fraction)) * width * 8)
     if fraction > 0 and eighths == 0:

@@ -106,7 +106,9 @@ def system_cost(machines: int, tokens_per_s: float, economics: Economics) -> Sou
 def _proportional(
     key: str, number: SourcedNumber, unit: str, value: float, value_range: tuple[float, float]
 ) -> SourcedNumber:
-    """Return a result that is proportional to an assumed number and shares its grade and source.
+    """Return a result that is proportional to an assumed number, such as a cost to a price.
+
+    The evidence grade and the source of the result are those of the number.
 
     Args:
         key: Name of the assumed number, for the source of the result.
@@ -180,14 +182,16 @@ def activity_energy(activity: Activity, economics: Economics) -> SourcedNumber:
 
 
 def power_and_cost(wafers: int, tokens_per_s: float, economics: Economics) -> dict[str, float]:
-    """Return the power in W, energy per token, and cost per million tokens of several wafers.
-
-    The cost is also given for both ends of the assumed price range.
+    """Return the power, energy per token, and cost per million tokens of several wafers.
 
     Args:
         wafers: Number of wafers.
         tokens_per_s: Output tokens per second, summed over all users.
         economics: Power and price of one wafer.
+
+    Returns:
+        ``power_w``, ``joules_per_token`` and ``usd_per_million_tokens``; the cost also with the
+        suffixes ``_low`` and ``_high`` for the ends of the price range.
     """
     cost = system_cost(wafers, tokens_per_s, economics)
     return {

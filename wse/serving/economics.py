@@ -143,7 +143,7 @@ def _economics(
 
 
 def check_stated(place: str, table: Mapping[str, Any]) -> None:
-    """Check the numbers in a table, regardless of the machines they are for.
+    """Check a table of powers, prices and energies, for all machines that it names.
 
     Args:
         place: Origin of the table, for messages.

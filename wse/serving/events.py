@@ -116,7 +116,7 @@ class _Run:
                 self._begin(time, index)
 
     def _waits(self, index: int) -> bool:
-        """Return whether a job must wait because it would overtake the job ahead of it."""
+        """Return whether a job must wait so that it does not overtake its leader."""
         visit, leader = self._progress[index].visit, self.jobs[index].leader
         if leader < 0 or self._progress[leader].over:
             return False
@@ -125,7 +125,7 @@ class _Run:
         return self._progress[leader].visit <= visit < len(self._route(leader))
 
     def _release(self, time: float, progress: _Progress) -> None:
-        """Let the jobs that waited behind a given job try to continue."""
+        """Let the jobs that waited because they must not overtake a given job try again."""
         for job in progress.behind_it:
             if self._progress[job].waits:
                 self._progress[job].waits = False
@@ -136,7 +136,7 @@ class _Run:
         return self.jobs[index].route
 
     def _begin(self, time: float, index: int) -> None:
-        """Start the next visit of a job at the front of its server's queue."""
+        """Start the next visit of a job that is at the front of its server's queue."""
         self._push(time + self._route(index)[self._progress[index].visit].busy_cycles, DONE, index)
 
     def _finish(self, time: float, index: int) -> None:

@@ -25,9 +25,9 @@ PURPOSES: Final = {
 
 
 def purpose_text(objective: str | None) -> str:
-    """Return " for throughput" if a layout was chosen for throughput, or "" otherwise.
+    """Return the text after a layout's name in reports that says what it was chosen for.
 
-    The text follows the name of the layout in reports.
+    The text is " for throughput" if the objective was throughput, and "" otherwise.
     """
     return f" for {THROUGHPUT}" if objective == THROUGHPUT else ""
 
@@ -42,7 +42,7 @@ class Goal:
             the limits.
         ttft_s: Upper limit on the time to first token in seconds; None if unlimited.
         tpot_s: Upper limit on the time per output token in seconds; None if unlimited.
-        objective: One of `OBJECTIVES`, which decides between deployments that meet the limits.
+        objective: One of `OBJECTIVES`, by which deployments that meet the limits are ranked.
     """
 
     users: int | None = None

@@ -53,13 +53,13 @@ class Network:
 
     @property
     def weakest(self) -> tuple[Grade, str]:
-        """Weakest evidence grade, and the name of the first number with that grade."""
+        """Weakest evidence grade of the numbers, and the name of the first number with it."""
         name = max(_NAMES, key=lambda name: list(GRADES).index(self.sources[name].grade))
         return self.sources[name].grade, name
 
     @property
     def range(self) -> tuple[float, float]:
-        """Minimum and maximum of `seconds`, with all numbers at the same end of their ranges."""
+        """Value of `seconds` with all numbers at the low, and at the high, end of their ranges."""
         trip, trips, service = (self.sources[name].range or (self.sources[name].value,) * 2 for name in _NAMES)
         low, high = ((trips[end] + 1) * trip[end] + service[end] for end in (0, 1))
         return low, high
@@ -82,7 +82,7 @@ def load_network(path: str | Path | None = None) -> Network:
 
 
 def _read(path: Path, default_source: str) -> dict[str, SourcedNumber]:
-    """Return the numbers in one file.
+    """Return the network assumptions that one TOML file states, keyed by name.
 
     Args:
         path: Path of the file.

@@ -107,7 +107,7 @@ class OperatingPoint:
 
     @property
     def decoding_users(self) -> float:
-        """Mean number of requests after their first token; the others still wait for it.
+        """Mean number of requests that have received their first token but not yet their last.
 
         By Little's law, it is the rate of tokens after the first, times the time for each of them.
         """

@@ -70,10 +70,11 @@ def run_cycles(route: PassRoute, streams: int, passes: int) -> CycleEstimate:
     exact result is T + (M - 1) s + (passes - 1) max(T, M s). Otherwise the result is a lower bound,
     which is exact for a single stream.
 
-    The formula is the weight of the heaviest path to the last pass in the event graph. A path goes
-    around the whole loop some number of times, which skips ``streams`` passes each time. For the
-    other passes, it goes from pass to pass at one server, at best the busiest. The weight is linear
-    in the number of loops and hence largest at an end of the range.
+    Derivation: a pass waits for the previous pass of its stream, which takes T cycles, and at each
+    server for the pass ahead of it, which takes at most s cycles. The run takes as long as the
+    longest chain of such waits. A chain with n waits of T cycles skips n M passes and waits s
+    cycles for each other pass. Its length is linear in n and hence largest for n = 0 or the maximum
+    n.
 
     Args:
         route: Route of a pass, which needs T cycles alone and s cycles at the busiest server.
@@ -90,7 +91,7 @@ def run_cycles(route: PassRoute, streams: int, passes: int) -> CycleEstimate:
 
 
 def idle_fraction(routes: Sequence[PassRoute], servers: Collection[int], cycles: float) -> float:
-    """Return the fraction of time that some servers are idle while passes are executed.
+    """Return the mean fraction of the time that the given servers are idle during some passes.
 
     For M passes over S equal stages, from an empty pipeline to an empty pipeline, the fraction is
     (S - 1) / (M + S - 1) (Huang et al., GPipe, NeurIPS 2019, section 2.3).
@@ -113,8 +114,8 @@ def chunks_cycles(routes: Sequence[PassRoute]) -> CycleEstimate:
     The result is exact if every server works on the chunks in order, which is the case if only the
     last chunk returns to a server. Then a visit ends at max(arrival, end of the previous chunk) +
     busy. This recurrence is a running maximum once the work of earlier chunks is subtracted.
-    Otherwise the result is a lower bound: the duration of the longest chunk or, for one of the
-    servers, all of its work, the shortest path to it, and the shortest path after it.
+    Otherwise the result is a lower bound, the larger of the duration of the longest chunk and the
+    maximum of ``_server_bounds``.
 
     Args:
         routes: Route of each chunk, in order.
@@ -136,8 +137,8 @@ def chunks_cycles(routes: Sequence[PassRoute]) -> CycleEstimate:
 def _server_bounds(routes: Sequence[PassRoute]) -> Iterator[float]:
     """Yield, for each server, a lower bound on the cycles until all routes are done.
 
-    The bound is the time before a route first reaches the server, plus all work of the server, plus
-    the time from its last visit to the end of that route.
+    The bound is the shortest time in which a route reaches the server, plus all work of the server,
+    plus the shortest time from the last visit of the server to the end of a route.
     """
     head_cycles: dict[int, float] = {}
     tail_cycles: dict[int, float] = {}
@@ -164,7 +165,7 @@ def _in_line(routes: Sequence[PassRoute]) -> bool:
     servers = {route: [visit.server for visit in route] for route in set(routes)}
 
     def follows(b: PassRoute, a: PassRoute) -> bool:
-        """Return whether route ``a`` repeats no server and route ``b`` starts with its visits."""
+        """Return whether ``a`` visits no server twice and ``b`` starts with the visits of ``a``."""
         return servers[b][: len(a)] == servers[a] and len(set(servers[a])) == len(a)
 
     return all(follows(b, a) for a, b in set(pairwise(routes)))

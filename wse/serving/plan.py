@@ -11,12 +11,12 @@ from wse.serving.operating_point import Deployment, OperatingPoint, max_passing_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The operating point at which a deployment best fits a goal.
+    """The operating point at which a deployment (a model on a machine) best fits a goal.
 
     Attributes:
         point: Latency, throughput and cost, with the number of replicas and users. If no number of
-            users meets the latency limits, it is for a single user.
-        meets: Whether all users fit and the limits are met.
+            users meets the latency limits, the point is for a single user.
+        meets: Whether all requested users fit and the latency limits are met.
         excess: Largest ratio of a latency to its limit, or ratio of the requested users to the
             users that fit, whichever is larger.
     """

@@ -56,7 +56,7 @@ def prices_text(price: Price | None) -> str | None:
 
 
 def wafer_price(price: Price | None, wafer: str) -> float | None:
-    """Return the user's price for the wafer of a request in USD per hour, or None.
+    """Return the price that the user states for a wafer, in USD per hour; None if there is none.
 
     Args:
         price: Prices as stated.
@@ -70,7 +70,7 @@ def wafer_price(price: Price | None, wafer: str) -> float | None:
 
 
 def gpu_price(price: Price | None, gpu: str) -> float | None:
-    """Return the user's price for the GPU of a request in USD per hour, or None.
+    """Return the price that the user states for a GPU, in USD per hour; None if there is none.
 
     Args:
         price: Prices as stated.
@@ -95,12 +95,12 @@ def prices_of_gpu(price: Price | None, gpu: str | Path) -> dict[str, float] | No
 def prices_without_gpus(price: Price | None, gpus: Iterable[str | Path]) -> dict[str, float] | None:
     """Return the stated prices without the prices of some GPUs, or None if no price remains.
 
-    The remaining prices are for the wafer of the request. `wafer_price` later rejects names that
-    match no machine.
+    The remaining prices are for the wafer that is compared with the GPUs. Names that match no
+    machine are kept; `wafer_price` rejects them later.
 
     Args:
         price: Prices as stated.
-        gpus: Names or files of the request's GPUs.
+        gpus: Names or files of the GPUs.
     """
     names = {load_gpu(gpu).name for gpu in gpus}
     return {key: usd for key, usd in read_prices(price).items() if key not in names} or None

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class Visit(NamedTuple):
-    """One visit of a token to a server: a stage or a link, for which tokens queue.
+    """One visit of a token to a server: a stage or a link that tokens use one after another.
 
     Attributes:
         server: Index of the server.
@@ -66,7 +66,7 @@ def visits_once(route: PassRoute) -> bool:
 
 
 def as_loop(route: PassRoute) -> PassRoute:
-    """Return the route of a stream that follows a route repeatedly.
+    """Return a route as part of a loop, for a stream that starts it again after its end.
 
     If the route ends at the server where it starts, without a latency, the last and the first visit
     are merged. The server then continues with the same stream, from the id of a new token to its

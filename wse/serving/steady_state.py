@@ -119,9 +119,9 @@ class ClosedLoop:
     def steady_state(self, concurrency: float) -> SteadyState:
         """Return the steady state with a constant number of requests in flight, at least 1.
 
-        The rate is at least the rate with a single request in flight, because a machine can serve
-        one request at a time. Without this bound, the wait for a running pass could make two
-        concurrent one-token requests slower than two sequential requests.
+        The rate is at least that of a single request in flight, because a machine can serve one
+        request at a time. Without this bound, the wait for a running pass could make two concurrent
+        one-token requests slower than two sequential requests.
         """
 
         def in_flight(in_rounds: float) -> float:
@@ -144,13 +144,16 @@ class ClosedLoop:
         return replace(state, ttft_s=state.ttft_s + self.costs.wait_s(others_fraction * in_rounds))
 
     def _in_rounds(self, requests: float, others_fraction: float) -> SteadyState:
-        """Return the steady state of requests that are always in rounds or waiting for them.
+        """Return the steady state of a number of requests, without waits outside of rounds.
 
-        A round is the time in which every decoding request gets one token.
+        A round is the time in which every decoding request gets one token. Each request takes part
+        in rounds, in which its prompt is read or its answer is decoded, or waits until rounds have
+        room for its prompt.
 
         Args:
             requests: Number of requests.
-            others_fraction: Fraction of the requests in rounds that belong to other users.
+            others_fraction: Number of other requests in rounds, as seen by one request, divided by
+                the number of all requests in rounds.
         """
         in_rounds = min(requests, self._requests_when_saturated)
         reading_s, answer_s = self._round_times(
@@ -205,7 +208,7 @@ class ClosedLoop:
         further_tokens, prompt_alone = self.new_tokens - 1, self.costs.prompt_rounds(0.0)
 
         def excess_rounds(requests: float) -> float:
-            """Return N R f - R for N requests in rounds. If it is T, prompts fill all rounds.
+            """Return N R f - R for N requests in rounds. If it equals T, prompts fill all rounds.
 
             R is the number of rounds per prompt, f the fraction of them that a prompt fills, and T
             the number of tokens after the first.

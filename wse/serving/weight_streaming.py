@@ -83,7 +83,7 @@ class StreamingBound:
         return batch / self.seconds(batch)
 
     def users_for(self, wanted_tokens_per_s: float) -> int | None:
-        """Return the smallest batch that reaches a total throughput, or None beyond `MAX_USERS`.
+        """Return the minimum number of users for a total throughput; None if above `MAX_USERS`.
 
         The throughput rises with the batch, because the bytes of a pass grow more slowly than the
         batch.

@@ -52,17 +52,17 @@ def _share_cycles(
 ) -> float:
     """Return how many cycles ``activate_share`` takes on the PE that activates the most features.
 
-    The PEs of a group divide the features among themselves. A PE also writes zeros for the features
-    of the other PEs. Its features may begin and end in the middle of a token, and each token needs
-    separate vector operations.
+    The PEs of a group have the same inputs. Each PE activates a shard of the features and writes
+    zeros for the features of the other PEs. A shard may begin and end in the middle of a token,
+    and each token in it needs separate vector operations.
 
     Args:
         c: Costs of operations on the PE.
         M, n: Number of tokens, and features per token.
         function: Index into ACTIVATIONS.
         gated: 1 if the result is multiplied by a second vector (gating), else 0.
-        length, groups: Number of PEs on the line, and number of groups into which they are divided.
-        shared_tokens: Number of tokens whose features are divided together.
+        length, groups: Number of PEs in a row or column, and number of groups that they form.
+        shared_tokens: Number of tokens whose features are divided among the PEs in one iteration.
         padding: Number of additional output elements that are set to zero.
     """
     shard_elements, iterations = ceil_div(shared_tokens * n, length // groups), M // shared_tokens

@@ -51,13 +51,14 @@ def _scores(M: int, H: int, T: int) -> int:
 
 
 def _max(name: str, entries: str) -> Kernel:
-    """Return the record of a kernel that computes the maximum visible score of each head.
+    """Return the record of a kernel that finds the maximum attention score of each token and head.
 
     A record has the operands and the cost formulas of a kernel.
 
     Args:
         name: Name of the kernel.
-        entries: Names of the number operands that determine which cache entries are visible.
+        entries: Names, separated by spaces, of the operands that determine which cache entries a
+            token may attend to.
     """
     return Kernel(
         name=name,
@@ -77,7 +78,8 @@ def _exp(name: str, entries: str) -> Kernel:
 
     Args:
         name: Name of the kernel.
-        entries: Names of the number operands that determine which cache entries are visible.
+        entries: Names, separated by spaces, of the operands that determine which cache entries a
+            token may attend to.
     """
     return Kernel(
         name=name,

@@ -36,7 +36,7 @@ def _products(P: int, K: int, N: int) -> int:
 def _pair_list(P: int) -> int:
     """Return the number of elements of a list of P (token, expert) pairs.
 
-    They are a count, followed by token, expert and weight of each pair.
+    The list is the number of pairs, followed by the token, expert and routing weight of each pair.
     """
     return 1 + 3 * P
 
@@ -54,7 +54,7 @@ def _code_rows(K: int, coding: int) -> int:
 
 
 def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding: int) -> int:
-    """Return the bytes from the first to the last code of the quantised experts on a column.
+    """Return the bytes from the first to the last quantised weight (code) of a column's experts.
 
     Args:
         K, N: Inputs and outputs of an expert.
@@ -72,7 +72,7 @@ def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: in
     several pairs need is counted once.
 
     Args:
-        b: Bytes per element of each SRAM view.
+        b: Bytes per element of each SRAM view (``wgt``, ``act``, ...), by name.
         P: Maximum number of pairs.
         K, N: Inputs and outputs of an expert.
         local_experts: Number of experts on the PE.
@@ -84,7 +84,7 @@ def _coded_tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_exper
     """Return the bytes of quantised expert weights and their scales that a PE must read.
 
     Args:
-        b: Bytes per element of each SRAM view.
+        b: Bytes per element of each SRAM view (``wgt``, ``act``, ...), by name.
         P: Maximum number of (token, expert) pairs.
         K, N: Inputs and outputs of an expert.
         local_experts: Number of experts on the PE; the weights of each are read once.
@@ -98,7 +98,7 @@ def _mxfp4_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: in
     """Return the bytes of mxfp4 expert weights and their scales that a PE must read.
 
     Args:
-        b: Bytes per element of each SRAM view.
+        b: Bytes per element of each SRAM view (``wgt``, ``act``, ...), by name.
         P: Maximum number of (token, expert) pairs.
         K, N: Inputs and outputs of an expert.
         local_experts: Number of experts on the PE; the weights of each are read once.
@@ -111,7 +111,7 @@ def _fp8_blocks_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_expert
     """Return the bytes of fp8 expert weights and their block scales that a PE must read.
 
     Args:
-        b: Bytes per element of each SRAM view.
+        b: Bytes per element of each SRAM view (``wgt``, ``act``, ...), by name.
         P: Maximum number of (token, expert) pairs.
         K, N: Inputs and outputs of an expert.
         local_experts: Number of experts on the PE; the weights of each are read once.

@@ -69,15 +69,15 @@ class Kernel:
 
     @cached_property
     def views(self) -> dict[str, str]:
-        """SRAM view (element type) of each address operand; empty for a number.
+        """SRAM view of each operand that is an address, and "" for numbers, keyed by operand name.
 
-        The key is the name of the operand.
+        The view determines in which element type the kernel accesses the address.
         """
         return {operand.name: operand.view for operand in self.operands}
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Index of each operand in the operands of a step, keyed by operand name."""
+        """Position of each operand in the operand list of a step, keyed by operand name."""
         return {operand.name: i for i, operand in enumerate(self.operands, FIRST_OPERAND)}
 
     @cached_property
@@ -152,7 +152,8 @@ class Kernel:
     def elements_used(self, name: str, operands: Sequence[int]) -> int:
         """Return how many elements a call really uses, starting at the address in an operand.
 
-        A call may use fewer than the `elements` that it may access, if the operand says so.
+        A call may use only some of the `elements` that it can access: a look-up in an embedding
+        table reads one row per token.
 
         Args:
             name: Name of the address operand.
@@ -171,7 +172,9 @@ class Kernel:
         return prod(int(operands[self.index[name]]) for name in names.split())
 
     def _value(self, formula: Formula, operands: Sequence[int], *first: object) -> Any:
-        """Evaluate a formula on the operands of a step whose names match its parameters.
+        """Call a formula of the kernel with the operands of a step.
+
+        Each parameter of the formula gets the operand of the same name.
 
         Args:
             formula: The formula.

@@ -22,7 +22,8 @@ def _placed_elements(M: int, H: int, n: int) -> int:
 def _place_heads_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
     """Return how many cycles kernel ``place_heads`` takes.
 
-    The kernel clears the output, and copies a row's heads to their places among all heads.
+    The kernel clears the output, and copies the heads that a row of PEs stores to their places
+    among all heads.
 
     Args:
         c: Costs of operations on the PE.
@@ -35,8 +36,8 @@ def _place_heads_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
 def _place_rotated_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
     """Return how many cycles kernel ``place_rotated`` takes.
 
-    The kernel clears the output, and copies the features that a column needs from a row. Each of
-    the n features is compared with the features of the row, and then copied for all tokens at once.
+    The kernel clears the output, and copies the features that a column of PEs needs from a row.
+    Each of the n features is looked up in the row, and then copied for all tokens at once.
 
     Args:
         c: Costs of operations on the PE.

@@ -74,11 +74,11 @@ def _matmul(name: str, right: str) -> Kernel:
 
 
 def tile_bytes(coding: str, b: Mapping[str, int], K: int, N: int, G: int = 1) -> int:
-    """Return the bytes of a tile of quantised weights, including a scale per output and group.
+    """Return the bytes of a tile of quantised weights, with one scale per output and input group.
 
     Args:
         coding: Name of the storage format.
-        b: Bytes per element of each SRAM view.
+        b: Bytes per element of each SRAM view (``wgt``, ``act``, ...), by name.
         K, N: Inputs and outputs.
         G: Groups of inputs that share scales.
     """
@@ -86,13 +86,13 @@ def tile_bytes(coding: str, b: Mapping[str, int], K: int, N: int, G: int = 1) ->
 
 
 def blocks_bytes(b: Mapping[str, int], K: int, N: int, G: int, B: int) -> int:
-    """Return the bytes of a tile of fp8 weights, including a scale per run of outputs and group.
+    """Return the bytes of a tile of fp8 weights and the scales of its blocks.
 
     Args:
-        b: Bytes per element of each SRAM view.
+        b: Bytes per element of each SRAM view (``wgt``, ``act``, ...), by name.
         K, N: Inputs and outputs.
         G: Groups of inputs that share scales.
-        B: Runs of outputs that share scales.
+        B: Runs of neighbouring outputs that share scales; there are G * B blocks.
     """
     return K * N * b["raw"] + G * B * b["f32"]
 

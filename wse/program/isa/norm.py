@@ -31,9 +31,9 @@ def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, gro
 
     Args:
         c: Costs of operations on the PE.
-        M, n: Number of tokens, and features per part.
+        M, n: Number of tokens, and features per vector.
         parts: Vectors per token.
-        length, groups: Number of PEs on the line, and number of groups into which they are divided.
+        length, groups: Number of PEs in a row or column, and number of groups that they form.
     """
     return M * (c.loop + 2 * c.function + parts * c.vector(ceil_div(n, length // groups), c.scale_acc))
 
@@ -41,8 +41,9 @@ def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, gro
 def _layer_scale_cycles(c: PeCosts, M: int, K: int, offset: int) -> float:
     """Return how many cycles kernel ``layer_scale`` takes.
 
-    The kernel applies a layer norm, given the sums of each token. For each token, it computes the
-    mean and deviation, followed by four or five vector operations.
+    The kernel applies a layer norm, given the sum of each token's features and of their squares.
+    For each token, it computes the mean and the standard deviation, and then performs four or five
+    vector operations.
 
     Args:
         c: Costs of operations on the PE.

@@ -12,7 +12,8 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 class PeCosts:
     """Rates and costs of operations on one PE.
 
-    The fields before ``issue`` are rates in elements per cycle; the others are costs in cycles.
+    The fields from ``mac`` to ``scale_acc`` are rates in elements per cycle. The fields from
+    ``issue`` to ``function`` are costs in cycles.
     """
 
     mac: float  # activations times weights into accumulators
@@ -54,7 +55,7 @@ class PeCosts:
     def strided_rows(self, count: int, elements: int, width: float) -> float:
         """Return how many cycles a mapped operation of ``count`` strided vector operations takes.
 
-        Equal vector operations that form one mapped operation each have a lower issue cost.
+        A mapped operation repeats a vector operation, at a lower issue cost for each repetition.
 
         Args:
             count: Number of vector operations.
@@ -66,8 +67,8 @@ class PeCosts:
     def rows(self, count: int, elements: int, width: float) -> float:
         """Return how many cycles a mapped operation of ``count`` equal vector operations takes.
 
-        Equal vector operations that form one mapped operation, such as the rows of a product, each
-        have a lower issue cost.
+        A mapped operation repeats a vector operation, for example for each row of a matrix, at a
+        lower issue cost for each repetition.
 
         Args:
             count: Number of vector operations.

@@ -27,7 +27,7 @@ def _projection_elements(M: int, Hq: int, Hk: int, F: int) -> int:
 
 
 def _pairs(R: int) -> int:
-    """Return the number of pairs of features that rotary embeddings rotate, for R features."""
+    """Return the number of feature pairs that a rotary embedding rotates: half of R features."""
     return R // 2
 
 

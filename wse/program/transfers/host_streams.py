@@ -31,12 +31,12 @@ class HostStream(Transfer):
 
     @property
     def messages(self) -> HostWords:
-        """Type of the words that the host sends or receives."""
+        """What the host sends or receives, such as logits."""
         return self.words_type
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """The sending and the receiving side, as one pair of a wafer and the host."""
+        """One pair (sender, receiver), which consists of a wafer index and -1 for the host."""
         return ((HOST, self.wafer) if self.inward else (self.wafer, HOST),)
 
     @property
@@ -54,20 +54,21 @@ class TokensIn(HostStream):
 
     @property
     def host_round_trips(self) -> float:
-        """Number of round trips to the host: 0.5 for the first chunk of a run, otherwise 0.
+        """Number of round trips to the host that the chunk waits for: 0.5 for the first, else 0.
 
-        The ids of later chunks arrive while earlier chunks are processed.
+        The ids of the first chunk travel one way. Those of later chunks arrive while earlier chunks
+        are processed.
         """
         return 0.5 if self.site.begins else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftIn(TokensIn):
-    """Transfer of a verification pass's tokens from the host, which drafted them."""
+    """Transfer from the host of the draft tokens that a verification pass checks."""
 
     @property
     def host_round_trips(self) -> float:
-        """Number of round trips to the host, always 1.
+        """Number of round trips to the host that the pass waits for, always 1.
 
         The output of the previous pass travels to the host, which drafts tokens and sends them
         back.
@@ -132,7 +133,7 @@ class DrawnIn(TokensIn):
 
     @property
     def host_round_trips(self) -> float:
-        """Number of round trips to the host, always 1.
+        """Number of round trips to the host that the phase waits for, always 1.
 
         The logits travel to the host, which samples token ids and sends them back.
         """

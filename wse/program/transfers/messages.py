@@ -25,7 +25,7 @@ class LineMessages:
     Attributes:
         schedule: Messages of the pattern. Columns are numbered through all wafers of the stage.
         axis: ROWS or COLUMNS, the direction of the lines.
-        round: Iteration of the loop, which selects the list of messages that each line executes.
+        round: Iteration of the step's loop. The messages of a line may differ between iterations.
         first_row: First participating row of the region.
         rows: Number of participating rows.
         in_place: True if a message arrives at the same address from which it is sent. Later
@@ -41,19 +41,19 @@ class LineMessages:
 
     @property
     def with_reduced_round(self) -> LineMessages:
-        """Copy of the messages in which the round is reduced modulo the number of distinct rounds.
+        """Copy whose ``round`` is the first round with the same messages.
 
-        The lists of messages of a pattern repeat from round to round. In the copy, rounds with the
-        same messages are equal, so that they can be cache keys.
+        The messages of a pattern repeat after a number of rounds. Copies for rounds with the same
+        messages are equal and can serve as the same cache key.
         """
         return replace(self, round=self.round % len(self.schedule.variants))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowShift:
-    """Messages in which each of the last rows of a region sends words to the row above.
+    """Messages that move KV-cache entries up by one row, from each of the last rows of a region.
 
-    The number of these rows depends on the number of tokens in a user's cache.
+    How many rows send words depends on the number of tokens in a user's cache.
     """
 
 
@@ -69,11 +69,11 @@ class Translation:
         source_col: First sending column.
         target_col: First receiving column.
         cols: Number of sending columns.
-        pieces: int64 ``[pieces, 5]``, the pieces of a vector: rows and elements of each piece, as
-            in `wse_mappings.cuts.recut`.
+        pieces: int64 ``[pieces, 5]``, the sending and receiving row of each piece and its elements,
+            with the columns that `wse_mappings.cuts.recut` defines.
         words: int64 ``[pieces]``, number of words per piece, over all vectors.
         vectors: Number of vectors stored side by side on a PE.
-        target_elements: Number of elements in the receiving tile, over all vectors.
+        target_elements: Number of elements that a receiving PE stores, over all vectors.
         stride: Receiving row j gets its pieces in every ``stride``-th column, starting with column
             j mod ``stride``.
     """
@@ -102,7 +102,7 @@ class Translation:
 
 
 class HostWords(Enum):
-    """Type of the data that the host sends or receives, such as a prompt or logits."""
+    """Kind of data that the host sends or receives, such as a prompt or logits."""
 
     TOKENS_IN = auto()  # the prompt
     TOKEN_OUT = auto()

@@ -22,8 +22,8 @@ class AlongLine(Transfer):
     """Transfer that runs a communication pattern along the rows or columns of a region.
 
     Attributes:
-        count: Address (float32) at which a PE stores the number of (token, expert) pairs of its
-            column, if the number of elements depends on it.
+        count: Address, in float32 elements, of a column's number of (token, expert) pairs. Used if
+            the number of elements to send depends on it.
     """
 
     name: ClassVar[str] = "line"
@@ -39,7 +39,7 @@ class AlongLine(Transfer):
 
     @property
     def messages(self) -> LineMessages:
-        """Messages of the pattern, all of which stay within the mesh of a wafer."""
+        """Messages of the pattern, all of which stay on one wafer."""
         site = self.site
         return LineMessages(
             schedule=site.schedule,
@@ -58,9 +58,9 @@ class AlongLine(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheShift(Transfer):
-    """Transfer in which each of the last rows of a region sends a cache entry to the row above.
+    """Transfer in which each of the last rows of a region sends a KV-cache entry to the row above.
 
-    The number of these rows is determined at run time by the number of tokens in a user's cache.
+    How many rows send an entry depends on the number of tokens in a user's cache at run time.
     """
 
     name: ClassVar[str] = "cache_shift"
@@ -83,16 +83,16 @@ class CacheShift(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenWafers(Transfer):
-    """Communication pattern along the rows of a region that spans several wafers.
+    """Transfer along the rows of a region that spans several wafers, by a communication pattern.
 
-    Messages are sent from one column of a wafer to one column of another wafer.
+    Each message goes from one column of a wafer to one column of another wafer.
 
     Attributes:
         source_col: Sending column of each wafer, counted from the wafer's first column.
         target_col: Receiving column of each wafer.
         part: Number of elements per message.
         round_count: Number of messages sent sequentially from one wafer to another.
-        latencies: Number of times, in sequence, that the latency of a wafer link is awaited.
+        latencies: Number of wafer-link latencies that elapse one after another.
         bytes: Payload in bytes from one wafer to another, excluding padding.
         by_choice: FROM_CHOSEN or TO_CHOSEN if only wafers that store selected experts send or
             receive, respectively; else 0.
@@ -153,8 +153,8 @@ class BetweenWafers(Transfer):
         """Pairs of wafers between which messages travel, as (sending wafer, receiving wafer).
 
         A transfer to or from experts may involve only wafers that store the experts selected for
-        the current tokens. In that case, pairs without such a wafer at index `chosen_end` are left
-        out.
+        the current tokens. In that case, a pair is included only if its wafer at index
+        ``chosen_end`` stores a selected expert.
         """
         pairs = tuple(dict.fromkeys((sender, receiver) for sender, receiver in self._ends if sender != receiver))
         if not self.by_choice or self.site.chosen_wafers is None:
@@ -168,14 +168,14 @@ class BetweenWafers(Transfer):
 
     @property
     def crossing_bytes(self) -> int:
-        """Payload in bytes that each pair of wafers exchanges, excluding padding."""
+        """Payload in bytes sent between each pair of wafers, excluding padding."""
         return self.bytes
 
     @property
     def link_latencies(self) -> int:
-        """Number of times, one after another, that the latency of a wafer link must be waited for.
+        """Number of wafer-link latencies that elapse one after another during the transfer.
 
-        The compiler has counted them. Concurrent messages count as one.
+        Messages that travel at the same time count once.
         """
         return self.latencies
 
@@ -191,7 +191,7 @@ class BetweenWafers(Transfer):
 
     @property
     def _ends(self) -> list[list[int]]:
-        """(sending wafer, receiving wafer) of each message of the pattern."""
+        """Sending and receiving wafer of each message of the pattern, as a list of pairs."""
         stage = self.site.placed_stage
         return list((self.site.schedule.messages[:, :2] // stage.rect.cols + stage.wafer).tolist())
 

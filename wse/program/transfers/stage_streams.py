@@ -55,7 +55,7 @@ class StageStream(Transfer):
 
     @property
     def messages(self) -> Translation:
-        """Messages from each PE to those PEs of the other region that store the same elements."""
+        """Messages from each PE to the PEs of the receiving region that need its elements."""
         rows, target_rows = (
             stage.rect.rows for stage in (self.site.placed_stage, self.site.program.stages[self.target_stage])
         )
@@ -84,7 +84,7 @@ class StageStream(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTransfer(StageStream):
-    """Transfer to a region on the same wafer, along rows and then along columns.
+    """Transfer to a region on the same wafer: words travel along rows, then along columns.
 
     If the receiving stage is on the same PEs, the words are copied within their SRAM.
     """
@@ -130,7 +130,7 @@ class Crossing(StageStream):
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """Pair of the sending stage's wafer and the receiving stage's wafer."""
+        """One pair: the wafer of the sending stage and the wafer of the receiving stage."""
         return ((self.site.placed_stage.wafer, self.site.program.stages[self.target_stage].wafer),)
 
     @property

@@ -34,7 +34,7 @@ class Site:
         round: Iteration of the step's loop.
         first_row: First participating row of the region.
         rows: Number of participating rows.
-        begins: True if the phase is the first of a run.
+        begins: True if no phase runs before this one, so that it waits for its first token ids.
         chosen_wafers: Wafers of the stage that store selected experts. None if the step does not
             depend on the selection, or if any wafer may store selected experts.
     """
@@ -71,7 +71,7 @@ class Site:
         """Return the number of 32-bit words in which a number of elements is stored.
 
         Args:
-            elements: One number, or an array of numbers, of elements of the transfer's type.
+            elements: Number of elements of the transfer's element type, or an array of such numbers.
         """
         return -(-elements * ELEMENT_BYTES[self.program.element_types[self.view]] // 4)
 
@@ -119,7 +119,7 @@ class Transfer:
 
     @property
     def messages(self) -> Messages:
-        """Messages of the iteration: which PEs send words to which."""
+        """Messages of the transfer, which determine the sending and the receiving PEs."""
         raise NotImplementedError
 
     @property
@@ -134,9 +134,9 @@ class Transfer:
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """Pairs of (sending, receiving) wafers between which words are sent; the host is -1.
+        """Pairs (sending wafer, receiving wafer) between which words are sent; the host is -1.
 
-        Each pair exchanges ``crossing_bytes`` bytes.
+        ``crossing_bytes`` is the payload for each pair.
         """
         return ()
 
@@ -147,7 +147,7 @@ class Transfer:
 
     @property
     def link_latencies(self) -> int:
-        """Number of times, in sequence, that the transfer must wait for a wafer link's latency."""
+        """Number of wafer-link latencies that elapse one after another during the transfer."""
         return 1
 
     @property
@@ -167,7 +167,7 @@ class Transfer:
 
     @property
     def is_awaited(self) -> bool:
-        """True if the phase is not complete before the transfer has ended."""
+        """True if the phase ends only after the transfer has ended."""
         return True
 
     @property

@@ -37,7 +37,7 @@ TRANSFERS: Final[tuple[type[Transfer], ...]] = (
 
 
 def operand_index(transfer_type: type[Transfer]) -> dict[str, int]:
-    """Return the index of each operand of a transfer type in the operands of a step, by name."""
+    """Return the position of each operand of a transfer type in a step's operand list, by name."""
     return _OPERANDS[transfer_type]
 
 
@@ -71,9 +71,9 @@ def is_of_type(steps: Steps, *transfer_types: type[Transfer]) -> npt.NDArray[np.
 
 
 def by_counters(steps: Steps) -> npt.NDArray[np.int64]:
-    """Return the indices of a phase's transfers whose word count depends on a user's tokens.
+    """Return the indices of a phase's transfers whose word count changes as a user's cache fills.
 
-    More precisely, it depends on counters of the user's tokens and cache slots. The result is int64
+    The word count depends on counters of the user's tokens and cache slots. The result is int64
     ``[n]``.
     """
     return np.flatnonzero(transfer_steps(steps, lambda transfer_type: transfer_type.by_counters))
@@ -122,7 +122,7 @@ def crossings_of(program: Program, phase: Phase) -> list[tuple[int, tuple[WaferP
     """Return the steps of a phase that send words between wafers, or to or from the host.
 
     For a step that depends on the selected experts, all possible wafer pairs are returned.
-    ``PhaseCost.used_crossings`` has the pairs of one run.
+    ``PhaseCost.used_crossings`` contains only the pairs that are used in one run.
 
     Returns:
         For each such step, its index and its (sending, receiving) wafer pairs.

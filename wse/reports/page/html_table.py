@@ -23,7 +23,7 @@ _STYLE: Final = """
 def tables_as_html(tables: Sequence[Table]) -> str:
     """Return tables as HTML, each under its title.
 
-    They use the colours of the notebook that displays them.
+    The tables use the colours of the notebook that displays them.
     """
     return "\n".join(['<div class="wse">', f"<style>{_STYLE}</style>", *map(table_as_html, tables), "</div>"])
 
@@ -69,7 +69,7 @@ def _cell(column: Column, row: Row, best: Any) -> str:
 
 
 def _kind(column: Column) -> str:
-    """Return the HTML ``class`` attribute of a column's cells."""
+    """Return the HTML ``class`` attribute of a column's cells, which determines their style."""
     return ' class="number"' if column.numeric else ' class="prose"' if column.wraps else ""
 
 

@@ -27,7 +27,7 @@ number is modelled.
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDeployment:
-    """A model served on GPUs, with timings that determine its performance.
+    """A model served on GPUs, whose performance is computed from the durations of passes.
 
     It implements `wse.serving.operating_point.Deployment`.
 
@@ -63,7 +63,10 @@ class GpuDeployment:
         return min(1.0, other_requests) * self.decode_round_s(max(1.0, other_requests)) / 2
 
     def is_busy(self, decoding: float) -> bool:
-        """Return False: on GPUs, a pass over more requests always yields more tokens per second."""
+        """Return whether ``decoding`` requests keep the GPUs fully occupied; always False.
+
+        A GPU pass over more requests always yields more tokens per second.
+        """
         return False
 
     @property
@@ -78,8 +81,8 @@ class GpuDeployment:
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
         """Return the number and duration of passes that read prompts while other requests decode.
 
-        If requests decode, a pass takes at least as long as decoding one more request would.
-        Without this limit, the time could fall as the number of requests rises.
+        If requests decode, the duration is at least that of decoding one more request. Without this
+        limit, it could fall as the number of requests rises.
 
         Args:
             decoding: Number of requests that decode in these passes; may be 0.

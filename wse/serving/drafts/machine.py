@@ -20,7 +20,7 @@ class DraftSteps:
         tokens_per_pass: Tokens that the pass yields on average, including the model's own token.
         check_s: Duration of the verification pass, including the transfer of token ids.
         drafts_s: Total duration of the draft passes, which run sequentially.
-        busy_s: Work of the busiest stage, link or draft over all these passes.
+        busy_s: Time for which the busiest stage, link or draft model works on all these passes.
     """
 
     draft_tokens: int
@@ -45,12 +45,13 @@ class DraftMachine:
     Attributes:
         verify_s: Duration of a verification pass, given its number of new tokens per user.
         draft_s: Duration of a draft pass, given its number of tokens per user.
-        ways_s: Time that token ids are in transit, given the number of tokens of a verification
-            pass. All of these tokens except one are draft tokens.
-        busy_s: Work of the busiest stage, given the number of draft tokens and the duration of
-            their draft passes. None if the whole machine works on one pass at a time.
-        has_one_peak: Whether the speed-up only falls after its first peak, as more tokens are
-            drafted.
+        ways_s: Time for which token ids are in transit between model and draft, given the number of
+            tokens in a verification pass: the draft tokens and one preceding token.
+        busy_s: Time for which the busiest stage works on a verification pass and its draft passes,
+            given the number of draft tokens and the duration of the draft passes. None if the whole
+            machine works on one pass at a time.
+        has_one_peak: Whether the speed-up, as a function of the number of draft tokens, has only
+            one peak.
     """
 
     verify_s: Callable[[int], float]
@@ -78,8 +79,8 @@ class DraftMachine:
     def tree(self, tree: DraftTree) -> DraftSteps:
         """Return the timings of a verification pass over a tree of draft tokens.
 
-        A tree has several alternative tokens at a position. Each of its levels is drafted in one
-        pass.
+        A tree proposes several alternative tokens at a position. All tokens at a position are
+        drafted in one pass.
         """
         drafts_s = sum(self.draft_s(width) for width in tree.draft_widths)
         return self._steps(len(tree.parents), tree.tokens_per_pass, drafts_s)

@@ -64,9 +64,9 @@ def best_draft(
         curve: Tokens per verification pass, for each number of draft tokens.
         speed_up_of: Function that maps a number of draft tokens to the speed-up over decoding
             without drafts.
-        has_one_peak: Whether the speed-up only falls after its first peak, so that the search can
-            stop there. This is the case if no draft token costs less than the previous one, because
-            each additional draft token gains less.
+        has_one_peak: Whether the speed-up has only one peak, so that the search can stop there. It
+            has if each draft token costs at least as much as the one before, because each gains
+            less.
     """
     best_gain, length = 1.0, 0
     for n in range(1, max(curve.draft_tokens) + 1):
@@ -136,7 +136,9 @@ class Acceptance:
         return f"a draft model ({self.draft}{size}) of {self.model}"
 
     def mismatch(self, kind: DraftKind, model: str) -> str | None:
-        """Return a sentence on how a draft differs from the measured one, or None if it does not.
+        """Return a remark if the measurement is applied to another kind of draft or model.
+
+        The result is None if the draft matches the measured one.
 
         Args:
             kind: Kind of draft to which the measurement is applied.
@@ -189,7 +191,7 @@ def measured_curves() -> tuple[Acceptance, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceShares:
-    """Frequencies at which the model chooses each of a draft's most likely tokens.
+    """Measurement of how often a draft's first, second, third, ... choice is the model's token.
 
     The first choice is the token that the draft considers most likely.
 
@@ -210,7 +212,7 @@ class ChoiceShares:
 
 @cache
 def choice_shares() -> ChoiceShares:
-    """Return the bundled measurement of how often a draft's first, second, ... choice is right.
+    """Return the bundled measurement of how often each choice of a draft is the model's token.
 
     The first choice is the token that the draft considers most likely.
     """

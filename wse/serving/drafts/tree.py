@@ -38,8 +38,8 @@ class DraftTree:
     The root is the last token of the text. It is not a node of the tree.
 
     Attributes:
-        parents: For each node, the index of its parent, which precedes it; ROOT at the first
-            position.
+        parents: For each node, the index of its parent, which is smaller than its own; ROOT for
+            nodes at the first position.
         choices: For each node, the rank of its token among the draft's choices after the parent; 0
             is the most likely token.
         tokens_per_pass: Tokens that a verification pass over the tree yields on average, including
@@ -140,8 +140,9 @@ class _Yields:
     def _children(self, position: int, choice: int, count: int) -> tuple[float, int]:
         """Return the maximum expected number of accepted tokens among siblings and descendants.
 
-        The first allowed choice gets some of the nodes and is weighted by its probability. Later
-        choices get the rest. They are never more likely, so no choice needs to be skipped.
+        The first allowed choice and its descendants get some of the nodes, weighted by the
+        probability of the choice. Later choices get the rest. They are never more likely, so no
+        choice needs to be skipped.
 
         Args:
             position: Distance of the siblings from the root.
@@ -192,9 +193,9 @@ def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
     """Return the acceptance probability of each choice at each position of a draft.
 
     A position's most likely choice is accepted with probability b / a. Here a and b are the numbers
-    of tokens that the draft tokens at the previous position and at this position add to a pass. If
-    all earlier choices fail, a further choice is accepted in the same fraction of cases as in
-    ``choices``.
+    of tokens that the draft tokens at the previous position and at this position add to a pass.
+    After all earlier choices have failed, a further choice is accepted with the same conditional
+    probability as in ``choices``.
 
     Args:
         curve: Tokens per pass for each draft length, for a draft with one choice per position.
@@ -211,8 +212,8 @@ def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
 
     Args:
         first: Acceptance probability of the most likely choice.
-        choices: Measured probability of each choice of a draft. A further choice is accepted in the
-            same fraction of the cases in which all earlier choices fail.
+        choices: Measured probability of each choice of a draft. After all earlier choices have
+            failed, a further choice is accepted with the same conditional probability as here.
     """
     probabilities, missed_fraction = [first], 1.0 - choices[0]
     for measured_choice in choices[1:]:

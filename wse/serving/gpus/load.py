@@ -146,6 +146,7 @@ def stack_numbers(name_or_path: str | Path) -> Numbers:
 def stack_texts(name_or_path: str | Path) -> dict[str, str]:
     """Return the texts in a serving stack's file, keyed as in the file.
 
-    They are the stack's name and title, and the measurements to which its constants were fitted.
+    The texts are the name and title of the stack, and the measurements to which its constants were
+    fitted.
     """
     return _STACK.read(str(name_or_path)).texts

@@ -134,7 +134,7 @@ class RooflineModel:
         """Return the minimum times of a pass at the GPU vendor's stated rates.
 
         Args:
-            groups: New tokens in the pass. All users in a group have the same number of new tokens.
+            groups: Groups of users in the pass. The users in a group have equally many new tokens.
         """
         gpus, bandwidth = self.parallelism.gpus, self.gpu.hbm_bytes_per_s
         count, users = sum(g.count for g in groups), sum(g.users for g in groups)
@@ -192,7 +192,7 @@ class RooflineModel:
         return min(experts_per_gpu, mean + excess), experts.active
 
     def _attention(self, kind: LayerKind, group: Tokens) -> tuple[float, float, float]:
-        """Return the costs of attention for one group of users, in all layers of one kind.
+        """Return the costs of attention for one group of users, summed over the layers of a kind.
 
         Returns:
             Bytes read from the KV cache; seconds for the products of each user's first new token;
@@ -216,7 +216,7 @@ class RooflineModel:
 
 
 def _attention_flops(spec: ModelSpec) -> int:
-    """Return how many floating-point operations a layer's attention needs per pair of tokens.
+    """Return the floating-point operations of a layer's attention per new and cached token.
 
     With latent attention, queries are multiplied with the latent vectors themselves (DeepSeek-V2,
     arXiv 2405.04434).

@@ -52,7 +52,7 @@ class GpuServer:
     shares_tables: bool = False
 
     def __post_init__(self) -> None:
-        """Raise BadInput if the model has more GPUs than links can connect."""
+        """Raise BadInput if the model needs more GPUs than the links of one machine connect."""
         gpus = self.parallelism.gpus
         if gpus > self.gpu.linked_gpus:
             msg = (
@@ -70,7 +70,7 @@ class GpuServer:
         """Return the minimum times of a pass at the GPU vendor's stated rates.
 
         Args:
-            groups: New tokens in the pass. All users in a group have the same number of new tokens.
+            groups: Groups of users in the pass. The users in a group have equally many new tokens.
         """
         return self.rooflines.of(groups)
 
@@ -78,17 +78,17 @@ class GpuServer:
         """Return the duration of a pass in seconds, broken down into terms such as reading weights.
 
         Args:
-            groups: New tokens in the pass. All users in a group have the same number of new tokens.
-                Decoded tokens and a chunk of a prompt are two groups, for example.
+            groups: Groups of users in the pass. The users in a group have equally many new tokens.
+                Users who decode and a user whose prompt is read are two groups, for example.
         """
         return self.time_of(self.roofline(groups), self.stack)
 
     def time_of(self, roofline: Roofline, stack: StackSpec) -> PassTime:
-        """Return the duration of a pass in seconds, given its minimum times, as a sum of terms.
+        """Return the duration of a pass, broken down into terms, from its minimum times.
 
         Args:
             roofline: Minimum times of the pass at the vendor's stated rates.
-            stack: Serving stack, whose ratios and fixed costs are applied.
+            stack: Serving stack, whose efficiencies and fixed costs are applied.
         """
         return pass_time(roofline, self.spec, self.gpu, self.parallelism, stack)
 
@@ -122,7 +122,10 @@ class GpuServer:
 
     @cached_property
     def draft_head(self) -> GpuServer:
-        """Draft head of the model: its last layer and output table, as in MTP and EAGLE heads."""
+        """Server of a draft head: the model's last layer, as in MTP and EAGLE heads.
+
+        The head uses the embedding and output tables of the model.
+        """
         return replace(self, spec=replace(self.spec, layers=self.spec.layers[-1:]), draft=None, shares_tables=True)
 
     def draft_s(self, users: float, tokens: int, context_tokens: float) -> float:
@@ -143,7 +146,8 @@ class GpuServer:
     def weight_bytes(self) -> float:
         """Total size of the model's weights on all GPUs, in bytes.
 
-        With data-parallel attention, each GPU has a copy of all attention weights.
+        With data-parallel attention, each GPU has a copy of all attention weights. For a draft that
+        shares the tables of its model, the tables are not counted.
         """
         extra = 0.0
         if self.parallelism.attention_by_data:
@@ -180,8 +184,8 @@ class GpuServer:
         """Memory on all GPUs that the model and draft weights leave for KV caches, in bytes.
 
         Raises:
-            DoesNotFit: The weights alone need more memory. The message states how many GPUs would
-                suffice.
+            DoesNotFit: The weights alone need more memory than there is. The message suggests a
+                number of GPUs that suffices, if there is one.
         """
         usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
         room = usable * self.parallelism.gpus - self.weight_bytes - self.draft_bytes

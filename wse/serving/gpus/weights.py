@@ -26,9 +26,9 @@ class WeightFormat:
 
     Attributes:
         name: Name of the format.
-        bits: Bits per weight, including the weight's fraction of a scale.
+        bits: Bits per weight, including its fraction of a scale that several weights share.
         product_bits: Bits of the elements that are multiplied, if tensor cores support them.
-        cache_bits: Bits per element of the KV cache that servers use with such weights.
+        cache_bits: Bits per element of the KV cache that is usual with such weights.
     """
 
     name: str
@@ -99,7 +99,7 @@ def layer_kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
 
 
 def _kind(spec: ModelSpec, layer: Layer, count: int) -> LayerKind:
-    """Return the weight counts of a group of ``count`` identical layers, given one of them."""
+    """Return a group of ``count`` layers that are identical to a given layer."""
     values = {name: math.prod(shape) for name, shape in layer_shapes(spec, layer).items()}
     routed_values = sum(
         size for name, size in values.items() if name.startswith("experts.") and is_linear(f"layers.0.{name}")

@@ -60,8 +60,8 @@ def closed_loop_requests_per_s(
 ) -> float:
     """Return how many requests per second a machine serves with a constant number in flight.
 
-    The first requests arrive at equal intervals, which limit the rate. If requests end faster than
-    expected, the simulation is repeated with shorter intervals.
+    The first requests arrive at equal intervals. If requests end faster than expected, these
+    intervals limit the rate, and the simulation is repeated with shorter intervals.
 
     Args:
         workload: Requests; only their lengths matter.

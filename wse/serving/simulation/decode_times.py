@@ -47,7 +47,7 @@ class DecodeTimes:
         return self._seconds[grid_index] + self._slopes[grid_index] * (context - self._contexts[grid_index])
 
     def run_s(self, context: int, passes: int) -> float:
-        """Return the duration in seconds of consecutive passes that each lengthen the context by 1.
+        """Return the total duration in seconds of passes that each lengthen the context by 1.
 
         Args:
             context: Context length before the first pass.
@@ -86,7 +86,8 @@ class DecodeTimes:
     def _part(self, at: int, passes: int) -> float:
         """Return the duration in seconds of the first n passes from a grid point on.
 
-        Between grid points, the time of a pass is linear. The sum is n first + slope n (n - 1) / 2.
+        Between grid points, the duration of a pass is linear in the context. The sum is
+        n t + s n (n - 1) / 2, where t is the duration at the grid point and s is the slope.
 
         Args:
             at: Index of the grid point.
@@ -103,7 +104,7 @@ def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[
     Args:
         costs: Pass times.
         users: Number of users in flight.
-        tokens_per_pass: Mean tokens per pass and user. The contexts of the results are counted in
+        tokens_per_pass: Mean tokens per pass and user. In the results, a context is a number of
             passes, each of which adds this many tokens.
 
     Returns:
@@ -117,16 +118,16 @@ def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[
 
 
 def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: float) -> tuple[DecodeTimes, DecodeTimes]:
-    """Return the duration of rounds in which prompts are read while tokens are decoded.
+    """Return the duration of rounds in which prompts are read, as a function of the context.
 
     Prompts are read in the time when the busiest stage has no decode work (a gap). A gap lasts at
-    least ``chunk_s``, and at least the time that one user gets when the maximum number of users
-    decode.
+    least ``chunk_s``, and at least as long as the busiest stage works on one user when the maximum
+    number of users decode.
 
     Args:
         costs: Pass times.
         users: Number of users in flight.
-        tokens_per_pass: Mean tokens per pass and user. The contexts of the results are counted in
+        tokens_per_pass: Mean tokens per pass and user. In the results, a context is a number of
             passes, each of which adds this many tokens.
         chunk_s: Time in seconds that the busiest stage works on one chunk of a prompt.
 

@@ -42,10 +42,10 @@ class Drafts:
         return 1.0 + float(self._more_than.sum())
 
     def passes(self, tokens: I64) -> I64:
-        """Randomly draw how many passes each request needs, int64 [requests].
+        """Draw at random how many verification passes each request needs, int64 [requests].
 
         Args:
-            tokens: Tokens that each request needs from passes, int64 [requests].
+            tokens: Number of tokens that the passes of each request must yield, int64 [requests].
         """
         random, unfinished_tokens = random_stream(self.seed, DRAFTS), tokens.copy()
         passes = np.zeros(len(tokens), np.int64)
@@ -67,7 +67,7 @@ class Drafts:
         return np.asarray(np.cumprod(self.acceptances), np.float64)
 
     def _yields(self, random_numbers: F64) -> I64:
-        """Return how many tokens each verification pass yields, as decided by random numbers.
+        """Convert random numbers to the number of tokens that each verification pass yields.
 
         Args:
             random_numbers: Uniform random numbers from 0 to 1, one per pass.

@@ -52,7 +52,7 @@ class GpuCosts:
         return BLOCK_TOKENS
 
     def room_tokens(self, tokens: int) -> int:
-        """Return the KV capacity in tokens that a user with a given number of tokens needs.
+        """Return how much of the KV capacity a user with ``tokens`` tokens needs, in tokens.
 
         Layers with a sliding window store only the tokens in the window.
         """
@@ -65,7 +65,7 @@ class GpuCosts:
 
     @property
     def chunk_tokens(self) -> int:
-        """Granularity of the parts of a prompt: 1, because on GPUs they may have any length."""
+        """Size in tokens of which parts of a prompt are multiples: 1, as GPUs read any length."""
         return 1
 
     @cached_property

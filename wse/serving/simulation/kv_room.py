@@ -19,7 +19,7 @@ from wse.serving.simulation.workload import NO_PREFIX, Workload
 
 
 class KvRoom:
-    """KV cache of a simulated machine, measured in tokens.
+    """Allocation of the KV cache of a simulated machine, in tokens.
 
     Attributes:
         free: Number of additional tokens that fit.
@@ -106,7 +106,7 @@ class KvRoom:
         self.free += self._room_of.pop(request)
 
     def _hit(self, request: int) -> int:
-        """Return the prefix at the start of a prompt if its KV cache is stored, or NO_PREFIX."""
+        """Return the index of a prompt's prefix if the prefix is in the KV cache, or NO_PREFIX."""
         prefix = self._prefixes[request]
         return prefix if self._keeps and prefix in self._cached_tokens else NO_PREFIX
 

@@ -136,7 +136,10 @@ class Recorder:
 
     @property
     def scheduled_count(self) -> int:
-        """Number of requests with known arrival times; in a closed loop, the started ones."""
+        """Number of requests with known arrival times.
+
+        In a closed loop, the arrival time of a later request is known once another request ends.
+        """
         return self._scheduled
 
     @property
@@ -163,7 +166,7 @@ class Recorder:
     def decode_run(
         self, first_s: float, last_s: float, passes: int, users: int, seconds: float, delays_s: Sequence[float] = ()
     ) -> None:
-        """Record consecutive decode passes in which every user gets a token.
+        """Record consecutive decode passes of the same users.
 
         The duration of a pass changes linearly from the first to the last pass.
 
@@ -172,8 +175,8 @@ class Recorder:
             passes: Number of passes.
             users: Number of users.
             seconds: Total duration of all passes in seconds.
-            delays_s: For each user whose first pass this is, the seconds from the previous token to
-                the start of the pass.
+            delays_s: For each user whose first decode pass is the first of these, the seconds from
+                the first token to the start of the pass.
         """
         self.user_s += users * seconds
         positive_delays_s = [delay for delay in delays_s if delay > 0]
@@ -193,8 +196,8 @@ class Recorder:
         Args:
             request: Index of the request.
             at_s: Time at which the request left.
-            pass_s: Duration of a pass in seconds. In a closed loop, the next request arrives within
-                this time; 0 if passes have no common start.
+            pass_s: Duration of a pass in seconds; 0 if passes have no common start. In a closed
+                loop, the next request arrives a fraction of this time after this request ends.
         """
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s

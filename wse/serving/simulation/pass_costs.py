@@ -15,8 +15,10 @@ from typing import NamedTuple, Protocol
 class PromptPart(NamedTuple):
     """Part of a prompt: the prompt tokens that are read in one round.
 
+    A round is the time in which every user in flight gets one decode pass.
+
     Attributes:
-        tokens: Number of these tokens.
+        tokens: Number of tokens in the part.
         context: Tokens of the same user that are already in the KV cache.
         ends: Whether the part is the end of the prompt and hence yields the first token of the
             answer.
@@ -106,8 +108,8 @@ class PassCosts(Protocol):
 def users_that_fit(costs: PassCosts, tokens: int) -> int:
     """Return the maximum number of users in flight.
 
-    It is limited by the capacity of the KV caches, and by the number of users for which pass times
-    are known.
+    The limits are the capacity of the KV caches and the number of users for which pass times are
+    known.
 
     Args:
         costs: Times and capacity of the machine.

@@ -25,9 +25,9 @@ _SUMMED: Final = ("busy_s", "work_s", "prefill_busy_s", "user_s", "in_system_s",
 
 
 class MakeMachine(Protocol):
-    """A function that creates a machine to serve some requests of a workload.
+    """Type of a function that creates a machine to serve some requests of a workload.
 
-    It is `ContinuousMachine` with its costs and policy already set.
+    The function calls `ContinuousMachine` with fixed costs and a fixed policy.
     """
 
     def __call__(self, workload: Workload, *, requests: Sequence[int], on_done: OnDone = ignore) -> ContinuousMachine:

@@ -105,7 +105,7 @@ def _seated(first: int, scheduled_count: int, needs: list[int], capacity: int, b
 
     Args:
         first: Index of the first request of the batch, which is always included.
-        scheduled_count: Number of requests whose arrival time is known.
+        scheduled_count: Number of requests whose arrival times are known; others are not included.
         needs: KV capacity that each request needs, in tokens.
         capacity: KV capacity of the machine in tokens.
         batch_slots: Maximum number of requests in a batch.
@@ -123,7 +123,7 @@ def _decode(record: Recorder, times: DecodeTimes, context: int, decoded: int, en
     Args:
         record: Recorder of the simulation.
         times: Pass times.
-        context: Context before the first pass.
+        context: Mean context of the batch before its first pass, as a number of passes.
         decoded: Number of passes recorded so far.
         end_pass: Number of recorded passes after the call.
         users: Number of users that still get tokens.

@@ -62,8 +62,8 @@ def per_token_s(outcome: SimulationOutcome) -> F64:
 def gap_distribution(outcome: SimulationOutcome) -> Distribution | None:
     """Return the distribution of the times between consecutive tokens of a user, over all tokens.
 
-    If a pass yields several tokens, as with drafts, the first token counts with the time of the
-    pass and the others count with 0. The result is None if no token follows another.
+    If a pass yields several tokens, as with drafts, its first token counts with the duration of the
+    pass and its other tokens count with 0. The result is None if all answers have a single token.
     """
     first, last, passes, users = outcome.gaps.T
     if not len(first):
@@ -110,7 +110,7 @@ class Levels:
         waiting: Requests waiting for admission.
         reading: Requests whose prompts are being read.
         answering: Requests whose answers are being generated.
-        kv_tokens: Tokens of all admitted requests, prompts and answers.
+        kv_tokens: Total prompt and answer tokens of all admitted requests.
     """
 
     time_s: F64

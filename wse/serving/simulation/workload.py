@@ -95,7 +95,8 @@ class Workload:
     def at_rate(self, rate_per_s: float) -> Workload:
         """Return the same requests with arrival times scaled to a different rate.
 
-        Workloads whose requests all arrive at once are returned unchanged.
+        A workload with a single request, or with requests that all arrive at once, is returned
+        unchanged.
         """
         if not 0 < self.rate_per_s < math.inf:
             return self

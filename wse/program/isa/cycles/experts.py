@@ -19,15 +19,16 @@ _MXFP4: Final = CODINGS["mxfp4"].number
 def expert_pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, segments: int) -> float:
     """Return the cycles of listing the (token, expert) pairs whose experts a column of PEs stores.
 
-    If a column stores parts of all experts, every pair matches. Tokens, ids and weights are then
-    copied as vectors, to every third element of the list.
+    If a column stores parts of all experts, the list contains every pair. Tokens, expert ids and
+    routing weights are then copied with vector operations, each to every third element of the list.
 
     Args:
         c: Costs of operations on the PE.
         M, A: Tokens, and experts per token.
         P: Maximum number of pairs in the list.
-        groups, segments: Groups in each segment of the columns, and number of segments. Each group
-            stores other experts. Both are 1 if every column stores parts of all experts.
+        groups, segments: Number of groups into which each segment of the columns is divided, and
+            number of segments. Each group stores different experts. Both numbers are 1 if every
+            column stores parts of all experts.
     """
     if groups * segments > 1:
         return _list_cycles(c, M * A) + _list_cycles(c, P)

@@ -101,7 +101,7 @@ def power_cycles(c: PeCosts, N: int, G: int) -> float:
 
 
 def run_cycles(c: PeCosts, N: int, G: int, B: int) -> float:
-    """Return the cycles to expand shared scales: each float32 scale is copied to its outputs.
+    """Return the cycles to expand shared float32 scales to one scale per output and group.
 
     For each of G groups of inputs, B scales are converted and then copied to all N outputs.
 
@@ -157,7 +157,7 @@ def one_scale_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, r
 def scale_a_group_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
     """Return the cycles of a product with quantised weights that are scaled before the product.
 
-    A group of inputs shares a scale.
+    This is necessary if a scale applies to only a group of the inputs.
 
     Args:
         c: Costs of operations on the PE.

@@ -16,10 +16,10 @@ from wse.serving.simulation.workload import NORMAL, Workload
 
 
 class Admission:
-    """The waiting requests, one queue per service tier, and what the admitted requests leave free.
+    """The waiting requests, one queue per service tier, and the free batch slots and cache space.
 
     Attributes:
-        room: Room for KV caches.
+        room: Space for KV caches.
         free_slots: Number of free batch slots.
         tiers: Service tier of each request.
         released_s: Time at which a request last left.
@@ -47,15 +47,15 @@ class Admission:
 
     @property
     def head_fits(self) -> bool:
-        """Whether the next waiting request can be admitted: a batch slot and room are free."""
+        """Whether the next waiting request can be admitted: a batch slot and space are free."""
         head = self._head()
         return head is not None and self._fits(head)
 
     def admit_head(self) -> tuple[int, int]:
-        """Admit the request that is next, and occupy its batch slot and the room for its cache.
+        """Admit the next waiting request, and reserve a batch slot and space for its cache.
 
         Returns:
-            The request, and the number of tokens of its prompt that are already in the cache.
+            Index of the request, and number of tokens of its prompt that are already in the cache.
         """
         request = next(queue for queue in self._queues if queue).popleft()
         self.free_slots -= 1
@@ -70,7 +70,7 @@ class Admission:
         self.room.give_back(request)
 
     def needed_release(self, now_s: float) -> bool:
-        """Return whether a request could only be admitted because another one just left."""
+        """Return whether a request just left, and the next waiting request did not fit before."""
         return self.released_s == now_s and self._was_full
 
     def may_admit_arrival(self, request: int) -> bool:
@@ -81,7 +81,7 @@ class Admission:
         return head is None and self._fits(request)
 
     def _head(self) -> int | None:
-        """Return the request that is to be admitted next; None if no request waits."""
+        """Return the index of the request to admit next; None if no request waits."""
         return next((queue[0] for queue in self._queues if queue), None)
 
     def _fits(self, request: int) -> bool:

@@ -21,13 +21,14 @@ from wse.serving.simulation.workload import Workload
 
 
 class GapRun(NamedTuple):
-    """Time of some decode rounds during which prompts are read in gaps.
+    """Duration of consecutive decode rounds in whose gaps prompts are read.
 
-    A gap is the time in a round for which the busiest stage would otherwise be idle.
+    In a decode round, each user gets one decode pass. A gap is the time in a round for which the
+    busiest stage would otherwise be idle.
 
     Attributes:
-        seconds: Duration of the rounds.
-        gap_s: Total seconds of their gaps.
+        seconds: Total duration of the rounds.
+        gap_s: Total duration of their gaps in seconds.
         round_per_gap: Duration of the last round, divided by the duration of its gap.
     """
 
@@ -37,7 +38,9 @@ class GapRun(NamedTuple):
 
 
 class DecodeRounds:
-    """The users in flight and the times of the rounds in which their answers are decoded.
+    """The users in flight, and the rounds in which their answers are decoded.
+
+    In a round, each user gets one decode pass.
 
     Attributes:
         users: Users in flight.
@@ -49,8 +52,8 @@ class DecodeRounds:
         Args:
             workload: The requests.
             costs: Times of passes.
-            answers: Decode passes and contexts of all answers.
-            record: Recorder of the simulation, which receives the runs of passes.
+            answers: Number of decode passes and initial context of each answer.
+            record: Recorder of the simulation, to which the durations of passes are reported.
         """
         self.users = Users(answers)
         self._costs, self._record, self._tokens_per_pass = costs, record, answers.tokens_per_pass
@@ -96,8 +99,10 @@ class DecodeRounds:
     def run_with_gaps(self, unread_s: float, until_s: float) -> GapRun:
         """Simulate rounds in whose gaps prompts are read, until a prompt or an answer ends.
 
+        A gap is the time in a round for which the busiest stage would otherwise be idle.
+
         Args:
-            unread_s: Seconds of gaps that the first prompt still needs.
+            unread_s: Seconds of gaps that are still needed to read the first prompt.
             until_s: Seconds until another event may occur, such as an admission.
         """
         if not self.users.count:

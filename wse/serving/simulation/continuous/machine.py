@@ -53,7 +53,7 @@ class ContinuousMachine:
         horizon_s: Time until which no further request arrives from outside.
         admission: Requests that wait for admission, free batch slots and room for KV caches.
         prefill: State of a separate machine that reads prompts; None if there is none.
-        answers: Decode passes and contexts of all answers.
+        answers: Number of decode passes and initial context of each answer.
         rounds: Users in flight, and the rounds in which their answers are decoded.
         reader: Prompts that are being read.
         ready: Heap of (time of the first token, request) for users that have not joined yet.
@@ -82,8 +82,8 @@ class ContinuousMachine:
             requests: Indices of the requests to serve, in the order of their arrival; None for all.
             prefill: Separate machine that reads prompts; None if there is none.
             drafts: How many draft tokens are accepted; None without drafts.
-            on_done: Function that is called now and then with the number of requests that have
-                left.
+            on_done: Function that is called periodically with the number of requests that have left
+                the machine.
         """
         self.costs, self.policy = costs, policy
         self.record = Recorder(workload, requests)
@@ -105,7 +105,7 @@ class ContinuousMachine:
         return len(self.record.order) - self.record.left
 
     def offer(self, request: int) -> None:
-        """Give the machine a request of the workload.
+        """Assign a request of the workload to the machine.
 
         The request must arrive after all earlier requests and after the current time of the
         simulation.
@@ -149,7 +149,10 @@ class ContinuousMachine:
     # Admission
 
     def _admit(self) -> None:
-        """Admit waiting requests until one does not fit, and start to read their prompts."""
+        """Admit waiting requests until one does not fit, and start to read their prompts.
+
+        With a separate machine for prompts, requests are admitted only while that machine is free.
+        """
         admission, record = self.admission, self.record
         while admission.head_fits and (self.prefill is None or self.prefill.free_s <= record.now):
             request, context = admission.admit_head()
@@ -171,7 +174,7 @@ class ContinuousMachine:
         Args:
             request: Index of the request.
             context: Tokens of its prompt that are already in the cache.
-            needed_release: Whether the request had no room until another request left.
+            needed_release: Whether the request did not fit until another request left.
         """
         record = self.record
         waits = self.policy.prompt_tokens is not None or needed_release
@@ -246,7 +249,7 @@ class ContinuousMachine:
         self._end_rounds(run.seconds)
 
     def _read_prompts(self, gap_s: float, end_s: float, round_per_gap: float) -> float:
-        """Read prompts in gaps, the idle time of the busiest stage, and return the unused seconds.
+        """Read prompts in gaps (idle time of the busiest stage) and return the unused gap seconds.
 
         The arguments are the same as for `PromptReader.read_in_gaps`.
         """

@@ -51,13 +51,14 @@ class PromptReader:
         self._queues[tier].append(request)
 
     def next_parts(self, budget: int) -> tuple[list[PromptPart], list[tuple[int, PromptPart]]]:
-        """Choose the parts of prompts that the next round reads, and remove them from the queues.
+        """Choose the parts of prompts that the next round reads, and count them as read.
 
         Args:
-            budget: Maximum number of tokens. At least one chunk is read, regardless of the budget.
+            budget: Maximum number of tokens, at least 1. A budget of less than a chunk is rounded
+                up to one chunk.
 
         Returns:
-            All chosen parts; and (request, part) for each part that completes its prompt.
+            All chosen parts, and a pair (request, part) for each part that completes its prompt.
         """
         parts: list[PromptPart] = []
         completed: list[tuple[int, PromptPart]] = []
@@ -81,7 +82,7 @@ class PromptReader:
         return parts, completed
 
     def first_unread_s(self) -> float:
-        """Return how many seconds the busiest stage still has to work on the next prompt."""
+        """Return how many seconds the busiest stage must still work on the first queued prompt."""
         return self._seconds(next(queue[0] for queue in self._queues if queue))
 
     def read_in_gaps(self, gap_s: float, end_s: float, round_per_gap: float) -> tuple[float, list[tuple[float, int]]]:
@@ -90,11 +91,11 @@ class PromptReader:
         Args:
             gap_s: Total duration of the gaps in some rounds, in seconds.
             end_s: Time at which the last gap ends.
-            round_per_gap: Ratio of the time of a round to the time of its gap, at the end.
+            round_per_gap: Duration of the last round, divided by the duration of its gap.
 
         Returns:
-            The gap time in seconds that no prompt uses; and the completed prompts, as pairs of
-            first-token time and request.
+            Seconds of gaps that no prompt uses; and, for each completed prompt, the time of the
+            answer's first token and the request.
         """
         ready: list[tuple[float, int]] = []
         for queue in self._queues:
@@ -113,7 +114,7 @@ class PromptReader:
         return gap_s, ready
 
     def _seconds(self, request: int) -> float:
-        """Return how many seconds the busiest stage still has to work on a prompt."""
+        """Return how many seconds the busiest stage must still work on a request's prompt."""
         if request not in self._unread_s:
             self._unread_s[request] = self._costs.part_busy_s(self._rest(request))
         return self._unread_s[request]

@@ -15,7 +15,7 @@ from wse.serving.simulation.pass_costs import PassCosts, PromptPart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillMachine:
-    """A separate machine that reads prompts one by one and sends their caches to the decoder.
+    """A separate machine that reads prompts one by one and sends KV caches to the decode machine.
 
     Attributes:
         costs: Times of its passes.
@@ -30,7 +30,7 @@ class PrefillMachine:
 
 
 class SeparatePrefill:
-    """A machine that only reads prompts, and the link over which it sends caches to the decoder.
+    """Simulated state of a separate prefill machine and of its link to the decode machine.
 
     Attributes:
         machine: The prefill machine.
@@ -51,13 +51,13 @@ class SeparatePrefill:
         self._link_free_s = -inf
 
     def read(self, request: int, prompt_tokens: int, context: int, *, needed_release: bool) -> float:
-        """Read the prompt of a request that is admitted now, and move its cache to the decoder.
+        """Read the prompt of a request that is admitted now, and send its KV cache on.
 
         Args:
             request: Index of the request.
             prompt_tokens: Length of its prompt.
             context: Tokens of its prompt that are already in the cache.
-            needed_release: Whether the request had no room until another request left. Otherwise,
+            needed_release: Whether the request did not fit until another request left. Otherwise,
                 its prompt may be read from its arrival on, during the round that is just ending.
 
         Returns:

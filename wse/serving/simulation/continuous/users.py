@@ -20,7 +20,7 @@ class Users:
         """Create an empty set of users.
 
         Args:
-            answers: Decode passes and contexts of all requests of the workload.
+            answers: Number of decode passes and initial context of each request's answer.
         """
         self.count = 0
         self._answers = answers
@@ -30,7 +30,7 @@ class Users:
 
     @property
     def mean_context(self) -> int:
-        """Mean context of the users in flight, counted in passes instead of tokens."""
+        """Mean context of the users in flight, as a number of decode passes instead of tokens."""
         return self._context_sum // self.count + self._rounds
 
     @property
