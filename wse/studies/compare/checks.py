@@ -28,8 +28,8 @@ def check(request: CompareRequest) -> None:
 
     Raises:
         BadInput: A number is out of range, a list is empty, options contradict each other, or the
-            comparison has more than `MOST_ROWS` rows. Or only one new token is requested, so that
-            nothing would be decoded.
+            comparison has more than `MOST_ROWS` rows. Also raised if only one new token is
+            requested, so that nothing would be decoded.
         UnknownName: There is no such mapping.
     """
     for name in ("wafers", "mappings", "link_gb_per_s", "link_latency_us", "gpu"):
@@ -113,8 +113,8 @@ def _check_plain_speed(request: CompareRequest) -> None:
     """Check ``--plain-speed``, the tokens/s per user in the plain service tier.
 
     Raises:
-        BadInput: The speed is out of range. Or it is given although the comparison has no service
-            tiers, because it has no GPUs or ranks machines.
+        BadInput: The speed is out of range, or the comparison has no service tiers because it
+            includes no GPUs or ranks machines.
     """
     speed, (low, high) = request.plain_speed_tokens_per_s, SPEEDS_TOKENS_PER_S
     if speed is None:

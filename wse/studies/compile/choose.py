@@ -44,7 +44,8 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
 
     Args:
         prepared_placement: The checked request.
-        breadth: How many layouts are fully compiled; the others are only estimated.
+        breadth: How many of the best layouts are fully compiled. All other layouts are only
+            estimated.
 
     Returns:
         The fastest Program, with a record of all layouts that were tried.
@@ -84,7 +85,8 @@ def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NA
 
     Args:
         prepared_placement: The checked request.
-        breadth: How many layouts are fully compiled; the others are only estimated.
+        breadth: How many of the best layouts are fully compiled. All other layouts are only
+            estimated.
 
     Returns:
         The fastest Program, with a record of all layouts that were tried.
@@ -151,7 +153,7 @@ def _prompt_cycles(fabric: Fabric) -> float:
 
 
 def _timing(prepared_placement: PreparedPlacement) -> Timer:
-    """Return the timing functions that the compiler uses to compare its choices for a request.
+    """Return the timing functions with which the compiler compares layouts and rewrites.
 
     Tokens are timed halfway through the answer, when the KV caches contain the prompt and half of
     the new tokens.
@@ -196,7 +198,9 @@ def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: i
 
 
 def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement) -> str:
-    """Return a remedy, such as ``--context 4096``, with any other options that must also change.
+    """Add to a suggested option change the other option changes that it requires.
+
+    A remedy is an option such as ``--context 4096`` that makes a model fit.
 
     A shorter context may require fewer new tokens.
     """

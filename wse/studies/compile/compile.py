@@ -126,7 +126,7 @@ def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
 
 
 def _colour_uses(program: Program) -> tuple[ColourUse, ...]:
-    """Return the colours (router channels) that each communication pattern of each stage uses.
+    """Return the colours (configured routes) that each communication pattern of each stage uses.
 
     A pattern's colours are numbered consecutively. Patterns marked as ``repainted`` share the same
     colours, because routers change the routes of these colours at run time.

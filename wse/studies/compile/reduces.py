@@ -78,7 +78,7 @@ class SegmentReduce(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceResult(Result):
-    """Reduces of a decoded token that share the pattern, direction, length and number of words.
+    """Equivalent reduces of a decoded token: the same pattern, direction, line length and words.
 
     A reduce combines the words of the PEs on a line, for example by adding them up. An all-reduce
     also returns the result to all of these PEs.

@@ -73,8 +73,9 @@ def sram_map(program: Program) -> SramMapResult:
 def _buffers(program: Program, stage: int) -> tuple[BufferResult, ...]:
     """Return the buffers of one PE of a stage, sorted by address.
 
-    Each buffer lists the buffers that share bytes with it. It also has a lifetime (first and last
-    step) for each phase in which it is in use. A buffer without lifetimes is always in use.
+    Each buffer lists the buffers that share bytes with it. For each phase in which its content is
+    needed only temporarily, a buffer also has a lifetime: the first and the last step of use. A
+    buffer without lifetimes is always in use.
     """
     buffers = sorted((b for b in program.buffers if b.stage == stage), key=lambda b: (b.address, -b.bytes))
     return tuple(
@@ -178,7 +179,7 @@ def _shared_bytes(buffers: Sequence[BufferResult]) -> tuple[tuple[str, str], ...
 
 @dataclass(kw_only=True)
 class _Row:
-    """One row of the printed buffer table: a single buffer, or adjacent buffers of layers."""
+    """Row of the printed buffer table: a single buffer, or adjacent buffers of several layers."""
 
     use: str
     buffers: list[BufferResult]

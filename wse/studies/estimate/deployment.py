@@ -21,7 +21,7 @@ def _wafer_deployment(
         prepared_estimate: The request. Its prompt and answer lengths apply to all users.
         program: The compiled model.
         token_cycles: Cycles to decode one token per user of a batch, averaged over all tokens.
-        pipelining: Work of the stages and of the inter-wafer links.
+        pipelining: Busy time of the pipeline stages and of the inter-wafer links.
     """
     slots, token_s = program.batch, token_cycles / prepared_estimate.wafer.clock_hz
     shape = RequestShape(prompt_tokens=prepared_estimate.prompt_len, new_tokens=prepared_estimate.new_tokens)
@@ -53,7 +53,7 @@ def mean_deployment(
         prepared_estimate: The request.
         program: The compiled model.
         decode: Cycles of all decode passes.
-        pipelining: Work of the stages and of the links between wafers.
+        pipelining: Busy time of the pipeline stages and of the inter-wafer links.
     """
     return _wafer_deployment(prepared_estimate, program, decode.cycles / decode.runs, pipelining)
 

@@ -118,5 +118,5 @@ class EstimateRequest(PlacementRequest):
         return f"--context {context}"
 
     def fewer_users_remedy(self, users: int) -> str:
-        """Return a remedy with fewer users, such as ``--batch 4``, for error messages."""
+        """Return a suggestion to serve fewer users, such as ``--batch 4``, for error messages."""
         return f"--batch {users}"

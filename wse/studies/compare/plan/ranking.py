@@ -18,8 +18,8 @@ def with_pareto(rows: Sequence[PlannedRow]) -> list[PlannedRow]:
 def _surpasses(row: PlannedRow, other_row: PlannedRow) -> bool:
     """Return whether a row dominates another: better in speed or cost, and worse in neither.
 
-    Numbers are compared with three significant digits, so that a difference that no table shows
-    does not decide.
+    Numbers are rounded to three significant digits first, because tables show no smaller
+    differences.
     """
     pairs = (
         (_three_digits(row.tokens_per_s_per_user), _three_digits(other_row.tokens_per_s_per_user)),

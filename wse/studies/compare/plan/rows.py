@@ -103,12 +103,12 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
 
 
 def rows_of_gpus(request: CompareRequest) -> tuple[list[PlannedRow], dict[str, AssumptionResult], dict[str, str]]:
-    """Return the rows of GPUs for one prompt length and one number of new tokens.
+    """Return the rows of GPU machines in a ranking, for one prompt length and answer length.
 
     Returns:
-        1. A row for each type and number of GPUs that can serve a user.
+        1. A row for each GPU type and GPU count that can serve a user.
         2. The assumed prices and powers of these GPUs.
-        3. The reasons for GPUs that cannot, keyed by their description.
+        3. For all other GPU types and counts, the reason why they cannot, keyed by description.
     """
     possible_gpus, reasons = prepared_gpus(request)
     rows: list[PlannedRow] = []

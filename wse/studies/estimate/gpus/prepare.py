@@ -80,7 +80,7 @@ class PreparedGpuEstimate:
 
     @property
     def users_of_one(self) -> int:
-        """Number of users on the replica (one of several equal machines) with the most users."""
+        """Number of users on the fullest replica, which is one of several equal machines."""
         return math.ceil(self.users / self.replicas)
 
     @property
@@ -184,7 +184,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
 def _draft(
     request: EstimateRequest, server: GpuServer, draft_model: ModelSpec | None, context_tokens: float
 ) -> GpuServer | None:
-    """Return the timing model of the draft for a model on GPUs; None without drafts.
+    """Return the timing model of the draft head or draft model on GPUs; None without drafts.
 
     The draft is a draft head (one more layer of the model), or a draft model with the number format
     of its published weights. A draft model is split over all GPUs or stored on one of them,
@@ -193,7 +193,7 @@ def _draft(
     Args:
         request: The request.
         server: The model on its GPUs.
-        draft_model: The draft model; None for a head.
+        draft_model: The draft model; None for a draft head.
         context_tokens: Context length for which the two placements are compared.
     """
     if request.draft is None:

@@ -43,7 +43,7 @@ class GpuMachineResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuSystemResult(Result):
-    """The GPUs and the software that serve the model."""
+    """The GPUs that serve a model, how it is divided over them, and their serving software."""
 
     gpus: Annotated[int, Doc("number of GPUs")]
     stack: Annotated[str, Doc("the serving stack")]
@@ -166,9 +166,10 @@ class GpuDraftGain(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuEstimateResult(Result):
-    """Estimate of a model on GPUs: speeds, times, memory, energy and cost.
+    """Estimate for a model on GPUs: speeds, latencies, memory use, energy and cost.
 
-    ``serving`` also contains the speed and cost for other user counts.
+    The field ``serving`` contains the speed and cost for several numbers of users, and all other
+    fields are for the requested number.
     """
 
     inputs: Annotated[Mapping[str, str | int], Doc("the options with defaults filled in")]

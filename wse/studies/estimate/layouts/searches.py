@@ -61,8 +61,8 @@ def searches_for(prepared_estimate: PreparedEstimate, search: Search, goal: Goal
 def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Compilation]:
     """Search for the fastest layouts that have room for the KV caches of a number of users.
 
-    The search divides the wafers into regions for these caches, and rejects layouts without room
-    for them.
+    The search makes regions large enough for these caches, and rejects layouts without room for
+    them.
 
     Args:
         prepared_estimate: The request.
@@ -87,7 +87,7 @@ def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: i
 
     Args:
         prepared_estimate: The request.
-        room: Number of users of one replica for whom a layout is known.
+        room: Number of users of one replica whose caches are known to fit on some layout.
         users: Number of users for whom no layout has room.
     """
     return (
@@ -132,7 +132,7 @@ def _user_bytes(prepared_estimate: PreparedEstimate) -> int:
 
 
 def _with_room(prepared_estimate: PreparedEstimate, users: int) -> PreparedEstimate:
-    """Return a request whose layouts must have room for the KV caches of a number of users."""
+    """Return a copy of a request that accepts only layouts with room for a number of users."""
     tokens = users * (prepared_estimate.prompt_len + prepared_estimate.new_tokens)
     return replace(prepared_estimate, options=replace(prepared_estimate.options, cache_tokens=tokens))
 

@@ -18,7 +18,7 @@ FEW_CODES: Final = "the fewest codes unpacked at once"
 
 
 class Variant(NamedTuple):
-    """A layout recompiled with less SRAM spent on speed and more room for KV caches.
+    """A recompiled layout that needs more cycles but leaves more room for KV caches.
 
     Attributes:
         name: Description of what the compiler did differently.

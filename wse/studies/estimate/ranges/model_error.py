@@ -37,18 +37,21 @@ ErrorKind = Literal["decode", "prefill"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelError:
-    """Distribution of the logarithm of the ratio of actual to predicted time. Its median is 0.
+    """Probability distribution of the timing model's error, which is symmetrical around 0.
+
+    The error is the logarithm of the ratio of actual to predicted time.
 
     Attributes:
-        sizes: float64 ``[n]``, ascending absolute logarithms, beginning with 0.
-        probabilities: float64 ``[n]``, probability of an error of at most this size.
+        sizes: float64 ``[n]``, absolute errors in ascending order, beginning with 0.
+        probabilities: float64 ``[n]``, for each of the ``sizes``, the probability that an error is
+            at most this large.
     """
 
     sizes: F64
     probabilities: F64
 
     def at(self, probabilities: F64) -> F64:
-        """Return logarithms of time ratios at cumulative probabilities.
+        """Return the quantiles of the error at cumulative probabilities.
 
         Args:
             probabilities: float64 ``[n]`` from 0 to 1.
@@ -63,22 +66,26 @@ NO_ERROR: Final = ModelError(sizes=np.zeros(2), probabilities=np.array([0.0, 1.0
 
 @cache
 def model_error(kind: ErrorKind, *, without_source: str = "") -> ModelError:
-    """Return the distribution of the model error of one kind of prediction.
+    """Return the distribution of the timing model's error, as fitted on published measurements.
 
     Args:
-        kind: Kind of prediction.
-        without_source: Source to leave out, so that an interval for one of its measurements does
-            not depend on that measurement.
+        kind: Kind of prediction: ``decode`` or ``prefill``.
+        without_source: Publication whose measurements are left out, so that an interval for one of
+            them does not depend on that measurement. Empty to use all measurements.
     """
     rows = [row for row in _rows() if row["kind"] == kind and row["source"] != without_source]
     return error_distribution([float(row["time_ratio"]) for row in rows], [row["group"] for row in rows])
 
 
 def error_distribution(ratios: Sequence[float], groups: Sequence[str]) -> ModelError:
-    """Return the distribution of the errors of some measurements. All groups have equal weight.
+    """Return the distribution of the errors of predictions for some measurements.
+
+    All groups of measurements have equal weight. Errors in both directions are assumed to be
+    equally likely.
 
     Args:
-        ratios: Measured over predicted value of each measurement, or predicted over measured.
+        ratios: For each measurement, the measured divided by the predicted value, or the
+            reciprocal.
         groups: Group of each measurement.
     """
     rows_by_group = Counter(groups)
@@ -92,13 +99,14 @@ def error_distribution(ratios: Sequence[float], groups: Sequence[str]) -> ModelE
 
 
 def coverage(kind: ErrorKind, confidence: float) -> dict[str, float]:
-    """Return how many measured errors are inside an interval of the model error, by group.
+    """Return how many measurements are inside an interval around their prediction, by group.
 
-    The interval of each measurement is computed without the measurements of the same source. It
-    contains the model error only, so an interval with uncertain constants covers more.
+    The interval for each measurement is computed without the measurements of the same source. It
+    accounts only for the model error. An interval that also accounts for uncertain constants is
+    wider and covers more measurements.
 
     Args:
-        kind: Kind of prediction.
+        kind: Kind of prediction: ``decode`` or ``prefill``.
         confidence: Confidence of the interval, such as 0.9.
 
     Returns:
