@@ -163,7 +163,7 @@ class Laboratory:
         return np.append(1.0, estimate.time_ratios[:, TIMES.index(name)])
 
     def _estimate(self, model: str, link: WaferLink | None, **options: Any) -> _SampledEstimate:
-        """Return the cached estimate for a model and options, with samples of its times.
+        """Return the cached estimate for a model, with its times for samples of the constants.
 
         The arguments and errors are those of `estimate`.
         """
@@ -180,7 +180,7 @@ class Laboratory:
             model: Name of a bundled model.
             gpu: Name of a bundled GPU.
             gpus: Number of GPUs that share the model.
-            stack: Name of a serving stack, such as ``trtllm``.
+            stack: Name of a serving stack (the software that serves the model), such as ``trtllm``.
             dtype: Element type of the weights.
         """
         spec, machine = read_config(CONFIGURATIONS[model]), load_gpu(gpu)
@@ -220,8 +220,9 @@ class Laboratory:
         """Return the speed and cost per token on saturated GPUs.
 
         GPUs are saturated when more users would not raise the throughput or would not fit. The
-        arguments are the same as for `gpus`. The price of a GPU is sampled, but not its speed: the
-        constants of a serving stack have no ranges.
+        arguments are the same as for `gpus`. The cost is also computed for random samples of the
+        price of a GPU. Speeds are not sampled, because the constants of a serving stack have no
+        ranges.
         """
         deployment = self.gpus(model, gpu, gpus, stack, dtype, prompt, new)
         serving, economics = serving_of(deployment, saturating_users(deployment)), deployment.economics
@@ -306,7 +307,7 @@ class Laboratory:
         def fits(layers: int) -> bool:
             """Return whether a model with ``layers`` layers fits on the wafers.
 
-            If the model fits, its number of parameters is stored.
+            If the model fits, its number of parameters is stored for the result.
             """
             with TemporaryDirectory() as folder:
                 path = Path(folder, "config.json")
@@ -378,7 +379,7 @@ def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
 
 
 def _sampled_estimate(request: EstimateRequest, link: WaferLink | None) -> _SampledEstimate:
-    """Return the estimate for a request, with samples of its times.
+    """Estimate a request, and sample its times within the ranges of the uncertain constants.
 
     Args:
         request: The request.

@@ -69,7 +69,8 @@ def check_question(question: str | None, request: CompareRequest) -> None:
     a question, options about links between wafers need more than one wafer.
 
     Args:
-        question: Question that the comparison is to answer; None for none.
+        question: Name of the question that the comparison answers, such as ``one-wafer-or-many``;
+            None for a comparison without a question.
         request: Options of the comparison.
 
     Raises:
@@ -94,9 +95,12 @@ def check_question(question: str | None, request: CompareRequest) -> None:
 def check_pictures(kinds: Collection[str], question: str | None, request: CompareRequest) -> None:
     """Check that no plot and no page is requested if machines are ranked.
 
+    A ranking can be written only as CSV.
+
     Args:
         kinds: Kinds of the requested files, such as ``png``.
-        question: Question that the comparison is to answer; None for none.
+        question: Name of the question that the comparison answers; None for a comparison without a
+            question.
         request: Options of the comparison.
 
     Raises:

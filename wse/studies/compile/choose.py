@@ -39,8 +39,8 @@ def compile_program(prepared_placement: PreparedPlacement) -> Program:
 def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
     """Compile a model on the layout that needs the fewest cycles for a request.
 
-    A layout is one way to divide the PEs of the wafers into regions of layers. Many layouts are
-    tried.
+    A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
+    Many layouts are tried.
 
     Args:
         prepared_placement: The checked request.
@@ -53,8 +53,8 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
     Raises:
         DoesNotFit: The model does not fit. The message states the required and available bytes, and
             the smallest option changes that were found to make the model fit.
-        TooFewColours: Communication patterns need more colours (router channels) than the wafer
-            has.
+        TooFewColours: Communication patterns need more colours (routes configured in each router)
+            than the wafer has.
     """
     p = prepared_placement
     try:
@@ -200,9 +200,8 @@ def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: i
 def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement) -> str:
     """Add to a suggested option change the other option changes that it requires.
 
-    A remedy is an option such as ``--context 4096`` that makes a model fit.
-
-    A shorter context may require fewer new tokens.
+    A remedy is an option such as ``--context 4096`` that makes a model fit. For example, a shorter
+    context may also require fewer new tokens.
     """
     option, _, value = remedy.partition(" ")
     if option == "--context":

@@ -47,7 +47,7 @@ def _wafer_deployment(
 def mean_deployment(
     prepared_estimate: PreparedEstimate, program: Program, decode: PhaseTotals, pipelining: PipeliningResult
 ) -> WaferDeployment:
-    """Return a model as deployed on wafers, timed with the mean of all its decoded tokens.
+    """Return the deployment of a model on wafers, timed with the mean of all decoded tokens.
 
     Args:
         prepared_estimate: The request.

@@ -36,7 +36,7 @@ class ActivityEnergyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EnergyResult(Result):
-    """Energy per generated token: the power of entire wafers divided by their tokens/s."""
+    """Energy per generated token on wafers: the power of all wafers divided by their tokens/s."""
 
     users: Annotated[int, Doc("users that share the wafers")]
     joules_per_token: Annotated[float, Doc("energy of an output token, prompts included", "J")]

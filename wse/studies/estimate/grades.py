@@ -62,9 +62,9 @@ _RESTS_ON_SRAM: Final = ("sram.bytes_per_pe", "sram.kv_capacity_tokens", "sram.u
 
 @dataclass(frozen=True, kw_only=True)
 class GradeResult(Result):
-    """Evidence grade of a number, which states how reliable it is, and the reason for the grade.
+    """Evidence grade of a number, which states how reliable the number is.
 
-    The reason is the constant with the weakest grade among those that the number depends on.
+    It is the weakest grade among the constants that the number depends on.
     """
 
     grade: Annotated[Grade, Doc("M measured, V vendor, D fitted, R second-hand, I inferred, U the user's")]

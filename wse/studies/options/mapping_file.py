@@ -53,7 +53,10 @@ _PARTS: Final = (
 
 
 class _Region(pydantic.BaseModel):
-    """One region of PEs as listed in a mapping file, with its layers; types are checked."""
+    """Entry of a mapping file: a rectangle of PEs, and the layers that it stores.
+
+    Pydantic checks the types of the values.
+    """
 
     model_config = pydantic.ConfigDict(extra="forbid", strict=True)
 

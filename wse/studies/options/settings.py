@@ -62,7 +62,7 @@ class Setting:
 
         Raises:
             BadInput: The setting is a factor and the number is 0, or the product must be an integer
-                but is not within 10 % of one.
+                but differs from the nearest integer by more than 10 %.
         """
         if not self.is_factor:
             return self.amount

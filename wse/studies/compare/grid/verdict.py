@@ -33,9 +33,9 @@ WORTH_TELLING: Final = 0.005
 def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
     """Return two sentences about the best wafer counts in a comparison.
 
-    The first sentence states where one user is fastest and where tokens are cheapest. The second
-    states how additional wafers affect one user, or what limits the user if only one wafer count
-    was compared.
+    The first sentence states on how many wafers one user is fastest, and on how many tokens are
+    cheapest. The second states how additional wafers affect one user, or what limits the user if
+    only one wafer count was compared.
 
     Args:
         rows: Rows of the comparison, of which at least one describes a possible combination. Rows
@@ -227,7 +227,7 @@ def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow
 def own_link(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
     """Return the rows of possible combinations with the wafers' own link or with a single wafer.
 
-    The wafers' own link is taken from the first possible row with several wafers.
+    The wafers' own link is the link of the first possible row with several wafers.
     """
     first = next((row.link for row in rows if row.possible and row.wafers > 1), None)
     return [row for row in rows if row.possible and (row.wafers == 1 or row.link == first)]

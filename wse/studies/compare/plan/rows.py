@@ -42,7 +42,7 @@ class CombinationPlan:
 
 
 def plan_combination(request: CompareRequest, combination: Combination) -> CombinationPlan:
-    """Return the rows of a mapping on a number of wafers, for each link between wafers.
+    """Return the ranking's rows for one mapping and wafer count, for each link between wafers.
 
     The function runs in worker processes, so errors are not raised: the result contains the reason
     or, for a bug in wse, the traceback.
@@ -108,7 +108,8 @@ def rows_of_gpus(request: CompareRequest) -> tuple[list[PlannedRow], dict[str, A
     Returns:
         1. A row for each GPU type and GPU count that can serve a user.
         2. The assumed prices and powers of these GPUs.
-        3. For all other GPU types and counts, the reason why they cannot, keyed by description.
+        3. For all other GPU types and counts, the reason why they cannot serve a user, keyed by
+           description.
     """
     possible_gpus, reasons = prepared_gpus(request)
     rows: list[PlannedRow] = []
@@ -135,7 +136,7 @@ def planned_row(
     users_per_pass: int | None = None,
     link: WaferLink | None = None,
 ) -> PlannedRow:
-    """Return the row of a plan, which says how many replicas of a deployment serve how many users.
+    """Return the ranking's row for a plan: how many replicas of a deployment serve how many users.
 
     Args:
         deployment: The model on the wafers or GPUs of one replica.

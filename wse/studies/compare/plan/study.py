@@ -53,7 +53,7 @@ def plan_machines(
     """Rank machines by an objective, such as the cost of a token, within latency limits.
 
     1. For each pair of prompt length and number of new tokens, determine how many users each
-       machine serves, and with how many replicas.
+       machine serves, and with how many replicas (identical machines that share the users).
     2. Rank all machines, and select those to show.
 
     Args:
@@ -161,7 +161,7 @@ def _wafer_rows(
 
 
 def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collection[int]) -> list[int]:
-    """Return the numbers of wafers to try next.
+    """Return the numbers of wafers that the search for the best machine tries next.
 
     These are numbers close to that of the best row. If a number of users is given and the objective
     is cost, two kinds of numbers are added: numbers close to that of the row with the lowest price

@@ -93,7 +93,7 @@ class WaferDrafter:
 def wafer_drafter(
     prepared_estimate: PreparedEstimate, compilation: Compilation, draft: PlacedDraft, plain: WaferDeployment
 ) -> WaferDrafter:
-    """Return the wafers that serve a model with a given draft.
+    """Return the deployment and timing of a model on wafers with a given draft head or draft model.
 
     A draft head is one more layer: prompts go through it too, and its KV cache leaves less room for
     users. With a draft model, the caches of the draft model must fit for all users as well.

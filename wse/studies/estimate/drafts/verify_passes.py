@@ -73,7 +73,7 @@ class VerifyPasses:
         self._passes: dict[tuple[int, int], VerifyPass] = {}
 
     def in_the_middle(self, tokens: int) -> VerifyPass:
-        """Return the times of a pass over ``tokens`` new tokens halfway through the generation.
+        """Return the times of a pass over ``tokens`` new tokens, halfway through the answer.
 
         Args:
             tokens: Number of new tokens, at least 2.

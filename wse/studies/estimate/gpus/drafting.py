@@ -38,7 +38,7 @@ class DraftedGpus(GpuDeployment):
     steps_of: Callable[[float], DraftSteps]
 
     def wait_s(self, other_requests: float) -> float:
-        """Return how long a new request waits on average until the running pass ends, in seconds.
+        """Return the mean time in seconds that a new request waits until the running pass ends.
 
         If a pass is running, this is half the duration of a verification pass with its draft
         passes.
@@ -61,9 +61,9 @@ class DraftedGpus(GpuDeployment):
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
         """Return the number and duration of the rounds in which prompts are read.
 
-        A round is the time in which each decoding request gets one token. A verification pass
-        yields several tokens, so it counts as several rounds. Reading a prompt lengthens a pass by
-        the same time as without drafts.
+        A round is the time in which each decoding request gets one token. With drafts, a
+        verification pass yields several tokens, so it counts as several rounds. Reading a prompt
+        lengthens a pass by the same time as without drafts.
 
         Args:
             decoding: Mean number of requests that decode concurrently.
@@ -100,7 +100,7 @@ class GpuDrafter:
         return self.prepared.deployment
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the drafting and verification times halfway through the generation.
+        """Return the drafting and verification times halfway through the answer.
 
         With more draft tokens, the speed-up from drafts may fall and then rise again: above a
         certain number, vectors are too long for a one-shot all-reduce, and additional draft tokens

@@ -85,12 +85,14 @@ class PreparedGpuEstimate:
 
     @property
     def middle_context(self) -> float:
-        """Context length in tokens halfway through the generation."""
+        """Context length in tokens halfway through the answer."""
         return self.prompt_tokens + self.new_tokens / 2
 
 
 def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
-    """Load the model, GPU and serving stack of a request, and fill in its defaults.
+    """Load the files of a request for GPUs, fill in its defaults, and check that all users fit.
+
+    The files describe the model, the GPU and the serving stack (the software that serves models).
 
     Raises:
         BadInput: A name is unknown, a file is missing or cannot be used, or the KV caches of the

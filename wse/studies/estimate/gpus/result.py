@@ -76,7 +76,7 @@ class GpuPrefillResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuTpotParts(Result):
-    """Parts of the mean time between two tokens of a user, such as the time to read the weights."""
+    """Parts of a user's mean time per output token, such as the time to read the weights."""
 
     weights_s: Annotated[float, Doc("reading weights", "s")]
     cache_s: Annotated[float, Doc("reading the KV cache", "s")]
@@ -90,7 +90,7 @@ class GpuTpotParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuLatencyResult(Result):
-    """Latencies of a user while other users come and go and their prompts are read."""
+    """Latencies of a user on GPUs that also read the prompts of other, arriving users."""
 
     ttft_s: Annotated[
         float, Doc("expected time to first token: the rest of the running pass, then reading the prompt", "s")
@@ -105,7 +105,7 @@ class GpuLatencyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDecodeResult(Result):
-    """Tokens per second, per user and for all users, while users come and go."""
+    """Output tokens per second, per user and for all users, on GPUs that also read new prompts."""
 
     tokens_per_s_per_user: Annotated[float, Doc("tokens that each user gets", "tokens/s")]
     tokens_per_s: Annotated[float, Doc("tokens that all users get", "tokens/s")]

@@ -56,10 +56,10 @@ def choose_layout(
 ) -> ChosenLayout:
     """Choose and compile the layout that serves a request's users best.
 
-    A layout is one way to divide the wafers into regions of layers. If the objective is latency and
-    each machine serves one user at a time, the layout with the fewest cycles is chosen, or one that
-    is almost as fast but leaves more room for KV caches. Otherwise, layouts are ranked by their
-    speed or cost with all users.
+    A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
+    If the objective is latency and each machine serves one user at a time, the layout with the
+    fewest cycles is chosen, or one that is almost as fast but leaves more room for KV caches.
+    Otherwise, layouts are ranked by their speed or cost with all users.
 
     Args:
         prepared_estimate: The request.
@@ -204,8 +204,8 @@ def _compilation(
 
     Args:
         prepared_estimate: The request.
-        candidate: The compiled layout to choose. It may be a variant of a layout from the search.
-        finalist: Index of the layout from the search among the search's fully compiled layouts.
+        candidate: The compiled layout to choose: one that the search found, or a variant of it.
+        finalist: Index of the layout that the search found, among the fully compiled layouts.
         search_result: Result of the search.
     """
     p, (program, options, choice) = prepared_estimate, candidate

@@ -156,8 +156,8 @@ class LayoutRanking:
 
         1. Compile variants of each layout that leave more room for KV caches. Halve the prompt
            chunks of the best variant as long as it improves.
-        2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
-           versions for passes over 2, 4, 8 ... users as long as they improve.
+        2. Unless the request fixes the number of users per pass, compile the best versions (at most
+           `WIDENED`) for passes over 2, 4, 8 ... users as long as they improve.
         """
 
         @cache
@@ -184,7 +184,7 @@ class LayoutRanking:
         return sorted([*layout_by_key.values(), *wider_layouts], key=rank)
 
     def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
-        """Return a layout and its variants with more KV-cache room, if they fit."""
+        """Return those of a layout and its variants with more KV-cache room that fit."""
         key = candidate.options, candidate.choice
         layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, search_result, finalist)
         self._layouts[key] = layout

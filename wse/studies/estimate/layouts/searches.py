@@ -111,7 +111,7 @@ def users_by_bytes(prepared_estimate: PreparedEstimate) -> int:
 
 
 def wafers_by_bytes(prepared_estimate: PreparedEstimate, users: int) -> int:
-    """Return the number of wafers with enough bytes for a model and a number of users.
+    """Return the number of wafers whose SRAM is large enough for a model and a number of users.
 
     This is a lower limit, because buffers and padding are not counted.
     """
@@ -120,7 +120,7 @@ def wafers_by_bytes(prepared_estimate: PreparedEstimate, users: int) -> int:
 
 
 def _free_bytes_per_wafer(prepared_estimate: PreparedEstimate) -> int:
-    """Return the bytes of a wafer that are free for weights and KV caches."""
+    """Return the bytes of a wafer's SRAM that are free for weights and KV caches."""
     wafer = prepared_estimate.wafer
     return wafer.mesh_rows * wafer.mesh_cols * free_bytes_per_pe(wafer, prepared_estimate.software)
 

@@ -73,7 +73,7 @@ def _without_unpacking(choice: Choice) -> Choice:
 
 
 def recompiled(prepared_estimate: PreparedEstimate, candidate: Candidate) -> Candidate | None:
-    """Recompile a layout with the options and choices of ``candidate``.
+    """Compile a model again with the options and choices of ``candidate``.
 
     Returns None if the layout does not fit.
     """

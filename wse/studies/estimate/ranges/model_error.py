@@ -66,7 +66,7 @@ NO_ERROR: Final = ModelError(sizes=np.zeros(2), probabilities=np.array([0.0, 1.0
 
 @cache
 def model_error(kind: ErrorKind, *, without_source: str = "") -> ModelError:
-    """Return the distribution of the timing model's error, as fitted on published measurements.
+    """Return the distribution of the timing model's error, as observed in measurements.
 
     Args:
         kind: Kind of prediction: ``decode`` or ``prefill``.

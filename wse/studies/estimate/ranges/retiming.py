@@ -26,10 +26,8 @@ class Retiming:
 
     It is faster than an estimate, for two reasons. First, all timings share the routes of passes
     and the classes of equal steps. Second, only one decode pass, halfway through the answer, and
-    two chunks of a prompt are timed. Because of the second simplification, the times are used only
-    in ratios: the time with changed constants, divided by the time with the stated constants.
-
-    Its times serve as ratios between two sets of constants.
+    two chunks of a prompt are timed. Because of these simplifications, the times are used only in
+    ratios: the time with changed constants, divided by the time with the stated constants.
 
     Attributes:
         costs: Wafer and software profile with the stated constants.

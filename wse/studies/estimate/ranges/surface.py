@@ -48,13 +48,13 @@ class ResponseSurface:
     high_effects: F64
 
     def ratios(self, values: F64) -> F64:
-        """Return the times for samples of the constants, divided by the times without changes.
+        """Return the times for samples of the constants, relative to those with stated constants.
 
         Args:
-            values: float64 ``[samples, constants]``.
+            values: float64 ``[samples, constants]``, sampled values of each constant.
 
         Returns:
-            float64 ``[samples, 4]``.
+            float64 ``[samples, 4]``, ratios of the four times that `retiming.TIMES` names.
         """
         cycles_s = np.broadcast_to(self.base - self.fixed, (len(values), len(self.base))).copy()
         fixed_s = np.broadcast_to(self.fixed, cycles_s.shape).copy()

@@ -52,8 +52,8 @@ class StreamsResult(Result):
 class EventsResult(Result):
     """Speed of a pipeline in a discrete-event simulation, as a check on the closed form.
 
-    All other speeds in the estimate are computed with the closed form. A stream is a batch of users
-    whose tokens go through the pipeline stages together.
+    The closed form is the formula with which all other speeds in the estimate are computed. A
+    stream is a batch of users whose tokens go through the pipeline stages together.
     """
 
     streams: Annotated[int, Doc("streams in flight")]

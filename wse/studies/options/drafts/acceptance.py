@@ -35,8 +35,8 @@ class DraftAcceptance:
     """Probabilities that a model accepts the draft tokens that it verifies.
 
     Attributes:
-        curve: Mean tokens that a verification pass yields, for each number of sequential draft
-            tokens.
+        curve: Mean number of tokens that a verification pass yields, for each number of sequential
+            draft tokens.
         shares: For trees of draft tokens: the probability that each candidate at each position is
             accepted, [positions][candidates].
     """
