@@ -154,7 +154,7 @@ class CompareRequest:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether machines are ranked: users, latency limits or an objective are requested."""
+        """Whether machines are ranked, because users, latency limits or an objective are given."""
         return (
             self.targets != NO_TARGETS or self.base.serving.users is not None or self.base.serving.objective is not None
         )

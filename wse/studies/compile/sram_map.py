@@ -73,9 +73,9 @@ def sram_map(program: Program) -> SramMapResult:
 def _buffers(program: Program, stage: int) -> tuple[BufferResult, ...]:
     """Return the buffers of one PE of a stage, sorted by address.
 
-    Each buffer lists the buffers that share bytes with it. For each phase in which its content is
-    needed only temporarily, a buffer also has a lifetime: the first and the last step of use. A
-    buffer without lifetimes is always in use.
+    Each buffer lists the buffers that share bytes with it. A temporary buffer has a lifetime (its
+    first and last step of use) for each phase that uses it. A buffer without lifetimes is always in
+    use.
     """
     buffers = sorted((b for b in program.buffers if b.stage == stage), key=lambda b: (b.address, -b.bytes))
     return tuple(

@@ -59,10 +59,10 @@ def mean_deployment(
 
 
 def middle_deployment(prepared_estimate: PreparedEstimate, program: Program) -> WaferDeployment:
-    """Return the deployment of a model on wafers, timed only halfway through the generation.
+    """Return the deployment of a model on wafers, timed with a single token of the answer.
 
-    Every token is assumed to take the same time. This is faster to compute than timing all tokens,
-    so it is used when comparing many layouts.
+    Every token is assumed to take as long as the token halfway through the answer. This is faster
+    to compute than timing all tokens, so it is used when comparing many layouts.
     """
     fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
     prompts = [fabric.prefill_cost(index) for index in range(len(program.prefill))]

@@ -100,7 +100,10 @@ class UsersOfDrafts:
 
 
 def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
-    """Return a function that times drafts of ``draft_tokens`` sequential tokens on a machine.
+    """Return a function that times drafts of ``draft_tokens`` sequential tokens.
+
+    The function gets the pass times of a machine, and returns the times of a verification pass and
+    its draft passes.
 
     Args:
         curve: Mean number of tokens that a verification pass yields, for each number of draft
@@ -111,5 +114,5 @@ def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
 
 
 def as_tree(tree: DraftTree) -> Choose:
-    """Return a function that chooses a draft tree, with alternative tokens at each position."""
+    """Return a function that times a draft tree (alternative tokens at each position)."""
     return partial(DraftMachine.tree, tree=tree)

@@ -168,8 +168,8 @@ class GpuDraftGain(Result):
 class GpuEstimateResult(Result):
     """Estimate for a model on GPUs: speeds, latencies, memory use, energy and cost.
 
-    The field ``serving`` contains the speed and cost for several numbers of users, and all other
-    fields are for the requested number.
+    The fields ``serving`` and ``batches`` also cover other numbers of users. All other fields are
+    for the requested number.
     """
 
     inputs: Annotated[Mapping[str, str | int], Doc("the options with defaults filled in")]

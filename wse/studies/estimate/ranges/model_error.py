@@ -122,6 +122,6 @@ def coverage(kind: ErrorKind, confidence: float) -> dict[str, float]:
 
 @cache
 def _rows() -> list[dict[str, str]]:
-    """Return the rows of the file of model errors."""
+    """Return the rows of ``model_errors.csv``, each with the error of one prediction."""
     with FILE.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
