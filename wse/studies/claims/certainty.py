@@ -36,8 +36,8 @@ CLEAR: Final = 3.0
 class Certainty:
     """Certainty of the verdict on a claim, which is a statement about fast inference.
 
-    The verdict is repeated for random samples of all uncertain constants. The more of the samples
-    give the same verdict, the more certain it is.
+    The claim is decided for each of many random samples of the uncertain constants. The larger the
+    fraction of samples with the same verdict, the more certain the verdict is.
 
     Attributes:
         verdict: Most frequent verdict among the samples. If several are equally frequent, or if
@@ -61,7 +61,7 @@ class Certainty:
 def by_rule(*, holds: Any, never: Any) -> Verdicts:
     """Decide a claim once with the stated constants and once for each sample of the constants.
 
-    Each of these is a case.
+    Each of these decisions is a case.
 
     Args:
         holds: bool or bool ``[cases]``, whether the claim is true under all conditions. The verdict

@@ -95,7 +95,7 @@ class Laboratory:
     Attributes:
         on_work: Called with a description before each long computation.
         uncertain_names: Names of the uncertain numbers that were sampled since this set was last
-            cleared. It tells on which numbers the verdict on a claim depends.
+            cleared. It shows on which numbers the verdict on a claim depends.
     """
 
     on_work: Callable[[str], None] = ignore
@@ -117,7 +117,7 @@ class Laboratory:
         return self._estimate(model, link, **options).result
 
     def speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
-        """Return a single user's tokens/s with the stated constants, then with each sample of them.
+        """Return a single user's tokens/s for the stated constants, then for each sample of them.
 
         The arguments and errors are those of `estimate`.
         """

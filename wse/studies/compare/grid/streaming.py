@@ -22,7 +22,7 @@ _BY_ROW: Final = ("embedding", "positions")
 
 
 def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
-    """Count the bytes of weights that a pass through the model reads; experts are separate.
+    """Count the bytes of weights that a pass reads, separately for experts and other weights.
 
     Embedding tables are not counted, because a pass reads only one of their rows per token. The
     exception is a table that also serves as the output-head matrix.

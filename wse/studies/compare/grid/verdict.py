@@ -33,9 +33,9 @@ WORTH_TELLING: Final = 0.005
 def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
     """Return two sentences about the best wafer counts in a comparison.
 
-    The first sentence states on how many wafers one user is fastest, and on how many tokens are
-    cheapest. The second states how additional wafers affect one user, or what limits the user if
-    only one wafer count was compared.
+    The first sentence names the wafer count with which one user is fastest, and the one with which
+    tokens are cheapest. The second states how additional wafers affect one user, or what limits the
+    user if only one wafer count was compared.
 
     Args:
         rows: Rows of the comparison, of which at least one describes a possible combination. Rows

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ContributionResult(Result):
-    """How much one uncertain constant, or the model error, contributes to the ranges of times."""
+    """Effect of one uncertain constant, or of the model error, on the ranges of TTFT and TPOT.
+
+    TTFT is the time to first token, and TPOT is the time per output token.
+    """
 
     name: Annotated[str, Doc("the constant as in `--set`, or `model error of decode` or `of prefill`")]
     value: Annotated[float | None, Doc("value of the constant; absent for a model error")] = None

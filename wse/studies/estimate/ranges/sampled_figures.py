@@ -24,7 +24,7 @@ _SPEEDS: Final = ("ttft_s", "tpot_s", "tokens_per_s_per_user", "tokens_per_s")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Uncertainty:
-    """What makes the times of a deployment uncertain: constants with ranges, and model errors.
+    """Sources of uncertainty in a deployment's times: constants with ranges, and model errors.
 
     Attributes:
         surface: Effect of the uncertain constants on the times.

@@ -92,8 +92,9 @@ def contributions_of(
 ) -> UncertaintyResult:
     """Return how much each constant and model error contributes to the ranges of TTFT and TPOT.
 
-    Each constant and model error is varied alone, which gives a variance of the logarithm of the
-    time. Its contribution is this variance, divided by the sum of the variances of all.
+    TTFT is the time to first token, and TPOT is the time per output token. Each constant and model
+    error is varied alone, which gives a variance of the logarithm of the time. Its contribution is
+    this variance, divided by the sum of all these variances.
 
     Args:
         uncertainty: The constants and model errors that make the times uncertain.
@@ -132,15 +133,18 @@ def contributions_of(
 
 
 def _variance_share(row: ContributionResult) -> float:
-    """Return the contribution to the variance of TPOT, or of TTFT if no token is decoded."""
+    """Return a constant's contribution to the variance of the time per output token.
+
+    If no token is decoded, it is the contribution to the variance of the time to first token.
+    """
     return row.ttft_variance_share if row.tpot_variance_share is None else row.tpot_variance_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SingleEffect:
-    """Effect on TTFT and TPOT if only one constant or model error varies.
+    """Effect on the times of a request if only one constant or model error varies.
 
-    Values of TPOT are 0 if no token is decoded.
+    TTFT is the time to first token. TPOT, the time per output token, is 0 if no token is decoded.
 
     Attributes:
         name: Name of the constant or model error.

@@ -181,7 +181,7 @@ class _Pipelining:
         return cycles / self._wafer.clock_hz
 
     def _tokens_per_s(self, cycles_between_passes: float) -> float:
-        """Return the tokens/s of all users if one pass of a stream ends every so many cycles."""
+        """Return the tokens/s of all users, given the cycles from one finished pass to the next."""
         return self._users * self._wafer.clock_hz / cycles_between_passes
 
     def _slowest_s(self, *kinds: str) -> float | None:

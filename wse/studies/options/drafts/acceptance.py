@@ -49,7 +49,7 @@ class DraftAcceptance:
         """Acceptance probability at each position, if all previous draft tokens were accepted.
 
         The tuple ends before the first number of draft tokens that was not measured. For larger
-        numbers, the curve is only interpolated.
+        numbers, acceptance is only interpolated.
         """
         lengths = self.curve.draft_tokens
         positions = next((n for n in range(1, len(lengths) + 1) if lengths[n - 1] != n), len(lengths) + 1) - 1
