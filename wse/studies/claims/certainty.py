@@ -33,16 +33,21 @@ CLEAR: Final = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certainty:
-    """Frequency of a claim's verdict among the samples, and what would change the verdict.
+    """Certainty of the verdict on a claim, which is a statement about fast inference.
+
+    The claim is decided for each of many random samples of the uncertain constants. The larger the
+    fraction of samples with the same verdict, the more certain the verdict is.
 
     Attributes:
-        verdict: Most frequent verdict; the one with the stated constants if several are equally
-            frequent, or if there are no samples.
+        verdict: Most frequent verdict among the samples. If several are equally frequent, or if
+            there are no samples, it is the verdict with the stated constants.
         samples: Number of samples; None if the verdict does not depend on sampled figures.
-        share: Fraction of the samples with this verdict; None without samples.
-        decisive: Constant that differs most between samples with this verdict and the others; None
-            if all have it, or if no constant differs clearly.
-        text: Sentence that states all this.
+        share: Fraction of the samples that give this verdict; None without samples.
+        decisive: Constant whose value differs most between the samples that give this verdict and
+            the other samples. None if all samples give this verdict, or if no constant differs
+            clearly.
+        text: Sentence for reports that states the verdict, its fraction of the samples and the
+            decisive constant.
     """
 
     verdict: Verdict
@@ -53,26 +58,31 @@ class Certainty:
 
 
 def by_rule(*, holds: Any, never: Any) -> Verdicts:
-    """Return the verdict on a claim in each case, such as the stated constants or a sample.
+    """Decide a claim once with the stated constants and once for each sample of the constants.
+
+    Each of these decisions is a case.
 
     Args:
-        holds: Whether the claim is true under all conditions, bool or bool ``[cases]``. The verdict
+        holds: bool or bool ``[cases]``, whether the claim is true under all conditions. The verdict
             is then "true".
-        never: Whether the claim is true under no condition. The verdict is then "false".
+        never: bool or bool ``[cases]``, whether the claim is true under no condition. The verdict
+            is then "false".
 
     Returns:
-        "true", "false", or "conditional" if the claim is true under some of the conditions.
+        The verdict in each case: "true", "false", or "conditional" if the claim is true under some
+        of the conditions.
     """
     verdicts = np.select([np.atleast_1d(holds), np.atleast_1d(never)], ["true", "false"], "conditional")
     return tuple(verdicts.tolist())
 
 
 def certainty_of(verdicts: Verdicts, names: Collection[str], *, is_counted: bool) -> Certainty:
-    """Return how certain a verdict is.
+    """Return how certain the verdict on a claim is, and a sentence that says so.
 
     Args:
-        verdicts: The verdict in each case.
-        names: Names of the uncertain numbers on which the cases depend.
+        verdicts: The verdict with the stated constants, followed by the verdict for each sample of
+            the constants, if they were sampled.
+        names: Names of the uncertain constants on which the verdicts depend.
         is_counted: Whether the verdict rests on counts that do not depend on sampled constants.
     """
     stated_verdict, samples = verdicts[0], verdicts[1:]
@@ -104,17 +114,18 @@ def certainty_of(verdicts: Verdicts, names: Collection[str], *, is_counted: bool
 
 
 def _decisive(is_same: Bools, names: Collection[str]) -> tuple[str | None, float]:
-    """Return the uncertain number that differs most between two groups of samples.
+    """Return the uncertain constant whose value differs most between two groups of samples.
 
-    Ranks of its samples are compared, so that numbers of any unit and size can be compared.
+    The ranks of the sampled values are compared, so that constants with different units and
+    magnitudes can be compared.
 
     Args:
         is_same: bool ``[samples]``, whether a sample is in the first group. Neither group is empty.
-        names: Names of the uncertain numbers.
+        names: Names of the uncertain constants.
 
     Returns:
-        Its name, and the mean rank (0 to 1) in the first group minus that in the second. The name
-        is None if no difference exceeds `CLEAR` standard errors.
+        The name of the constant, and its mean rank (0 to 1) in the first group minus its mean rank
+        in the second. The name is None if no difference exceeds `CLEAR` standard errors.
     """
     ranks_by_name = {name: probabilities_of(name, len(is_same), SEED) for name in sorted(names)}
     differences = {name: float(ranks[is_same].mean() - ranks[~is_same].mean()) for name, ranks in ranks_by_name.items()}

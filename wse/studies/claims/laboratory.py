@@ -74,12 +74,12 @@ class LayersThatFit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _SampledEstimate:
-    """An estimate on wafers, and its times in samples of the uncertain constants.
+    """Estimated speed of a model on wafers, and how it varies among samples of the constants.
 
     Attributes:
         result: The estimate with the stated constants.
-        time_ratios: float64 ``[samples, 4]``, times in the order of `TIMES` divided by those with
-            the stated constants.
+        time_ratios: float64 ``[samples, 4]``, the four times that `TIMES` names, such as the time
+            per token. Each is divided by its value with the stated constants.
         uncertain_names: Names of the constants and model errors on which the times depend.
     """
 
@@ -94,7 +94,8 @@ class Laboratory:
 
     Attributes:
         on_work: Called with a description before each long computation.
-        uncertain_names: Names of the uncertain numbers that were sampled since it was last cleared.
+        uncertain_names: Names of the uncertain numbers that were sampled since this set was last
+            cleared. It shows on which numbers the verdict on a claim depends.
     """
 
     on_work: Callable[[str], None] = ignore
@@ -116,7 +117,7 @@ class Laboratory:
         return self._estimate(model, link, **options).result
 
     def speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
-        """Return the tokens/s of a single user on wafers, with the stated constants and in samples.
+        """Return a single user's tokens/s for the stated constants, then for each sample of them.
 
         The arguments and errors are those of `estimate`.
         """
@@ -125,7 +126,10 @@ class Laboratory:
         return estimate.result.decode.tokens_per_s_per_user / self._times(estimate, "token_s")
 
     def saturated_speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
-        """Return the tokens/s of all users when the slowest wafer is always busy, with its samples.
+        """Return the tokens/s of all users on wafers whose slowest pipeline stage is always busy.
+
+        The first element is the speed with the stated constants, and the other elements are its
+        samples.
 
         The arguments and errors are those of `estimate`.
         """
@@ -134,7 +138,7 @@ class Laboratory:
         return estimate.result.schedule.tokens_per_s_at_saturation / self._times(estimate, "stage_s")
 
     def sampled(self, name: str, sourced_number: SourcedNumber) -> Cases:
-        """Return an uncertain number as it is stated, followed by its samples.
+        """Return an uncertain number's stated value, followed by random samples within its range.
 
         Args:
             name: Name of the number. Numbers with the same name have the same samples.
@@ -145,12 +149,24 @@ class Laboratory:
         return np.append(sourced_number.value, samples)
 
     def _times(self, estimate: _SampledEstimate, name: str) -> Cases:
-        """Return one of the `TIMES` of an estimate, divided by its value with the stated constants."""
+        """Return how much one time of an estimate varies with the sampled constants, as ratios.
+
+        Args:
+            estimate: The estimate.
+            name: Which of the `TIMES`, such as ``token_s``.
+
+        Returns:
+            1 for the stated constants; then, for each sample, the time divided by that with the
+            stated constants.
+        """
         self.uncertain_names |= estimate.uncertain_names
         return np.append(1.0, estimate.time_ratios[:, TIMES.index(name)])
 
     def _estimate(self, model: str, link: WaferLink | None, **options: Any) -> _SampledEstimate:
-        """Return an estimate and its samples. The arguments and errors are those of `estimate`."""
+        """Return the cached estimate for a model, with its times for samples of the constants.
+
+        The arguments and errors are those of `estimate`.
+        """
         key = (model, link, *sorted(options.items()))
         if key not in self._estimates:
             self.on_work(" ".join([model, *(f"{name} {value}" for name, value in options.items())]))
@@ -164,7 +180,7 @@ class Laboratory:
             model: Name of a bundled model.
             gpu: Name of a bundled GPU.
             gpus: Number of GPUs that share the model.
-            stack: Name of a serving stack, such as ``trtllm``.
+            stack: Name of a serving stack (the software that serves the model), such as ``trtllm``.
             dtype: Element type of the weights.
         """
         spec, machine = read_config(CONFIGURATIONS[model]), load_gpu(gpu)
@@ -204,8 +220,9 @@ class Laboratory:
         """Return the speed and cost per token on saturated GPUs.
 
         GPUs are saturated when more users would not raise the throughput or would not fit. The
-        arguments are the same as for `gpus`. The price of a GPU is sampled, but not its speed: the
-        constants of a serving stack have no ranges.
+        arguments are the same as for `gpus`. The cost is also computed for random samples of the
+        price of a GPU. Speeds are not sampled, because the constants of a serving stack have no
+        ranges.
         """
         deployment = self.gpus(model, gpu, gpus, stack, dtype, prompt, new)
         serving, economics = serving_of(deployment, saturating_users(deployment)), deployment.economics
@@ -290,7 +307,7 @@ class Laboratory:
         def fits(layers: int) -> bool:
             """Return whether a model with ``layers`` layers fits on the wafers.
 
-            If the model fits, its number of parameters is stored.
+            If the model fits, its number of parameters is stored for the result.
             """
             with TemporaryDirectory() as folder:
                 path = Path(folder, "config.json")
@@ -362,7 +379,7 @@ def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
 
 
 def _sampled_estimate(request: EstimateRequest, link: WaferLink | None) -> _SampledEstimate:
-    """Return the estimate for a request, with samples of its times.
+    """Estimate a request, and sample its times within the ranges of the uncertain constants.
 
     Args:
         request: The request.

@@ -76,7 +76,7 @@ def _wrapped(text: str, indent: str = "", next_indent: str = "") -> list[str]:
 
 
 def _section(claim: ClaimResult, plot: Path | None) -> list[str]:
-    """Return the Markdown lines of a claim's section: verdict, numbers, and the plot, if any."""
+    """Return the Markdown lines of a claim's section: verdict, supporting numbers, and any plot."""
     picture = [] if plot is None else ["", f"![{claim.claim}]({plot.name})"]
     return [
         f"## Claim {claim.n}",

@@ -92,7 +92,7 @@ def figure(value: float | Cases, unit: str, meaning: str) -> ClaimNumber:
     """Create an item of `Finding.numbers`: a number that supports a verdict.
 
     Args:
-        value: The number, or its cases, of which the first is used.
+        value: The number; or an array with the number, followed by its samples, which are ignored.
         unit: Unit of the number; empty for a ratio.
         meaning: What the number means, as a phrase for tables.
     """

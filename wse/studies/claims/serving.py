@@ -22,7 +22,7 @@ class Serving:
         tokens_per_s: Output tokens per second for all users, while prompts are also being read.
         usd_per_million_tokens: Cost per million output tokens at the machine's central price.
         usd_per_million_tokens_ends: Cost at the low and high ends of the price range.
-        sampled_usd_per_million_tokens: float64 ``[samples]``, cost per million output tokens in
+        sampled_usd_per_million_tokens: float64 ``[samples]``, cost per million output tokens for
             samples of the uncertain constants; None if the cost is not sampled.
     """
 
@@ -54,7 +54,8 @@ def serving_of(deployment: Deployment, users: int, sampled_usd: F64 | None = Non
     Args:
         deployment: A model on wafers or GPUs with a known price.
         users: Number of concurrent users.
-        sampled_usd: float64 ``[samples]``, cost per million output tokens in samples; None if not sampled.
+        sampled_usd: float64 ``[samples]``, cost per million output tokens for samples of the
+            uncertain constants; None if the cost is not sampled.
     """
     point = operating_point(deployment, users)
     cost = point.usd_per_million_tokens

@@ -28,8 +28,8 @@ def check(request: CompareRequest) -> None:
 
     Raises:
         BadInput: A number is out of range, a list is empty, options contradict each other, or the
-            comparison has more than `MOST_ROWS` rows. Or only one new token is requested, so that
-            nothing would be decoded.
+            comparison has more than `MOST_ROWS` rows. Also raised if only one new token is
+            requested, so that nothing would be decoded.
         UnknownName: There is no such mapping.
     """
     for name in ("wafers", "mappings", "link_gb_per_s", "link_latency_us", "gpu"):
@@ -69,7 +69,8 @@ def check_question(question: str | None, request: CompareRequest) -> None:
     a question, options about links between wafers need more than one wafer.
 
     Args:
-        question: Question that the comparison is to answer; None for none.
+        question: Name of the question that the comparison answers, such as ``one-wafer-or-many``;
+            None for a comparison without a question.
         request: Options of the comparison.
 
     Raises:
@@ -94,9 +95,12 @@ def check_question(question: str | None, request: CompareRequest) -> None:
 def check_pictures(kinds: Collection[str], question: str | None, request: CompareRequest) -> None:
     """Check that no plot and no page is requested if machines are ranked.
 
+    A ranking can be written only as CSV.
+
     Args:
         kinds: Kinds of the requested files, such as ``png``.
-        question: Question that the comparison is to answer; None for none.
+        question: Name of the question that the comparison answers; None for a comparison without a
+            question.
         request: Options of the comparison.
 
     Raises:
@@ -113,8 +117,8 @@ def _check_plain_speed(request: CompareRequest) -> None:
     """Check ``--plain-speed``, the tokens/s per user in the plain service tier.
 
     Raises:
-        BadInput: The speed is out of range. Or it is given although the comparison has no service
-            tiers, because it has no GPUs or ranks machines.
+        BadInput: The speed is out of range, or the comparison has no service tiers because it
+            includes no GPUs or ranks machines.
     """
     speed, (low, high) = request.plain_speed_tokens_per_s, SPEEDS_TOKENS_PER_S
     if speed is None:

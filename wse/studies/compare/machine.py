@@ -45,7 +45,7 @@ class Machine:
 
     @cached_property
     def useful_users(self) -> int:
-        """Number of users beyond which throughput stops rising or KV caches no longer fit."""
+        """Number of users above which throughput stops rising or KV caches no longer fit."""
         return saturating_users(self.deployment)
 
     def point(self, users: int) -> OperatingPoint:

@@ -154,7 +154,7 @@ class CompareRequest:
 
     @property
     def is_ranked(self) -> bool:
-        """True if users, targets or an objective are requested: machines are then ranked."""
+        """Whether machines are ranked, because users, latency limits or an objective are given."""
         return (
             self.targets != NO_TARGETS or self.base.serving.users is not None or self.base.serving.objective is not None
         )
@@ -188,8 +188,8 @@ class CompareRequest:
         """Return the links between wafers to compare.
 
         These are all combinations of the requested bandwidths and latencies. If neither is
-        requested, they are the wafer's own link, `SLOWEST` and `FASTEST`, in this order. With
-        ``own_link``, only the wafer's own link is compared.
+        requested, they are the wafer's own link and the two extremes `SLOWEST` and `FASTEST`, in
+        this order. With the option ``own_link``, only the wafer's own link is compared.
 
         Args:
             wafer: Wafer, for the bandwidth and latency of its own link.

@@ -99,7 +99,7 @@ class CompareResult(Result):
 
     @property
     def possible(self) -> tuple[ComparisonRow, ...]:
-        """Rows of all possible combinations. (Rows of impossible ones have a ``reason``.)"""
+        """Rows of the possible combinations. All other rows only state a ``reason``."""
         return tuple(row for row in self.rows if row.possible)
 
     @property

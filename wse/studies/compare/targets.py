@@ -51,7 +51,7 @@ def read_lengths(text: str) -> tuple[int, int]:
 class Targets:
     """Latency limits and request lengths for ranking machines, and the rows to show.
 
-    If all fields have their default values, no targets are requested.
+    All fields have their default values if the user requested none of these options.
     """
 
     ttft: Annotated[

@@ -27,7 +27,7 @@ NOTE: Final = "in cycles; the largest of each kind first"
 
 @dataclass(frozen=True, kw_only=True)
 class TracesComparison(TracesResult):
-    """Two recorded runs and the changes between them, as tables and a figure."""
+    """Comparison of the cycles of two recorded runs, shown as tables and a figure."""
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return the tables of the two runs, and a table of changed cycles for each phase.

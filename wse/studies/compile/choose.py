@@ -39,12 +39,13 @@ def compile_program(prepared_placement: PreparedPlacement) -> Program:
 def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
     """Compile a model on the layout that needs the fewest cycles for a request.
 
-    A layout is one way to divide the PEs of the wafers into regions of layers. Many layouts are
-    tried.
+    A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
+    Many layouts are tried.
 
     Args:
         prepared_placement: The checked request.
-        breadth: How many layouts are fully compiled; the others are only estimated.
+        breadth: How many of the best layouts are fully compiled. All other layouts are only
+            estimated.
 
     Returns:
         The fastest Program, with a record of all layouts that were tried.
@@ -52,8 +53,8 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
     Raises:
         DoesNotFit: The model does not fit. The message states the required and available bytes, and
             the smallest option changes that were found to make the model fit.
-        TooFewColours: Communication patterns need more colours (router channels) than the wafer
-            has.
+        TooFewColours: Communication patterns need more colours (routes configured in each router)
+            than the wafer has.
     """
     p = prepared_placement
     try:
@@ -84,7 +85,8 @@ def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NA
 
     Args:
         prepared_placement: The checked request.
-        breadth: How many layouts are fully compiled; the others are only estimated.
+        breadth: How many of the best layouts are fully compiled. All other layouts are only
+            estimated.
 
     Returns:
         The fastest Program, with a record of all layouts that were tried.
@@ -151,7 +153,7 @@ def _prompt_cycles(fabric: Fabric) -> float:
 
 
 def _timing(prepared_placement: PreparedPlacement) -> Timer:
-    """Return the timing functions that the compiler uses to compare its choices for a request.
+    """Return the timing functions with which the compiler compares layouts and rewrites.
 
     Tokens are timed halfway through the answer, when the KV caches contain the prompt and half of
     the new tokens.
@@ -196,9 +198,10 @@ def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: i
 
 
 def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement) -> str:
-    """Return a remedy, such as ``--context 4096``, with any other options that must also change.
+    """Add to a suggested option change the other option changes that it requires.
 
-    A shorter context may require fewer new tokens.
+    A remedy is an option such as ``--context 4096`` that makes a model fit. For example, a shorter
+    context may also require fewer new tokens.
     """
     option, _, value = remedy.partition(" ")
     if option == "--context":

@@ -34,7 +34,8 @@ def compile_request(request: EstimateRequest) -> CompileResult:
     The Program is the same one that `wse.estimate` times for the same options.
 
     Raises:
-        BadInput: An input is missing or cannot be used. The error's subclass states which one.
+        BadInput: A file is missing or cannot be used, a name is unknown, or options contradict each
+            other.
         DoesNotFit: The model does not fit. The message states the bytes and remedies.
     """
     layout = choose_layout(prepare_estimate(request))
@@ -126,7 +127,7 @@ def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
 
 
 def _colour_uses(program: Program) -> tuple[ColourUse, ...]:
-    """Return the colours (router channels) that each communication pattern of each stage uses.
+    """Return the colours (configured routes) that each communication pattern of each stage uses.
 
     A pattern's colours are numbered consecutively. Patterns marked as ``repainted`` share the same
     colours, because routers change the routes of these colours at run time.

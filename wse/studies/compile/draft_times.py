@@ -40,7 +40,7 @@ _HOST_FILE: Final = Path(__file__).parents[2] / "data" / "draft_host.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """Row and column counts of a PE rectangle that sends or receives token ids."""
+    """Size of a rectangle of PEs that sends or receives token ids."""
 
     rows: int
     cols: int
@@ -55,13 +55,15 @@ class DraftTimes:
     Attributes:
         wafer: The wafer.
         software: Costs of the software on the wafer.
-        region: Rectangle of the model's PEs that receives token ids.
+        region: PE rectangle of the model to which the ids of draft tokens are sent.
         place: Where drafts are made: on the ``same`` wafers, on another ``wafer`` or on the
             ``host``.
-        host_draws: Whether the host selects the sampled tokens. If so, their ids reach the draft in
-            round trips that are already counted in the passes.
-        wafers_apart: Number of links between the draft's wafer and the wafer of ``region``. Used
-            only if drafts are made on the ``same`` wafers; another wafer is one link away.
+        host_draws: Whether the host selects the next token from the logits. If so, the host sends
+            the token ids, and its round trips are already counted in the times of the model's
+            passes.
+        wafers_apart: Number of wafer links between the PEs that make drafts and ``region``. Used
+            only if drafts are made on the ``same`` wafers. A separate wafer is always one link
+            away.
     """
 
     wafer: WaferSpec
@@ -77,8 +79,8 @@ class DraftTimes:
         The result is 0 if drafts are made on the host or the host selects tokens, because the host
         then sends the ids.
 
-        1. A PE in a corner of the source sends the ids to a corner of the target. On another wafer,
-           they also cross the links between the wafers.
+        1. A PE in a corner of the source sends the ids to a corner of the target. If the target is
+           on another wafer, the ids also cross the links between the wafers.
         2. The ids are multicast along the first row of the target and then down its columns.
 
         Args:
@@ -101,9 +103,9 @@ class DraftTimes:
     def round_trip_cycles(self) -> float:
         """Return the cycles of a round trip to a host that makes drafts; 0 for other places.
 
-        The round trip delays a pass that is not followed by a draft. The ids of a draft arrive with
-        the pass that verifies them. The result is also 0 if the host selects the tokens, because
-        its round trips are then already counted in the passes.
+        A look-up on the host costs this delay only if it finds no draft. The ids of a draft arrive
+        with the pass that verifies them. The result is also 0 if the host selects the tokens,
+        because its round trips are then already counted in the times of the passes.
         """
         if self.place != HOST or self.host_draws:
             return 0.0
@@ -153,7 +155,7 @@ class DraftTimes:
         return self._launch().followed_by(times.time([LinePattern(schedule, 0, words, axis)]).cycles)
 
     def _launch(self) -> Cycles:
-        """Return the cycles needed to start a sending step's task and issue its operation."""
+        """Return the cycles needed to start the task of a sending step and issue its operation."""
         return Cycles().plus(launch=self.software.task_dispatch_cycles + self.software.vector_issue_cycles)
 
 

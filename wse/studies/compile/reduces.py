@@ -78,7 +78,7 @@ class SegmentReduce(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceResult(Result):
-    """Reduces of a decoded token that share the pattern, direction, length and number of words.
+    """Group of a decoded token's reduces with equal pattern, direction, line length and word count.
 
     A reduce combines the words of the PEs on a line, for example by adding them up. An all-reduce
     also returns the result to all of these PEs.
@@ -157,7 +157,8 @@ def longest_segment(pattern: LineSchedule) -> CombinedSegment | None:
        reduce, whose root is the PE that receives words and sends none.
 
     Returns:
-        The segment, or None if the pattern combines no words or its lines differ.
+        The segment, or None if the pattern combines no words or if its lines have different
+        messages.
     """
     if len(pattern.first) > 2:
         return None

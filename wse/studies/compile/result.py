@@ -36,7 +36,7 @@ class HistogramBin(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CompileSram(SramResult):
-    """SRAM use: buffers of the fullest PE, bytes per stage, and a histogram over all PEs."""
+    """SRAM use of a compiled model: buffers of the fullest PE, bytes per stage, and a histogram."""
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
     histogram: Annotated[tuple[HistogramBin, ...], Doc("number of PEs for each range of SRAM in use")]
@@ -176,7 +176,7 @@ def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
 
 
 def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
-    """Return a table of the colours (router channels) that each pattern uses in each stage.
+    """Return a table of the colours (configured routes) that each pattern uses in each stage.
 
     Args:
         uses: The colours of each pattern.

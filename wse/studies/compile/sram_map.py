@@ -73,8 +73,9 @@ def sram_map(program: Program) -> SramMapResult:
 def _buffers(program: Program, stage: int) -> tuple[BufferResult, ...]:
     """Return the buffers of one PE of a stage, sorted by address.
 
-    Each buffer lists the buffers that share bytes with it. It also has a lifetime (first and last
-    step) for each phase in which it is in use. A buffer without lifetimes is always in use.
+    Each buffer lists the buffers that share bytes with it. A temporary buffer has a lifetime (its
+    first and last step of use) for each phase that uses it. A buffer without lifetimes is always in
+    use.
     """
     buffers = sorted((b for b in program.buffers if b.stage == stage), key=lambda b: (b.address, -b.bytes))
     return tuple(
@@ -178,7 +179,7 @@ def _shared_bytes(buffers: Sequence[BufferResult]) -> tuple[tuple[str, str], ...
 
 @dataclass(kw_only=True)
 class _Row:
-    """One row of the printed buffer table: a single buffer, or adjacent buffers of layers."""
+    """Row of the printed buffer table: a single buffer, or adjacent buffers of several layers."""
 
     use: str
     buffers: list[BufferResult]
@@ -233,8 +234,8 @@ _PHASES: Final = {"prefill": "prefill", "verify": "verification passes"}
 def _lifetime(row: _Row, steps: int, width: int) -> Text:
     """Return a bar that marks the steps of a decoded token in which a buffer is in use.
 
-    If the buffer is always in use, or never in use while a token is decoded, text is returned
-    instead.
+    If the buffer is always in use, or never in use while a token is decoded, a text that says so is
+    returned instead.
 
     Args:
         row: A table row; all its buffers have the same lifetime.

@@ -40,7 +40,7 @@ def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
 
 
 def _machine(result: EstimateResult) -> str:
-    """Return the headline's description of the wafers, including the number of replicas."""
+    """Return the text that describes the wafers in the headline, with the number of replicas."""
     wafers = f"{plural(result.system.wafers, 'wafer')} of {printable(result.wafer.name)}"
     replicas = 1 if result.serving is None else result.serving.replicas
     return machine_text(wafers, replicas)
@@ -103,7 +103,7 @@ def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
 
     Args:
         result: The estimate. Its latencies are for a single user.
-        waited_s: How long the user also waits for other users, in seconds.
+        waited_s: Seconds that the user also waits because of other users.
     """
     user = result.latency.user
     low, high = (end + waited_s for end in user.ttft_range_s)

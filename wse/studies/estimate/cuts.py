@@ -31,8 +31,9 @@ class CutsResult(Result):
 def cuts_result(prepared_estimate: PreparedEstimate, system: SystemResult) -> CutsResult | None:
     """Return how many layers are split between pipeline stages; None if no layer is split.
 
-    To find the smallest number of wafers on which no layer is split, larger numbers are tried in
-    order. This search is skipped if a mapping file or dead PEs determine the layout.
+    The result suggests the smallest number of wafers on which no layer is split, which is found by
+    trying larger numbers in order. This search is skipped if a mapping file or dead PEs determine
+    the layout.
     """
     wafers_by_layer: dict[int, list[int]] = defaultdict(list)
     for stage in system.stages:

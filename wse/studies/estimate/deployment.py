@@ -21,7 +21,7 @@ def _wafer_deployment(
         prepared_estimate: The request. Its prompt and answer lengths apply to all users.
         program: The compiled model.
         token_cycles: Cycles to decode one token per user of a batch, averaged over all tokens.
-        pipelining: Work of the stages and of the inter-wafer links.
+        pipelining: Busy time of the pipeline stages and of the inter-wafer links.
     """
     slots, token_s = program.batch, token_cycles / prepared_estimate.wafer.clock_hz
     shape = RequestShape(prompt_tokens=prepared_estimate.prompt_len, new_tokens=prepared_estimate.new_tokens)
@@ -47,22 +47,22 @@ def _wafer_deployment(
 def mean_deployment(
     prepared_estimate: PreparedEstimate, program: Program, decode: PhaseTotals, pipelining: PipeliningResult
 ) -> WaferDeployment:
-    """Return a model as deployed on wafers, timed with the mean of all its decoded tokens.
+    """Return the deployment of a model on wafers, timed with the mean of all decoded tokens.
 
     Args:
         prepared_estimate: The request.
         program: The compiled model.
         decode: Cycles of all decode passes.
-        pipelining: Work of the stages and of the links between wafers.
+        pipelining: Busy time of the pipeline stages and of the inter-wafer links.
     """
     return _wafer_deployment(prepared_estimate, program, decode.cycles / decode.runs, pipelining)
 
 
 def middle_deployment(prepared_estimate: PreparedEstimate, program: Program) -> WaferDeployment:
-    """Return the deployment of a model on wafers, timed only halfway through the generation.
+    """Return the deployment of a model on wafers, timed with a single token of the answer.
 
-    Every token is assumed to take the same time. This is faster to compute than timing all tokens,
-    so it is used when comparing many layouts.
+    Every token is assumed to take as long as the token halfway through the answer. This is faster
+    to compute than timing all tokens, so it is used when comparing many layouts.
     """
     fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
     prompts = [fabric.prefill_cost(index) for index in range(len(program.prefill))]

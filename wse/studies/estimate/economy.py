@@ -25,7 +25,7 @@ EnergyUse = Literal["arithmetic", "sram", "fabric", "issue", "idle"]
 
 @dataclass(frozen=True, kw_only=True)
 class ActivityEnergyResult(Result):
-    """Energy per token, summed over the operations of PEs and links: an estimate from below."""
+    """Lower estimate of the energy per token: the sum over the operations of PEs and links."""
 
     joules_per_token: Annotated[float, Doc("energy of a generated token of one user", "J")]
     range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "J")] = None
@@ -36,7 +36,7 @@ class ActivityEnergyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EnergyResult(Result):
-    """Energy per generated token: the power of entire wafers divided by their tokens/s."""
+    """Energy per generated token on wafers: the power of all wafers divided by their tokens/s."""
 
     users: Annotated[int, Doc("users that share the wafers")]
     joules_per_token: Annotated[float, Doc("energy of an output token, prompts included", "J")]
@@ -49,7 +49,7 @@ class EnergyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CostResult(Result):
-    """Cost per million generated tokens, computed from the hourly price of a wafer."""
+    """Cost per million generated tokens on wafers, computed from the hourly price of a wafer."""
 
     users: Annotated[int, Doc("users that share the wafers")]
     usd_per_million_tokens: Annotated[float, Doc("price of a million output tokens, prompts included", "USD")]

@@ -62,7 +62,10 @@ _RESTS_ON_SRAM: Final = ("sram.bytes_per_pe", "sram.kv_capacity_tokens", "sram.u
 
 @dataclass(frozen=True, kw_only=True)
 class GradeResult(Result):
-    """Evidence grade of a number: how reliable it is, and which constant limits its reliability."""
+    """Evidence grade of a number, which states how reliable the number is.
+
+    It is the weakest grade among the constants that the number depends on.
+    """
 
     grade: Annotated[Grade, Doc("M measured, V vendor, D fitted, R second-hand, I inferred, U the user's")]
     source: Annotated[str, Doc("the grade as a word: measured, vendor, fitted or assumed")]

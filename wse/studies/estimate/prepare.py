@@ -70,10 +70,10 @@ class PreparedEstimate(PreparedPlacement):
 
     @property
     def note(self) -> str | None:
-        """Sentences about lengths and element types that the user may not expect, or None.
+        """Note about lengths and element types that the user may not expect, or None.
 
-        They mention lengths that were shortened because the context is limited, and an element type
-        that the model's files do not state.
+        It mentions lengths that were shortened because the context is limited, and an element type
+        that was assumed because the model's files state none.
         """
         notes = [note for note in (self._lengths_note, dtype_note(self.loaded, self.request.types.dtype)) if note]
         return "; ".join(notes) or None
@@ -196,8 +196,8 @@ def check_replicas(users: int | None, replicas: int | None) -> None:
         replicas: Number of replicas; None for ``auto``.
 
     Raises:
-        BadInput: The number is below 1 or exceeds the number of users. Or ``auto`` or a number
-            other than 1 is requested without a number of users.
+        BadInput: The number is below 1 or exceeds the number of users. Also raised if ``auto`` or a
+            number other than 1 is requested without a number of users.
     """
     check_counts(replicas=replicas)
     if replicas != 1 and users is None:
@@ -219,8 +219,8 @@ def check_drafts(request: EstimateRequest) -> None:
 
     Raises:
         BadInput: ``--draft-model`` or ``--draft-place`` is specified without ``--draft``, which
-            states how often drafts are accepted. Or a place other than the model's PEs is specified
-            without a draft model.
+            states how often drafts are accepted. Also raised if a place other than the model's PEs
+            is specified without a draft model.
         UnknownName: The place is unknown.
     """
     model, place = request.drafts.draft_model, request.drafts.draft_place

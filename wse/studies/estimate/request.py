@@ -106,7 +106,7 @@ class EstimateRequest(PlacementRequest):
     ] = None
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
-        """Return options that request a shorter context, such as ``--context 4096``.
+        """Return options for a shorter context, such as ``--context 4096``, for error messages.
 
         Args:
             context: The context in tokens.
@@ -118,5 +118,5 @@ class EstimateRequest(PlacementRequest):
         return f"--context {context}"
 
     def fewer_users_remedy(self, users: int) -> str:
-        """Return a remedy with fewer users, such as ``--batch 4``, for error messages."""
+        """Return text that suggests fewer users, such as ``--batch 4``, for error messages."""
         return f"--batch {users}"

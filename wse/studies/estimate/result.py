@@ -219,7 +219,7 @@ def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:
 
 
 def _change(key: str, row: ChangeResult) -> str:
-    """Format a number after a change of the machine, with its ratio to the number before.
+    """Format a number after a change of the machine, with its ratio to the original number.
 
     The text is empty if the model does not fit.
     """

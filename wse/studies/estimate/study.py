@@ -124,7 +124,7 @@ def estimate(
 def with_ranges(
     result: EstimateResult, prepared_estimate: PreparedEstimate, program: Program, deployment: WaferDeployment | None
 ) -> EstimateResult:
-    """Add the ranges of the headline figures, and what they come from if that is requested.
+    """Add the ranges of the main figures and, if requested, the contribution of each constant.
 
     Args:
         result: The estimate.
@@ -183,7 +183,7 @@ def estimate_of(
 def result_of(
     prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, *, given_routing: bool = False
 ) -> EstimateResult:
-    """Return the estimate that follows from the cycles of prompts and decoded tokens.
+    """Compute the complete estimate from the cycles of prompts and decoded tokens.
 
     Args:
         prepared_estimate: The request.

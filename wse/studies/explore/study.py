@@ -84,7 +84,8 @@ def _first_axes(columns: Sequence[TableColumn]) -> tuple[int, int]:
     """Return the indices of the two columns that the page plots initially.
 
     These are tokens/s per user and per wafer, if the table has both. Otherwise they are the first
-    two numeric columns. If fewer than two columns are numeric, the first other columns are added.
+    two numeric columns. If fewer than two columns are numeric, the first columns that are not
+    numeric are added.
     """
     names = [column.name for column in columns]
     user = next((names.index(name) for name in USER if name in names), None)

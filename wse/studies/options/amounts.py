@@ -65,8 +65,8 @@ def check_counts(**counts: int | None) -> None:
     """Raise BadInput if the value of an option is below 1.
 
     Args:
-        counts: Values by the long name of the option, with underscores. None means that the option
-            is not given, and is allowed.
+        counts: Values, keyed by the long name of the option with underscores. None means that the
+            option is not given, and is always allowed.
     """
     for name, value in counts.items():
         if value is not None and value < 1:

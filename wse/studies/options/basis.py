@@ -43,7 +43,8 @@ class Basis:
         software: Costs of the software on the wafer.
         loaded: Model with its tokenizer, and with weights if requested.
         dtype: Element type of the weights.
-        activations: Element type of everything else; None if it is also ``dtype``.
+        activations: Element type of activations, KV caches, vocabulary tables and gains; None if it
+            is the same as ``dtype``.
         accumulate: Element type of sums.
         defects: Dead PEs and links; None for a wafer without defects.
     """
@@ -61,7 +62,7 @@ class Basis:
 
     @property
     def spec(self) -> ModelSpec:
-        """Description of the transformer for the compiler: its sizes and operations."""
+        """Description of the model for the compiler: its sizes and operations."""
         return self.loaded.spec
 
 
@@ -197,7 +198,7 @@ def check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None
 
 
 def dtype_note(loaded_model: LoadedModel, dtype: str | None) -> str | None:
-    """Return a note about an element type that was assumed because the model's files state none.
+    """Return a note if the element type was assumed because the model's files state none.
 
     Args:
         loaded_model: Loaded model.

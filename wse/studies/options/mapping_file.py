@@ -53,7 +53,10 @@ _PARTS: Final = (
 
 
 class _Region(pydantic.BaseModel):
-    """One region of PEs as listed in a mapping file, with its layers; types are checked."""
+    """Entry of a mapping file: a rectangle of PEs, and the layers that it stores.
+
+    Pydantic checks the types of the values.
+    """
 
     model_config = pydantic.ConfigDict(extra="forbid", strict=True)
 
@@ -258,7 +261,7 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
         options: Compiler options. Nothing is checked if they list no regions.
         spec: Model.
         wafer: Wafer with the mesh that programs see.
-        live: Whether this mesh is smaller because of dead PEs, for messages.
+        live: Whether dead PEs make this mesh smaller than the wafer. Used only in messages.
 
     Raises:
         BadInput: A region extends beyond the mesh, the number of wafers differs from the requested

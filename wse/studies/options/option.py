@@ -217,8 +217,8 @@ def make_request(request: type[R], **values: Any) -> R:
 
     Args:
         request: Class of the request.
-        **values: Values by the name of the field. A field of a group of options is given by its own
-            name, without that of the group.
+        **values: Values, keyed by field name. A field of a group of options is given by its own
+            name, without the name of the group.
     """
     return replace_options(request(), **values)
 
@@ -228,8 +228,8 @@ def replace_options(request: R, **values: Any) -> R:
 
     Args:
         request: Request to copy.
-        values: New values by the name of the field. A field of a group of options is given by its
-            own name, without that of the group.
+        values: New values, keyed by field name. A field of a group of options is given by its own
+            name, without the name of the group.
     """
     kind: type = type(request)
     direct_values = {name: value for name, value in values.items() if not group_path(kind, name)}

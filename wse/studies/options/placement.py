@@ -250,7 +250,7 @@ class PlacementRequest:
     layout: Annotated[LayoutOptions, OptionsOf()] = field(default_factory=LayoutOptions)
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
-        """Return options that request a shorter context, such as ``--context 4096``.
+        """Return options for a shorter context, such as ``--context 4096``, for error messages.
 
         Args:
             context: Longest context that fits, in tokens.
@@ -260,7 +260,7 @@ class PlacementRequest:
         return f"--context {context}"
 
     def fewer_users_remedy(self, users: int) -> str:
-        """Return a remedy with fewer users, such as "at most 4 prompts", for error messages."""
+        """Return text that suggests fewer users, such as "at most 4 prompts", for an error."""
         from wse.compiler.search.remedies import fewer_prompts
 
         return fewer_prompts(users)

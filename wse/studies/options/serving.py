@@ -30,7 +30,7 @@ Objective = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """Options for the lengths of requests in tokens."""
+    """Options for the lengths of a request in tokens: its prompt and its answer."""
 
     prompt_len: Annotated[
         int | None,

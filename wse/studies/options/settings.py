@@ -52,7 +52,7 @@ class Setting:
         return f"{self.prefix}{self.key}"
 
     def of(self, number: float, option: str) -> int | float:
-        """Return the value that the setting gives to a number.
+        """Apply the setting to a number, and return the new value.
 
         If the number must be an integer, its product with a factor is rounded.
 
@@ -62,7 +62,7 @@ class Setting:
 
         Raises:
             BadInput: The setting is a factor and the number is 0, or the product must be an integer
-                but is not within 10 % of one.
+                but differs from the nearest integer by more than 10 %.
         """
         if not self.is_factor:
             return self.amount
@@ -194,7 +194,7 @@ def with_replaced(values: Values, new_numbers: Mapping[str, float]) -> Values:
 
 
 def replaced_numbers(request: PlacementRequest) -> dict[str, float]:
-    """Return the numbers that a request uses instead of those in the wafer and software files.
+    """Return the numbers with which a request replaces those in the wafer and software files.
 
     The settings of the request must already be converted by `with_settings`.
 

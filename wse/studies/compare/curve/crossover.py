@@ -27,7 +27,7 @@ End = Literal["low", "value", "high"]
 
 
 class Interval(NamedTuple):
-    """A range of speeds (tokens/s per user) in which one group of machines has cheaper tokens."""
+    """Range of speeds (tokens/s per user) in which tokens are cheaper on one group of machines."""
 
     from_speed: float
     to_speed: float
@@ -59,7 +59,7 @@ def cheapest_token(machines: Sequence[Machine], tokens_per_s: float, end: End = 
 def cheaper_speeds(
     machines: Sequence[Machine], other_machines: Sequence[Machine], ends: tuple[End, End] = ("value", "value")
 ) -> tuple[Interval, ...]:
-    """Return the ranges of speed in which the first group of machines has cheaper tokens.
+    """Return the ranges of speed in which tokens are cheaper on the first group of machines.
 
     1. Determine which group is cheaper at `SPEEDS` geometrically spaced speeds.
     2. Where the cheaper group changes between two adjacent speeds, find the change by bisection.
@@ -75,7 +75,7 @@ def cheaper_speeds(
     """
 
     def is_cheaper(speed: float) -> bool:
-        """Return whether tokens cost less in the first group at this speed per user."""
+        """Return whether tokens cost less on the first group of machines at this speed per user."""
         return cheapest_token(machines, speed, ends[0]) < cheapest_token(other_machines, speed, ends[1])
 
     fastest_of_all = max(fastest_speed(machine) for machine in (*machines, *other_machines))

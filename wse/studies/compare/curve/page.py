@@ -24,7 +24,7 @@ NOTE: Final = (
 
 
 def curve_as_html(result: CurveResult) -> bytes:
-    """Return the HTML page for a comparison, encoded in UTF-8."""
+    """Return the UTF-8 HTML page for a comparison of wafers and GPUs."""
     best = best_machines(result.rows)
     return comparison_page(
         title=result.title,
@@ -46,7 +46,7 @@ def curve_as_html(result: CurveResult) -> bytes:
 
 
 def _chart(result: CurveResult, key: str, label: str) -> dict[str, Any]:
-    """Return the data that ``compare.js`` needs to draw one chart over the speed per user.
+    """Return the data from which ``compare.js`` draws a chart with the speed per user as x axis.
 
     Args:
         result: Speeds and costs of the machines, and published speeds.

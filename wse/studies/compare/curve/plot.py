@@ -35,7 +35,7 @@ GREY: Final = "#9aa0a6"
 
 
 def curve_as_png(result: CurveResult) -> bytes:
-    """Return the plot of a comparison as a PNG image."""
+    """Plot a comparison of wafers and GPUs as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(curve_figure(result))
@@ -62,7 +62,7 @@ def curve_figure(result: CurveResult) -> Figure:
 
 
 def best_machines(rows: Sequence[CurveRow]) -> list[str]:
-    """Return the machines that have at least one row marked as best, in row order."""
+    """Return the machines with a row on the frontier of speed and cost, in the order of rows."""
     return list(dict.fromkeys(row.machine for row in rows if row.best))
 
 

@@ -18,7 +18,7 @@ def curve_rows(machine: Machine, plain_tokens_per_s: float) -> tuple[CurveRow, .
     `FAST_TIMES` the plain speed.
 
     Args:
-        machine: The machine, which must fit at least one user.
+        machine: The machine, which must have room for at least one user.
         plain_tokens_per_s: Plain speed in tokens/s per user.
     """
     users = machine.useful_users

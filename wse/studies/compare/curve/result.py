@@ -56,8 +56,8 @@ class CurveResult(Result):
         """Return the tables of service tiers, operating points and published speeds.
 
         Args:
-            detail: Whether to show all operating points. By default, a point is left out if another
-                point is at least as fast and cheaper.
+            detail: Whether to show all operating points (machines with a certain number of users).
+                By default, a point is left out if another point is at least as fast and cheaper.
             width: Not used.
         """
         published = () if self.published is None else (published_table(self.published),)

@@ -52,7 +52,7 @@ class CurveRow(Result):
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """Service tiers with this number of users: ``plain``, ``fast`` or both; usually none."""
+        """Service tiers that the row represents: ``plain``, ``fast``, both or, usually, none."""
         return () if self.tier is None else tuple(self.tier.split(TIER_SEPARATOR))
 
 

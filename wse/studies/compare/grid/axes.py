@@ -17,7 +17,7 @@ from wse.studies.options.mapping_file import load_mapping
 
 
 def prepared_on_fewest_wafers(request: CompareRequest) -> PreparedEstimate:
-    """Return the request, prepared for the smallest number of wafers to compare.
+    """Load a model and wafer type for the smallest number of wafers in a comparison.
 
     The number is the smallest of ``--wafers``. By default, it is the smallest on which the model
     fits with any of the mappings.
@@ -52,17 +52,18 @@ def wafer_counts(min_wafers: int, layers: int) -> tuple[int, ...]:
 
 
 def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> tuple[str, ...]:
-    """Return the mappings to try on a number of wafers.
+    """Return the mappings (rules for distributing layers over PEs) to try on a number of wafers.
 
     These are the requested mappings. By default, they are the ``candidates`` of the comparison,
     except those that make no difference, such as a mapping that separates experts for a model
-    without experts. A mapping file lists regions on a certain number of wafers. Unless numbers of
-    wafers were requested, it is tried only on that number.
+    without experts. A mapping file, which lists PE rectangles and their layers, is written for a
+    certain number of wafers. Unless numbers of wafers were requested, it is tried only on that
+    number.
 
     Args:
         wafers: Number of wafers.
         request: Options of the comparison.
-        first: The request on the smallest number of wafers.
+        first: The model and options, prepared for the smallest number of wafers.
     """
     if request.mappings is not None:
         allowed_counts = (None, wafers)
@@ -79,7 +80,7 @@ def compared_counts(request: CompareRequest, first: PreparedEstimate) -> tuple[i
 
     Args:
         request: Options of the comparison.
-        first: The request on the smallest number of wafers.
+        first: The model and options, prepared for the smallest number of wafers.
     """
     if request.wafers is not None:
         return request.wafers
@@ -96,13 +97,15 @@ def compared_counts(request: CompareRequest, first: PreparedEstimate) -> tuple[i
 
 
 def combinations_of(request: CompareRequest, first: PreparedEstimate, counts: Iterable[int]) -> list[Combination]:
-    """Return the combinations of mapping, objective and number of wafers that are compared.
+    """Return the cases to compare: combinations of mapping, objective and number of wafers.
 
-    They are sorted by mapping, then by objective, then by number of wafers.
+    A mapping is a rule for distributing layers over PEs. An objective is what its layout is
+    optimised for, such as ``latency``. The cases are sorted by mapping, then by objective, then by
+    number of wafers.
 
     Args:
         request: Options of the comparison.
-        first: The request on the smallest number of wafers.
+        first: The model and options, prepared for the smallest number of wafers.
         counts: The numbers of wafers.
     """
     mappings_by_count = {wafers: _names_on(wafers, request, first) for wafers in counts}
@@ -116,7 +119,9 @@ def combinations_of(request: CompareRequest, first: PreparedEstimate, counts: It
 
 
 def _objectives(request: CompareRequest, name: str) -> tuple[str, ...]:
-    """Return the objectives for which layouts of a mapping are compared, each in its own row.
+    """Return the objectives, such as ``latency``, for which layouts of a mapping are compared.
+
+    Each objective has its own row.
 
     A ranking has only one objective. Otherwise, requested mappings are compared with a layout for
     latency and one for throughput. If no mapping was requested, only ``auto``, which tries all

@@ -57,8 +57,8 @@ class CombinationRows:
         rows: One row per inter-wafer link and layout.
         machines: For each row, the machine that serves the model, or the reason why it cannot serve
             even a single user.
-        samples: For each row, samples of its figures that are compared with those of other rows.
-            Empty if the comparison needs no ranges.
+        samples: For each row, its speed and cost for random samples of the uncertain constants,
+            from which ranges are computed. Empty if the comparison needs no ranges.
         model: The model; None if the combination cannot be compiled.
         bug: Traceback if the combination ran into a bug in wse; otherwise empty.
     """
@@ -167,7 +167,7 @@ def _machine(timed_layout: TimedEstimate, row: ComparisonRow, link: str) -> Mach
 
 
 def with_link(prepared_estimate: PreparedEstimate, link: WaferLink | None) -> PreparedEstimate:
-    """Return a copy of a request with another inter-wafer link.
+    """Return a prepared request whose wafers are connected by a certain link.
 
     The request is returned unchanged if ``link`` is None.
     """

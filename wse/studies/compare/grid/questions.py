@@ -142,7 +142,8 @@ def _best_of_mappings(rows: Sequence[ComparisonRow], key: Callable[[ComparisonRo
 def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[ComparisonRow]]) -> str:
     """Return a phrase that lists the machines of some rows, such as "2, 4 wafers".
 
-    Links are named only for wafer counts for which ``rows`` does not contain all links.
+    Inter-wafer links are named only for a wafer count for which ``rows`` contains some, but not
+    all, of the compared links.
 
     Args:
         rows: Rows to describe, at most one per machine (wafer count and link).
@@ -220,7 +221,7 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: 
 
 
 def _resident_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
-    """Return a sentence that compares one user's speed with resident and with streamed weights.
+    """Return a sentence that compares one user's speed with weights in SRAM and streamed weights.
 
     Args:
         user: Row with the fastest single user when weights stay in SRAM.

@@ -32,7 +32,11 @@ _ORDERS: Final[dict[str, tuple[str, Callable[[float], float]]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class OrderResult(Result):
-    """Certainty that the best row is better than the second best one."""
+    """Probability that the best row of a comparison is really better than the second best row.
+
+    The rows are compared by one figure, such as one user's speed, for many random samples of the
+    uncertain constants.
+    """
 
     figure: Annotated[str, Doc("figure of the rows that is compared")]
     first: Annotated[int, Doc("index of the best row")]
@@ -44,14 +48,16 @@ class OrderResult(Result):
 def samples_of(
     prepared_estimate: PreparedEstimate, program: Program, deployment: WaferDeployment, row: ComparisonRow
 ) -> RowSamples:
-    """Return samples of the figures of a row: the speed of one user, and the speed and cost of all.
+    """Return the speed and cost figures of a row for random samples of the uncertain constants.
 
-    Rows of one comparison have the same samples of constants, price, power and model error.
+    There are figures for one user, and for the number of users in the row. All rows of a comparison
+    use the same samples of constants, price, power and model error. The result is empty if the row
+    has no users.
 
     Args:
         prepared_estimate: The request.
         program: The compiled model.
-        deployment: The deployment of the row.
+        deployment: The model on its wafers, from which speed and cost are computed.
         row: The row, which states the number of users.
     """
     if not row.users:
@@ -70,15 +76,15 @@ def with_ranges(row: ComparisonRow, samples: RowSamples) -> ComparisonRow:
 
 
 def orders_of(rows: Sequence[ComparisonRow], samples: Sequence[RowSamples]) -> tuple[OrderResult, ...]:
-    """Return how certain the best rows are: for the speed of one user, and for the cost of a token.
+    """Return how certainly the best row beats the second best in speed and in cost.
 
-    Only rows with the wafers' own link are compared, and of these the best for each number of
-    wafers. With a single number of wafers, the best two rows are compared. A figure is left out if
-    fewer than two rows have it.
+    The speed is that of a single user. Only rows with the wafers' own link are considered. The
+    candidates are the best row for each number of wafers; with a single number of wafers, all rows
+    are candidates. The speed or the cost is left out if fewer than two candidates have it.
 
     Args:
         rows: Rows of the comparison.
-        samples: Samples of their figures, in the same order.
+        samples: For each row, its speed and cost for samples of the uncertain constants.
     """
     own_rows = own_link(rows)
     orders = []
@@ -109,7 +115,9 @@ def orders_of(rows: Sequence[ComparisonRow], samples: Sequence[RowSamples]) -> t
 
 
 def order_sentence(rows: Sequence[ComparisonRow], orders: Sequence[OrderResult]) -> str:
-    """Return a sentence on how certain the best rows are; empty if there is nothing to compare.
+    """Return a sentence that states how certainly the best row beats the second best one.
+
+    It is empty if there is nothing to compare.
 
     Args:
         rows: Rows of the comparison.

@@ -33,8 +33,8 @@ def row_of(
 ) -> ComparisonRow:
     """Create the comparison row for an estimate on wafers.
 
-    The row has values for one user and for the maximum useful number of users, which either
-    saturates the machine or is the most that fit.
+    The row has values for one user and for the maximum useful number of users. This is the number
+    that saturates the machine, or the number that fits if it is smaller.
 
     Args:
         timed_layout: The estimate, which must include decoded tokens, and its deployment.
@@ -88,8 +88,8 @@ def row_of(
 def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
     """Return the fields of a comparison row that depend on the number of users.
 
-    They describe the machine with one user and with the maximum useful number of users, which
-    either saturates the machine or is the most that fit.
+    They describe the machine with one user and with the maximum useful number of users. This is the
+    number that saturates the machine, or the number that fits if it is smaller.
 
     Returns:
         Values, keyed by `ComparisonRow` field name. If not even one user fits, the only field is
@@ -119,9 +119,9 @@ def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
 
 
 def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
-    """Return what limits the batches of users (streams) that are in flight on wafers.
+    """Return what limits the number of streams (batches of users) in flight on wafers.
 
-    The result is used for the sentence that describes what limits a row.
+    A report uses the result to say what limits the throughput of a row.
     """
     return StreamLimits(
         limited_by=pipelining.limited_by,
@@ -134,11 +134,11 @@ def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
 
 
 def distinct_rows(rows: Sequence[ComparisonRow]) -> list[int]:
-    """Return the indices of the rows that remain after removing duplicates, ascending.
+    """Return the ascending indices of the comparison rows that are not duplicates of other rows.
 
-    Rows are duplicates if the mapping ``auto`` chose a mapping that has its own row, or if the same
-    layout was chosen for two objectives. Rows of impossible combinations are duplicates if mapping,
-    wafers and reason are the same.
+    Two rows are duplicates if the mapping ``auto`` chose a mapping that has its own row, or if the
+    same layout was chosen for two objectives. Two rows of impossible combinations are duplicates if
+    their mapping, wafer count and reason are the same.
     """
     positions: dict[tuple[object, ...], int] = {}
     # Mappings by name come first, so that `auto` is left out if it chose one of them.

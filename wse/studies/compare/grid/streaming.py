@@ -22,7 +22,7 @@ _BY_ROW: Final = ("embedding", "positions")
 
 
 def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
-    """Return how many bytes of weights a pass must read, counting expert weights separately.
+    """Count the bytes of weights that a pass reads, separately for experts and other weights.
 
     Embedding tables are not counted, because a pass reads only one of their rows per token. The
     exception is a table that also serves as the output-head matrix.
@@ -125,7 +125,7 @@ def streamed_row(
 
 
 def _sentence(streaming: StreamingBound, wafers: int, batch: int) -> str:
-    """Return a sentence on what takes longer: streaming the weights, or the pass itself."""
+    """Return text that names what limits the speed: streaming the weights, or the pass itself."""
     weights = streaming.weights
     host_bytes = bytes_per_pass(weights, batch)
     load = f"{in_bytes(host_bytes)} of weights"

@@ -28,7 +28,7 @@ from wse.studies.workers.engine_pool import Pool, each_output, engine_pool
 
 
 class HasBug(Protocol):
-    """Result of a worker process, which states whether the call failed due to a bug in wse."""
+    """Result of a call in a worker process, with the traceback if a bug in wse stopped the call."""
 
     @property
     def bug(self) -> str:
@@ -75,7 +75,7 @@ class Grid:
     """All compared combinations of mapping, objective and number of wafers, with their results.
 
     Attributes:
-        first: The request on the smallest number of wafers.
+        first: The model and options, prepared for the smallest number of wafers.
         names: The compared mappings.
         counts: The compared numbers of wafers, ascending.
         results: Results of each combination: sorted by mapping, then by objective, then by number
@@ -151,9 +151,10 @@ def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Co
 
 
 def _refusal(request: CompareRequest, results: Sequence[CombinationRows]) -> str:
-    """Return an error message for the case that no combination is possible.
+    """Return the error message if no combination of mapping and wafer count is possible.
 
-    It says why the model does not fit on the largest possible number of wafers, and what to change.
+    The message says why the model does not fit on the largest compared wafer count that the mapping
+    allows, and which option to change.
     """
     first = results[0].rows[0]
     for wafers in sorted({row.wafers for result in results for row in result.rows}, reverse=True):

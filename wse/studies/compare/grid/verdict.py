@@ -33,13 +33,13 @@ WORTH_TELLING: Final = 0.005
 def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
     """Return two sentences about the best wafer counts in a comparison.
 
-    The first sentence states where one user is fastest and where tokens are cheapest. The second
-    states how additional wafers affect one user, or what limits the user if only one wafer count
-    was compared.
+    The first sentence names the wafer count with which one user is fastest, and the one with which
+    tokens are cheapest. The second states how additional wafers affect one user, or what limits the
+    user if only one wafer count was compared.
 
     Args:
-        rows: Rows of the comparison. At least one must be possible. Only rows with the wafers' own
-            link are considered, except for the effect of other links.
+        rows: Rows of the comparison, of which at least one describes a possible combination. Rows
+            with other links than the wafers' own are used only to state the effect of links.
     """
     fastest_by_wafers = _fastest_by_wafers(own_link(rows))
     counts = sorted(fastest_by_wafers)
@@ -180,7 +180,7 @@ def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> st
 
 
 def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
-    """Return text that states how one user's speed changes with the other compared links.
+    """Return text that states how one user's speed changes with more wafers over other links.
 
     The text is a range, such as " over 150 GB/s and 5 µs; over other links −12.5 % to +3.1 %". It
     is empty if there are no other links.
@@ -225,9 +225,9 @@ def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow
 
 
 def own_link(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
-    """Return the possible rows that use the wafers' own link, or a single wafer without any link.
+    """Return the rows of possible combinations with the wafers' own link or with a single wafer.
 
-    The wafers' own link is taken from the first possible row with several wafers.
+    The wafers' own link is the link of the first possible row with several wafers.
     """
     first = next((row.link for row in rows if row.possible and row.wafers > 1), None)
     return [row for row in rows if row.possible and (row.wafers == 1 or row.link == first)]

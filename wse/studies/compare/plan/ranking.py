@@ -18,8 +18,8 @@ def with_pareto(rows: Sequence[PlannedRow]) -> list[PlannedRow]:
 def _surpasses(row: PlannedRow, other_row: PlannedRow) -> bool:
     """Return whether a row dominates another: better in speed or cost, and worse in neither.
 
-    Numbers are compared with three significant digits, so that a difference that no table shows
-    does not decide.
+    Numbers are rounded to three significant digits first, because tables show no smaller
+    differences.
     """
     pairs = (
         (_three_digits(row.tokens_per_s_per_user), _three_digits(other_row.tokens_per_s_per_user)),
@@ -29,7 +29,7 @@ def _surpasses(row: PlannedRow, other_row: PlannedRow) -> bool:
 
 
 def _three_digits(value: float | None) -> float:
-    """Return a number with three significant digits; 0 for an unknown one."""
+    """Round a number to three significant digits; return 0 if the number is unknown."""
     return float(f"{value or 0.0:.3g}")
 
 
@@ -54,5 +54,8 @@ def usd_per_hour(row: PlannedRow) -> float:
 
 
 def compares_hours(goal: Goal) -> bool:
-    """Return whether machines for a given number of users are also compared by price per hour."""
+    """Return whether machines are also compared by their price per hour.
+
+    This is the case if a number of users is given and the objective is cost.
+    """
     return goal.users is not None and goal.objective == COST

@@ -45,7 +45,7 @@ class CombinationPlan:
 
 
 def plan_combination(request: CompareRequest, combination: Combination) -> CombinationPlan:
-    """Return the rows of a mapping on a number of wafers, for each link between wafers.
+    """Return the ranking's rows for one mapping and wafer count, for each link between wafers.
 
     The function runs in worker processes, so errors are not raised: the result contains the reason
     or, for a bug in wse, the traceback.
@@ -112,13 +112,14 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
 
 
 def rows_of_gpus(request: CompareRequest) -> tuple[CostSamples, dict[str, AssumptionResult], dict[str, str]]:
-    """Return the rows of GPUs for one prompt length and one number of new tokens.
+    """Return the rows of GPU machines in a ranking, for one prompt length and answer length.
 
     Returns:
-        1. Samples of the cost of a token, keyed by row. There is a row for each type and number of
-           GPUs that can serve a user.
+        1. Samples of the cost of a token, keyed by row. There is a row for each GPU type and GPU
+           count that can serve a user.
         2. The assumed prices and powers of these GPUs.
-        3. The reasons for GPUs that cannot, keyed by their description.
+        3. For all other GPU types and counts, the reason why they cannot serve a user, keyed by
+           description.
     """
     possible_gpus, reasons = prepared_gpus(request)
     costs: CostSamples = {}
@@ -147,7 +148,7 @@ def planned_row(
     users_per_pass: int | None = None,
     link: WaferLink | None = None,
 ) -> PlannedRow:
-    """Return the row of a plan, which says how many replicas of a deployment serve how many users.
+    """Return the ranking's row for a plan: how many replicas of a deployment serve how many users.
 
     Args:
         deployment: The model on the wafers or GPUs of one replica.

@@ -54,7 +54,7 @@ def plan_machines(
     """Rank machines by an objective, such as the cost of a token, within latency limits.
 
     1. For each pair of prompt length and number of new tokens, determine how many users each
-       machine serves, and with how many replicas.
+       machine serves, and with how many replicas (identical machines that share the users).
     2. Rank all machines, and select those to show.
 
     Args:
@@ -126,12 +126,12 @@ def plan_machines(
 def _wafer_rows(
     request: CompareRequest, on_progress: OnProgress, pool: Pool
 ) -> tuple[PreparedEstimate, CostSamples, dict[str, str], set[int]]:
-    """Return the rows of wafers for one prompt length and one number of new tokens.
+    """Return the rows of wafer machines in a ranking, for one prompt length and answer length.
 
     Without ``--wafers``, multiples of the smallest number of wafers are tried first. The search
     then tries numbers halfway between the best number and its neighbours, until the neighbours are
-    close to the best number (`counts_near`). If users are given and cost decides, the same is done
-    around the number with the lowest price per hour.
+    close to the best number (`counts_near`). If a number of users is given and the objective is
+    cost, the same is done around the number with the lowest price per hour.
 
     Returns:
         1. The request prepared for the smallest number of wafers.
@@ -166,11 +166,12 @@ def _wafer_rows(
 
 
 def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collection[int]) -> list[int]:
-    """Return the numbers of wafers to try next.
+    """Return the numbers of wafers that the search for the best machine tries next.
 
-    These are numbers close to the best row. If users are given and cost decides, they also include
-    numbers close to the row with the lowest price per hour, and the total wafers of all replicas of
-    this row as a single machine, if that is less than the maximum number tried.
+    These are numbers close to that of the best row. If a number of users is given and the objective
+    is cost, two kinds of numbers are added: numbers close to that of the row with the lowest price
+    per hour, and the total number of wafers in all replicas of this row, to be tried as a single
+    machine. The total is added only if it is less than the maximum number tried.
 
     Args:
         rows: Rows of all numbers of wafers that were tried.
@@ -193,8 +194,8 @@ def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collectio
 def counts_near(best: int, tried_counts: Collection[int]) -> list[int]:
     """Return the numbers of wafers to try next: halfway between the best and its tried neighbours.
 
-    There is no number to try on a side where the neighbour differs from the best number by at most
-    1, or by at most an eighth of the best number.
+    On each side, no number is tried if the neighbour differs from the best number by at most 1 or
+    by at most an eighth of the best number.
 
     Args:
         best: The best number of wafers so far.

@@ -121,7 +121,7 @@ def _cheapest_per_hour(rows: Sequence[PlannedRow]) -> PlannedRow | None:
 
 
 def _near(row: PlannedRow, goal: Goal) -> str:
-    """Describe a machine that misses the goal, and state by how much it does.
+    """Describe a machine that misses the goal, and state by how much it misses.
 
     The text states the latencies that exceed their limits or, if none does, how many users fit.
     """
@@ -153,7 +153,10 @@ def _limits(goal: Goal) -> str:
 
 
 def _users(goal: Goal) -> str:
-    """Describe the users of a goal: their number, "one user" (latency), or just "users"."""
+    """Return text for the users of a goal, such as "64 users".
+
+    Without a number of users, it is "one user" if the objective is latency, and "users" otherwise.
+    """
     if goal.users is not None:
         return plural(goal.users, "user")
     return "one user" if goal.objective == LATENCY else "users"

@@ -22,8 +22,8 @@ class BoundRow(Result):
     """Cycles and lower bounds for a group of steps of a decoded token, averaged over all tokens.
 
     The bounds are the minimum cycles that any software with the same placement needs. Ops that
-    neither multiply nor send have no bound. Their rows have no ``limit``, ``ratio``,
-    ``bound_grade`` or ``bound_source``.
+    neither multiply nor send have no bound. In their rows, ``limit``, ``ratio``, ``bound_grade``
+    and ``bound_source`` are None.
     """
 
     op: Annotated[str | None, Doc("kind of op; of the rows of `ops`")] = None

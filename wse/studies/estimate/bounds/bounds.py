@@ -35,10 +35,11 @@ Name = TypeVar("Name", str, int)
 
 @dataclass(frozen=True, kw_only=True)
 class BoundsResult(Result):
-    """Cycles to decode a token and lower bounds for any software, averaged over all tokens.
+    """Cycles to decode a token, and the lower bounds that no software with this placement can beat.
 
-    ``token`` is the row for the whole token. ``ops``, ``layers`` and ``stages`` break its cycles
-    down by op kind, layer kind and stage, in execution order.
+    All numbers are averaged over the decoded tokens. ``token`` is the row for the whole token.
+    ``ops``, ``layers`` and ``stages`` break its cycles down by op kind, layer kind and stage, in
+    execution order.
     """
 
     token: Annotated[BoundRow, Doc("the whole token")]
@@ -169,7 +170,7 @@ def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
 
 
 def _numbers(bounds: BoundsResult, width: int) -> list[Column]:
-    """Return the columns of a table of bounds after the first: cycles, bounds and ratio.
+    """Return all columns of a table of bounds except the first: cycles, bounds and ratio.
 
     Wide terminals also show bars, and the fraction of cycles that depends only on measured
     constants.

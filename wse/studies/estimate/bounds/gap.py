@@ -88,11 +88,11 @@ def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
 
 
 def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict[str, float]:
-    """Return the op kinds that contribute most to the cycles above the bound that have one cause.
+    """Return the op kinds that contribute most to one cause's cycles above the lower bound.
 
     Returns:
-        The fraction of these cycles for each op kind, keyed by op kind. There are at most `OPS`
-        entries, largest first, each with a fraction of at least `LEAST`.
+        The fraction of these cycles that each op kind contributes, keyed by op kind. There are at
+        most `OPS` entries, largest first, each with a fraction of at least `LEAST`.
     """
     excess_cycles = {row.op or "": _excess_cycles(token, row, cause) for row in ops}
     total_cycles = sum(excess_cycles.values())

@@ -44,7 +44,7 @@ class Drafter(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class UsersOfDrafts:
-    """Users served with speculative decoding on one or more replicas.
+    """The users of a model with speculative decoding, and the replicas that serve them.
 
     Attributes:
         drafter: Wafers or GPUs of each replica, with the model and its draft.
@@ -81,7 +81,8 @@ class UsersOfDrafts:
         """Find the number of sequential draft tokens with the highest speed-up.
 
         Args:
-            curve: Mean tokens that a verification pass yields, for each number of draft tokens.
+            curve: Mean number of tokens that a verification pass yields, for each number of draft
+                tokens.
 
         Returns:
             The number of draft tokens and the speed-up; (0, 1.0) if drafts never increase speed.
@@ -99,15 +100,19 @@ class UsersOfDrafts:
 
 
 def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
-    """Return a function that chooses drafts with ``draft_tokens`` sequential tokens.
+    """Return a function that times drafts of ``draft_tokens`` sequential tokens.
+
+    The function gets the pass times of a machine, and returns the times of a verification pass and
+    its draft passes.
 
     Args:
-        curve: Mean tokens that a verification pass yields, for each number of draft tokens.
+        curve: Mean number of tokens that a verification pass yields, for each number of draft
+            tokens.
         draft_tokens: Number of sequential draft tokens.
     """
     return partial(DraftMachine.row, curve=curve, draft_tokens=draft_tokens)
 
 
 def as_tree(tree: DraftTree) -> Choose:
-    """Return a function that chooses a draft tree, with alternative tokens at each position."""
+    """Return a function that times a draft tree (alternative tokens at each position)."""
     return partial(DraftMachine.tree, tree=tree)

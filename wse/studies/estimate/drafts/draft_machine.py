@@ -19,7 +19,7 @@ from wse.studies.options.drafts.draft import HEAD
 def machine_of(
     prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times of drafting and of verification, from which the best drafts follow.
+    """Return the times of drafting and verification passes, which determine the best drafts.
 
     Args:
         prepared_placement: The request.
@@ -37,9 +37,9 @@ def head_machine(
 ) -> DraftMachine:
     """Return the times of drafting and of verification with a draft head, for one user.
 
-    A draft head is one more layer of the model. A token without drafts is timed on the model
-    compiled alone. Passes over several tokens are timed on the model compiled with its head. They
-    are assumed to be no faster than a token without drafts.
+    A draft head is one more layer of the model. A pass without drafts is timed on the model
+    compiled alone. Passes over several tokens are timed on the model compiled with its head. With a
+    batch of 1, they are assumed to be no faster than a pass without drafts.
 
     Args:
         prepared_placement: The request.
@@ -62,8 +62,8 @@ def _model_machine(
     """Return the times of drafting and of verification with a separate draft model, for one user.
 
     They include the time in which token ids travel between the two models. If the draft model runs
-    on the host, each of its passes takes the time to read its weights from memory once, and each
-    pass of the model adds a round trip for the ids.
+    on the host, each of its passes takes as long as reading its weights from memory once, and each
+    pass of the verified model adds a round trip for the ids.
     """
     wafer = prepared_placement.wafer
     embedding_wafer, region = _embedding_region(compilation.program)
@@ -114,7 +114,7 @@ def _verify_s(
 
 
 def decode_s(prepared_placement: PreparedPlacement, compilation: Compilation) -> float:
-    """Return the seconds of a pass over one token of each user, halfway through the generation."""
+    """Return the seconds of a decode pass (one token per user), halfway through the answer."""
     fabric = Fabric(
         compilation.program, prepared_placement.wafer, prepared_placement.software, prepared_placement.meshes
     )
@@ -122,9 +122,10 @@ def decode_s(prepared_placement: PreparedPlacement, compilation: Compilation) ->
 
 
 def head_token_parts(head: PlacedDraft) -> tuple[float, float]:
-    """Return the seconds of the model and of its draft head in a pass over one token.
+    """Split the time of a one-token pass between the model and its draft head.
 
-    Steps outside all layers, such as the output, run for both, so they count in both numbers.
+    Steps outside all layers, such as the output, run for the model and for the head, so they count
+    in both numbers.
 
     Args:
         head: The model compiled with its draft head, which is one more layer.
@@ -143,10 +144,10 @@ def head_token_parts(head: PlacedDraft) -> tuple[float, float]:
 
 
 def _embedding_region(program: Program) -> tuple[int, Region]:
-    """Return the rectangle of PEs that stores the embedding table, which receives token ids.
+    """Return the PE rectangle that receives token ids, which stores the embedding table.
 
     Returns:
-        The index of its wafer, and its size.
+        The index of the wafer that contains the rectangle, and the size of the rectangle.
     """
     stage = next(stage for stage in program.stages if stage.has_embedding)
     return stage.wafer, Region(rows=stage.rect.rows, cols=stage.cols)

@@ -45,14 +45,14 @@ class WaferDrafter:
 
     Attributes:
         plain: Deployment without drafts.
-        base: Deployment on which the deployment with drafts is based. With a draft head, it
+        base: Deployment from which the deployment with drafts is derived. With a draft head, it
             includes the work and the caches of the head. With a draft model, it may have room for
-            fewer users.
+            fewer users than ``plain``.
         draft_wafers: Number of wafers that only the draft model uses.
         passes: Timing of the passes that verify drafts.
         times: Times of drafting and of verification passes for one user.
-        mean_ratio: Mean time of a token divided by the time of the token halfway through the
-            generation. All passes are timed halfway, so their times are multiplied by this ratio.
+        mean_ratio: Mean time of a decoded token divided by the time of the token halfway through
+            the answer. All passes are timed halfway, so their times are multiplied by this ratio.
     """
 
     plain: WaferDeployment
@@ -93,7 +93,7 @@ class WaferDrafter:
 def wafer_drafter(
     prepared_estimate: PreparedEstimate, compilation: Compilation, draft: PlacedDraft, plain: WaferDeployment
 ) -> WaferDrafter:
-    """Return the wafers that serve a model with a given draft.
+    """Return the deployment and timing of a model on wafers with a given draft head or draft model.
 
     A draft head is one more layer: prompts go through it too, and its KV cache leaves less room for
     users. With a draft model, the caches of the draft model must fit for all users as well.

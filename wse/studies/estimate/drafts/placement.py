@@ -56,8 +56,10 @@ class PlacedDraft:
         name: Name of the draft model, or `HEAD` for a draft head, which is an extra layer of the
             model.
         place: ``same`` wafers as the model, other wafers (``wafer``), or ``host``.
-        prepared: Request for the draft model or, for a head, for the model with the head added.
-        compilation: The compiled model of ``prepared``; None on the host.
+        prepared: The draft model, with its files loaded and options filled in. For a draft head, it
+            is the model with the head added.
+        compilation: The result of compiling ``prepared``; None on the host, where nothing is
+            compiled.
         wafers: Number of wafers used by the draft model alone.
         region: PEs of a draft model on the same wafers; None for other places and for a head.
     """
@@ -172,7 +174,8 @@ def free_regions(prepared_estimate: PreparedEstimate, program: Program) -> list[
     2. Clip each rectangle to at most the size of the model's mesh, because ``wse run`` gives a
        draft the same number of PEs as the model. The clipped rectangles come first, followed by the
        whole rectangles. Both groups are sorted by size, largest first.
-    3. Of several rectangles with the same shape, keep the nearest to the model's embedding.
+    3. Of several rectangles with the same shape, keep the one nearest to the PEs with the model's
+       embedding table.
 
     Args:
         prepared_estimate: The request.
@@ -249,8 +252,8 @@ def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeR
         prepared_estimate: Request for the model that verifies the draft tokens.
         name: Name of the draft model.
         regions: Free rectangles of PEs.
-        fault: Error from the first compilation, preceded by a separator such as "; "; empty if
-            nothing was compiled.
+        fault: Text of the error from the first compilation, starting with a separator such as "; ".
+            It is empty if nothing was compiled.
     """
     draft = _draft_request(prepared_estimate, name)
     largest_region = max(regions, key=lambda region: region.pes, default=None)

@@ -30,11 +30,12 @@ class VerifyPass:
     All times are in seconds. A draft head is one more layer of the model, which proposes tokens.
 
     Attributes:
-        model_s: Time through all stages, without the layer of a draft head.
-        head_s: Time of the layer of a draft head and of the steps outside all layers; 0 without a
-            head.
+        model_s: Time of the pass through all stages, without the layer of a draft head.
+        head_s: Time for the head to propose a token: its layer, and the steps outside all layers,
+            such as the output. It is 0 without a head.
         busy_s: Time for which the pass occupies the slowest stage or link.
-        last_stage_s: Time for which it occupies the last stage, without the layer of a draft head.
+        last_stage_s: Time for which the pass occupies the last stage, without the layer of a draft
+            head.
     """
 
     model_s: float
@@ -43,7 +44,7 @@ class VerifyPass:
     last_stage_s: float
 
     def busy_with(self, drafts_s: float, *, on_last_stage: bool) -> float:
-        """Return the seconds for which the busiest stage, link or draft works for one pass.
+        """Return the seconds that the busiest stage, link or draft source needs for one pass.
 
         Args:
             drafts_s: Time to draft all tokens of the pass, in seconds.
@@ -72,7 +73,7 @@ class VerifyPasses:
         self._passes: dict[tuple[int, int], VerifyPass] = {}
 
     def in_the_middle(self, tokens: int) -> VerifyPass:
-        """Return the times of a pass over ``tokens`` new tokens halfway through the generation.
+        """Return the times of a pass over ``tokens`` new tokens, halfway through the answer.
 
         Args:
             tokens: Number of new tokens, at least 2.
@@ -110,7 +111,10 @@ class VerifyPasses:
         )
 
     def _compiled(self, tokens: int) -> tuple[Fabric, RouteReader]:
-        """Return the timing model of passes over N new tokens, and the reader of their routes."""
+        """Return the timing model and the route reader for passes over N new tokens.
+
+        The reader lists the stages and links that a pass uses.
+        """
         if tokens not in self._readers:
             fabric = pass_fabric(self._prepared, self._compilation, tokens)
             self._readers[tokens] = fabric, RouteReader(fabric)

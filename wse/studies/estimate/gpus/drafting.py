@@ -26,8 +26,9 @@ from wse.studies.options.drafts.draft import HEAD, SAME
 class DraftedGpus(GpuDeployment):
     """Deployment of a model on GPUs with drafts (tokens that are proposed and then verified).
 
-    A decode round is the time per output token: the duration of a verification pass and its draft
-    passes, divided by the number of tokens that the pass yields.
+    A decode round is the mean time in which each request gets one token. With drafts, it is the
+    duration of a verification pass and its draft passes, divided by the number of tokens that the
+    verification pass yields.
 
     Attributes:
         steps_of: Function that returns the times of a verification pass and its draft passes for a
@@ -37,7 +38,7 @@ class DraftedGpus(GpuDeployment):
     steps_of: Callable[[float], DraftSteps]
 
     def wait_s(self, other_requests: float) -> float:
-        """Return how long a new request waits on average until the running pass ends, in seconds.
+        """Return the mean time in seconds that a new request waits until the running pass ends.
 
         If a pass is running, this is half the duration of a verification pass with its draft
         passes.
@@ -60,9 +61,9 @@ class DraftedGpus(GpuDeployment):
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
         """Return the number and duration of the rounds in which prompts are read.
 
-        A round is the time in which each decoding request gets one token. A verification pass
-        yields several tokens, so it counts as several rounds. Reading a prompt lengthens a pass by
-        the same time as without drafts.
+        A round is the time in which each decoding request gets one token. With drafts, a
+        verification pass yields several tokens, so it counts as several rounds. Reading a prompt
+        lengthens a pass by the same time as without drafts.
 
         Args:
             decoding: Mean number of requests that decode concurrently.
@@ -99,9 +100,9 @@ class GpuDrafter:
         return self.prepared.deployment
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the drafting and verification times halfway through the generation.
+        """Return the drafting and verification times halfway through the answer.
 
-        As a function of the number of draft tokens, the speed-up may have two peaks. Above a
+        With more draft tokens, the speed-up from drafts may fall and then rise again: above a
         certain number, vectors are too long for a one-shot all-reduce, and additional draft tokens
         cost less than the first ones.
 
@@ -129,7 +130,7 @@ class GpuDrafter:
 
 
 def gpu_draft_place(prepared_estimate: PreparedGpuEstimate) -> DraftPlaceResult:
-    """Create the record of a request's draft: a draft head or model on the model's GPUs."""
+    """Describe the draft head or draft model of a request, which runs on the model's GPUs."""
     return DraftPlaceResult(
         draft=HEAD if prepared_estimate.draft_model is None else prepared_estimate.draft_model, place=SAME
     )

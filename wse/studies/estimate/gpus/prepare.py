@@ -80,17 +80,19 @@ class PreparedGpuEstimate:
 
     @property
     def users_of_one(self) -> int:
-        """Number of users on the replica (one of several equal machines) with the most users."""
+        """Number of users on the fullest replica, which is one of several equal machines."""
         return math.ceil(self.users / self.replicas)
 
     @property
     def middle_context(self) -> float:
-        """Context length in tokens halfway through the generation."""
+        """Context length in tokens halfway through the answer."""
         return self.prompt_tokens + self.new_tokens / 2
 
 
 def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
-    """Load the model, GPU and serving stack of a request, and fill in its defaults.
+    """Load the files of a request for GPUs, fill in its defaults, and check that all users fit.
+
+    The files describe the model, the GPU and the serving stack (the software that serves models).
 
     Raises:
         BadInput: A name is unknown, a file is missing or cannot be used, or the KV caches of the
@@ -184,7 +186,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
 def _draft(
     request: EstimateRequest, server: GpuServer, draft_model: ModelSpec | None, context_tokens: float
 ) -> GpuServer | None:
-    """Return the timing model of the draft for a model on GPUs; None without drafts.
+    """Return the timing model of the draft head or draft model on GPUs; None without drafts.
 
     The draft is a draft head (one more layer of the model), or a draft model with the number format
     of its published weights. A draft model is split over all GPUs or stored on one of them,
@@ -193,7 +195,7 @@ def _draft(
     Args:
         request: The request.
         server: The model on its GPUs.
-        draft_model: The draft model; None for a head.
+        draft_model: The draft model; None for a draft head.
         context_tokens: Context length for which the two placements are compared.
     """
     if request.draft is None:

@@ -44,7 +44,7 @@ class GpuMachineResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuSystemResult(Result):
-    """The GPUs and the software that serve the model."""
+    """The GPUs that serve a model, how it is divided over them, and their serving software."""
 
     gpus: Annotated[int, Doc("number of GPUs")]
     stack: Annotated[str, Doc("the serving stack")]
@@ -77,7 +77,7 @@ class GpuPrefillResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuTpotParts(Result):
-    """Parts of the mean time between two tokens of a user, such as the time to read the weights."""
+    """Parts of a user's mean time per output token, such as the time to read the weights."""
 
     weights_s: Annotated[float, Doc("reading weights", "s")]
     cache_s: Annotated[float, Doc("reading the KV cache", "s")]
@@ -91,7 +91,7 @@ class GpuTpotParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuLatencyResult(Result):
-    """Latencies of a user while other users come and go and their prompts are read."""
+    """Latencies of a user on GPUs that also read the prompts of other, arriving users."""
 
     ttft_s: Annotated[
         float, Doc("expected time to first token: the rest of the running pass, then reading the prompt", "s")
@@ -106,7 +106,7 @@ class GpuLatencyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDecodeResult(Result):
-    """Tokens per second, per user and for all users, while users come and go."""
+    """Output tokens per second, per user and for all users, on GPUs that also read new prompts."""
 
     tokens_per_s_per_user: Annotated[float, Doc("tokens that each user gets", "tokens/s")]
     tokens_per_s: Annotated[float, Doc("tokens that all users get", "tokens/s")]
@@ -167,9 +167,10 @@ class GpuDraftGain(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuEstimateResult(Result):
-    """Estimate of a model on GPUs: speeds, times, memory, energy and cost.
+    """Estimate for a model on GPUs: speeds, latencies, memory use, energy and cost.
 
-    ``serving`` also contains the speed and cost for other user counts.
+    The fields ``serving`` and ``batches`` also cover other numbers of users. All other fields are
+    for the requested number.
     """
 
     inputs: Annotated[Mapping[str, str | int], Doc("the options with defaults filled in")]

@@ -199,7 +199,9 @@ def _published(
 
 
 def _decoded(prepared_estimate: PreparedGpuEstimate, users: int) -> Tokens:
-    """Describe the work of a decode pass, which adds one token for each user, for cost models.
+    """Return the token counts of a decode pass, from which its work and time are computed.
+
+    The pass adds one token for each user.
 
     The KV caches have the length that they reach halfway through the generation.
     """
@@ -277,7 +279,7 @@ def _combined_grade(decode_grade: GradeResult, number: SourcedNumber, name: str)
 
 
 def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
-    """Create the record of the energy per token, with its range and assumptions."""
+    """Return the energy per token with its range, and the assumed power behind it."""
     return GpuEnergyResult(
         joules_per_token=energy.value,
         range=energy.range,
@@ -288,7 +290,7 @@ def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
 
 
 def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
-    """Create the record of the cost per million tokens, with its range and assumptions."""
+    """Return the cost per million tokens with its range, and the assumed price behind it."""
     return GpuCostResult(
         usd_per_million_tokens=cost.value,
         usd_per_million_tokens_low=cost.low,

@@ -35,13 +35,15 @@ from wse.studies.results.sram import users_at
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChosenLayout:
-    """The layout chosen for a request: a division of the wafers into regions of layers.
+    """The layout chosen for a request.
+
+    A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
 
     Attributes:
         prepared: The request, with the chosen number of users per pass.
         compilation: The compiled layout, with a record of all layouts that were tried.
-        variants: Variants of the layout that leave more room for KV caches. Empty unless the layout
-            was chosen for the latency of one user at a time.
+        variants: Recompiled versions of the layout that are slower but leave more room for KV
+            caches. Empty unless the layout was chosen for the latency of one user at a time.
     """
 
     prepared: PreparedEstimate
@@ -54,14 +56,15 @@ def choose_layout(
 ) -> ChosenLayout:
     """Choose and compile the layout that serves a request's users best.
 
-    A layout is one way to divide the wafers into regions of layers. If the objective is latency and
-    each machine serves one user at a time, the layout with the fewest cycles is chosen, or one that
-    is almost as fast but leaves more room for KV caches. Otherwise, layouts are ranked by their
-    speed or cost with all users.
+    A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
+    If the objective is latency and each machine serves one user at a time, the layout with the
+    fewest cycles is chosen, or one that is almost as fast but leaves more room for KV caches.
+    Otherwise, layouts are ranked by their speed or cost with all users.
 
     Args:
         prepared_estimate: The request.
-        search: `compile_with_remedies`, or `compile_fastest`, whose error suggests no remedies.
+        search: Search function: `compile_with_remedies`, whose error suggests option changes that
+            make the model fit, or the faster `compile_fastest`.
         goal: Users and objective; None to use the request's own.
 
     Raises:
@@ -149,7 +152,7 @@ def fastest_layout(prepared_estimate: PreparedEstimate, compilation: Compilation
 def _to_chosen_layout(
     prepared_estimate: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]
 ) -> ChosenLayout:
-    """Combine the best layout with a record of all layouts that were tried.
+    """Return the best layout, together with a record of all layouts that were tried.
 
     Args:
         prepared_estimate: The request.
@@ -168,7 +171,7 @@ def _check_room(prepared_estimate: PreparedEstimate, room: int) -> None:
 
     Args:
         prepared_estimate: The request.
-        room: Number of users of one replica for whom a layout is known.
+        room: Number of users of one replica whose caches are known to fit on some layout.
     """
     p, users = prepared_estimate, prepared_estimate.request.serving.users
     replicas = p.goal.replicas_for(room)
@@ -201,8 +204,8 @@ def _compilation(
 
     Args:
         prepared_estimate: The request.
-        candidate: The compiled layout to choose. It may be a variant of a layout from the search.
-        finalist: Index of that layout among the search's fully compiled layouts.
+        candidate: The compiled layout to choose: one that the search found, or a variant of it.
+        finalist: Index of the layout that the search found, among the fully compiled layouts.
         search_result: Result of the search.
     """
     p, (program, options, choice) = prepared_estimate, candidate

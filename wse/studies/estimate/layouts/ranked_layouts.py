@@ -41,15 +41,18 @@ Rank = tuple[bool, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CompiledLayout:
-    """A compiled layout (division of wafers into regions of layers) and how it serves users.
+    """A compiled layout, and the deployment that determines how fast it serves users.
+
+    A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
 
     Attributes:
-        prepared: The request, with the number of users per pass.
+        prepared: The request. Its number of users per pass is the one for which the layout is
+            compiled.
         candidate: The compiled layout.
         deployment: The model as deployed on this layout, from which speed and cost are computed.
         search_result: Result of the search that found the layout.
-        finalist: Index of the layout from which this one was derived, among the search's fully
-            compiled layouts.
+        finalist: Index, among the search's fully compiled layouts, of the layout from which this
+            one was derived.
     """
 
     prepared: PreparedEstimate
@@ -65,9 +68,10 @@ class CompiledLayout:
 
 
 class LayoutRanking:
-    """Ranking of the layouts that searches found for a request, including modified versions.
+    """Ranking of the layouts that searches found for a request, and of modified versions of them.
 
-    Each version is compiled only once, even if the layouts are ranked for several goals.
+    Versions have more room for KV caches, smaller prompt chunks or more users per pass. Each
+    version is compiled only once, even if the layouts are ranked for several goals.
     """
 
     def __init__(self, prepared_estimate: PreparedEstimate, searches: Sequence[Compilation]) -> None:
@@ -80,11 +84,12 @@ class LayoutRanking:
     def layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts and their improved versions, ranked by a goal, best first.
 
-        If the goal states the number of replicas (identical machines that share the users), and no
-        layout has room for the users of a replica, layouts with that room are searched. If the
-        number is not stated, layouts with one replica fewer are also tried as long as this gives a
-        better layout. Without this step, changes that make room for more users per replica would
-        never be accepted, because each such change alone makes requests slower.
+        Replicas are identical machines that share the users. If the goal states their number, and
+        the best layout has no room for the users of a replica, the function searches for layouts
+        with that room. If the goal states only the number of users, layouts with one replica fewer
+        are also tried as long as this gives a better layout. Without this step, changes that make
+        room for more users per replica would never be accepted, because each such change alone
+        makes requests slower.
         """
         layouts = self._layouts_for(goal)
         if goal.users is None:
@@ -106,13 +111,13 @@ class LayoutRanking:
     def _with_more_users(self, layouts: list[CompiledLayout], goal: Goal) -> list[CompiledLayout]:
         """Search for layouts with room for more users, as long as throughput increases.
 
-        The search ends when the best layout serves all its users without using all of its room.
-        Room is increased by about an eighth at a time. If no layout has so much room, the increase
-        is halved.
+        Room is the number of users whose KV caches fit. It is increased by an eighth of its initial
+        value at a time. If no layout has so much room, the increase is halved. The search ends when
+        the best layout has more room than it uses, or when no layout has room for one more user.
 
         Args:
             layouts: Known layouts, best first.
-            goal: A goal without a number of users, and with another objective than latency.
+            goal: A goal without a number of users, whose objective is not latency.
 
         Returns:
             The known layouts and the new ones, best first.
@@ -130,7 +135,9 @@ class LayoutRanking:
         return layouts
 
     def _found_more_room(self, layout: CompiledLayout, users: int) -> bool:
-        """Search for layouts with room for a number of users, if a given layout has less.
+        """Search for layouts with room for a number of users, unless a given layout has it.
+
+        The same number of users is searched for only once.
 
         Returns:
             Whether a search with new results was added.
@@ -149,8 +156,8 @@ class LayoutRanking:
 
         1. Compile variants of each layout that leave more room for KV caches. Halve the prompt
            chunks of the best variant as long as it improves.
-        2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
-           versions for passes over 2, 4, 8 ... users as long as they improve.
+        2. Unless the request fixes the number of users per pass, compile the best versions (at most
+           `WIDENED`) for passes over 2, 4, 8 ... users as long as they improve.
         """
 
         @cache
@@ -177,7 +184,7 @@ class LayoutRanking:
         return sorted([*layout_by_key.values(), *wider_layouts], key=rank)
 
     def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
-        """Return a layout and its variants with more KV-cache room, if they fit."""
+        """Return a layout and its variants with more room for KV caches, as far as they fit."""
         key = candidate.options, candidate.choice
         layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, search_result, finalist)
         self._layouts[key] = layout
@@ -188,8 +195,8 @@ class LayoutRanking:
     def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
         """Recompile a layout with prompt chunks of about half as many tokens.
 
-        The number of tokens per chunk must be a multiple of a region's row count, unless prefill
-        uses the matrix product THIN_GEMM.
+        The number of tokens per chunk is a multiple of a region's row count, unless prefill uses
+        the matrix product ``THIN_GEMM``.
 
         Returns:
             The layout, or None if the chunks cannot be any shorter or the layout does not fit.

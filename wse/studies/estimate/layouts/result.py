@@ -18,7 +18,7 @@ MOST_ROWS: Final = 8
 
 @dataclass(frozen=True, kw_only=True)
 class LayoutResult(Result):
-    """A layout that a search tried: one way to divide the wafers into regions of layers."""
+    """A layout that a search tried: a division of wafers into PE rectangles that store layers."""
 
     mapping: Annotated[str, Doc("mapping")]
     bands: Annotated[int, Doc("bands of rows into which each wafer is divided")]
@@ -45,7 +45,10 @@ class LayoutResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult(Result):
-    """The layouts (divisions of wafers into regions of layers) that a search tried."""
+    """The layouts that a search tried, with the cycles of each.
+
+    A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
+    """
 
     tried: Annotated[int, Doc("layouts that were tried on a reduced model, with one layer of each kind")]
     fitting: Annotated[int, Doc("layouts that fit")]
@@ -81,7 +84,7 @@ def search_result(choice: Compilation) -> SearchResult | None:
 
 
 def search_table(search: SearchResult, clock_hz: float) -> Table:
-    """Return a table of the layouts that a search tried: the chosen one, then the others by speed.
+    """Return a table of the layouts that a search tried: the chosen one first, then by speed.
 
     Args:
         search: The layouts. At most `MOST_ROWS` are shown.

@@ -25,7 +25,7 @@ CHOSEN: Final = "as chosen"
 
 @dataclass(frozen=True, kw_only=True)
 class RoomResult(Result):
-    """Number of users that fit, and cycles per token, if less SRAM is spent on speed."""
+    """Users that fit and cycles per token, for a layout or a slower version that uses less SRAM."""
 
     choice: Annotated[str, Doc("the choice that differs from that of the compiler")]
     users: Annotated[int, Doc("users whose KV caches fit, with the context of the request")]

@@ -61,8 +61,8 @@ def searches_for(prepared_estimate: PreparedEstimate, search: Search, goal: Goal
 def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Compilation]:
     """Search for the fastest layouts that have room for the KV caches of a number of users.
 
-    The search divides the wafers into regions for these caches, and rejects layouts without room
-    for them.
+    The search makes regions large enough for these caches, and rejects layouts without room for
+    them.
 
     Args:
         prepared_estimate: The request.
@@ -87,7 +87,7 @@ def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: i
 
     Args:
         prepared_estimate: The request.
-        room: Number of users of one replica for whom a layout is known.
+        room: Number of users of one replica whose caches are known to fit on some layout.
         users: Number of users for whom no layout has room.
     """
     return (
@@ -111,7 +111,7 @@ def users_by_bytes(prepared_estimate: PreparedEstimate) -> int:
 
 
 def wafers_by_bytes(prepared_estimate: PreparedEstimate, users: int) -> int:
-    """Return the number of wafers with enough bytes for a model and a number of users.
+    """Return the number of wafers whose SRAM is large enough for a model and a number of users.
 
     This is a lower limit, because buffers and padding are not counted.
     """
@@ -120,7 +120,7 @@ def wafers_by_bytes(prepared_estimate: PreparedEstimate, users: int) -> int:
 
 
 def _free_bytes_per_wafer(prepared_estimate: PreparedEstimate) -> int:
-    """Return the bytes of a wafer that are free for weights and KV caches."""
+    """Return the bytes of a wafer's SRAM that are free for weights and KV caches."""
     wafer = prepared_estimate.wafer
     return wafer.mesh_rows * wafer.mesh_cols * free_bytes_per_pe(wafer, prepared_estimate.software)
 
@@ -132,7 +132,7 @@ def _user_bytes(prepared_estimate: PreparedEstimate) -> int:
 
 
 def _with_room(prepared_estimate: PreparedEstimate, users: int) -> PreparedEstimate:
-    """Return a request whose layouts must have room for the KV caches of a number of users."""
+    """Return a copy of a request that accepts only layouts with room for a number of users."""
     tokens = users * (prepared_estimate.prompt_len + prepared_estimate.new_tokens)
     return replace(prepared_estimate, options=replace(prepared_estimate.options, cache_tokens=tokens))
 

@@ -18,7 +18,7 @@ FEW_CODES: Final = "the fewest codes unpacked at once"
 
 
 class Variant(NamedTuple):
-    """A layout recompiled with less SRAM spent on speed and more room for KV caches.
+    """A recompiled layout that needs more cycles but leaves more room for KV caches.
 
     Attributes:
         name: Description of what the compiler did differently.
@@ -73,7 +73,7 @@ def _without_unpacking(choice: Choice) -> Choice:
 
 
 def recompiled(prepared_estimate: PreparedEstimate, candidate: Candidate) -> Candidate | None:
-    """Recompile a layout with the options and choices of ``candidate``.
+    """Compile a model again with the options and choices of ``candidate``.
 
     Returns None if the layout does not fit.
     """

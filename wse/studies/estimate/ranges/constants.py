@@ -32,11 +32,11 @@ layout of an estimate is fixed. Nor is the SRAM bandwidth, which only appears in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncertainConstant:
-    """A constant with a range.
+    """A constant of the wafer or its software whose value is known only within a range.
 
     Attributes:
         name: Name as in the option ``--set``, such as ``wafer.clock_hz``.
-        number: The constant with its range and evidence.
+        number: The value of the constant with its range and source.
     """
 
     name: str
@@ -44,16 +44,22 @@ class UncertainConstant:
 
     @property
     def is_rate(self) -> bool:
-        """Whether times are proportional to the reciprocal of the constant, at least in part."""
+        """Whether the constant is a rate, so that times depend on its reciprocal."""
         return "_per_" in self.name or self.name == CLOCK
 
     @property
     def is_in_seconds(self) -> bool:
-        """Whether the effect of the constant does not depend on the clock."""
+        """Whether the constant is a time in seconds, whose effect does not depend on the clock."""
         return self.name.endswith("_s")
 
     def position(self, value: Any) -> Any:
-        """Return the coordinate of a value (or array) in which times are nearly linear."""
+        """Transform values of the constant so that times depend on them nearly linearly.
+
+        This is the reciprocal of a rate. Other constants are unchanged.
+
+        Args:
+            value: A number or an array.
+        """
         return 1 / value if self.is_rate else value
 
 
@@ -70,7 +76,7 @@ class Costs:
         return float(getattr(getattr(self, place), key))
 
     def with_constant(self, name: str, value: float) -> Costs:
-        """Return the costs with another value of a constant, such as ``wafer.clock_hz``.
+        """Return a copy of the costs with a new value of a constant, such as ``wafer.clock_hz``.
 
         A fraction is rounded if the constant is a whole number.
         """
@@ -89,9 +95,9 @@ def uncertain_constants(
     wafer_values: Values = (),
     software_values: Values = (),
 ) -> tuple[UncertainConstant, ...]:
-    """Return the constants that affect times and have a range of more than one value.
+    """Return the constants that affect times and are known only within a range.
 
-    A constant that the user replaced has no range.
+    A constant that the user replaced has no range, so it is left out.
 
     Args:
         wafer: Name or file of the wafer.
@@ -114,5 +120,5 @@ def uncertain_constants(
 
 
 def names_of(constants: Sequence[UncertainConstant]) -> tuple[str, ...]:
-    """Return the names of constants, such as ``software.relay_cycles``, in their order."""
+    """Return the names of constants, such as ``software.relay_cycles``, in the given order."""
     return tuple(constant.name for constant in constants)

@@ -55,18 +55,21 @@ ErrorKind = Literal["decode", "prefill", "gpu_dense", "gpu_experts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelError:
-    """Distribution of the logarithm of the ratio of actual to predicted time. Its median is 0.
+    """Probability distribution of the timing model's error, which is symmetrical around 0.
+
+    The error is the logarithm of the ratio of actual to predicted time.
 
     Attributes:
-        sizes: float64 ``[n]``, ascending absolute logarithms, beginning with 0.
-        probabilities: float64 ``[n]``, probability of an error of at most this size.
+        sizes: float64 ``[n]``, absolute errors in ascending order, beginning with 0.
+        probabilities: float64 ``[n]``, for each of the ``sizes``, the probability that an error is
+            at most this large.
     """
 
     sizes: F64
     probabilities: F64
 
     def at(self, probabilities: F64) -> F64:
-        """Return logarithms of time ratios at cumulative probabilities.
+        """Return the quantiles of the error at cumulative probabilities.
 
         Args:
             probabilities: float64 ``[n]`` from 0 to 1.
@@ -90,13 +93,14 @@ NO_ERROR: Final = ModelError(sizes=np.zeros(2), probabilities=np.array([0.0, 1.0
 
 @cache
 def model_error(kind: ErrorKind, software: str, *, without_source: str = "") -> ModelError:
-    """Return the distribution of the model error of one kind of prediction.
+    """Return the distribution of a timing model's error, as observed in measurements.
 
     Args:
-        kind: Kind of prediction.
-        software: Name of the software profile of the prediction.
-        without_source: Source to leave out, so that an interval for one of its measurements does
-            not depend on that measurement.
+        kind: Kind of prediction: ``decode`` or ``prefill`` on wafers, ``gpu_dense`` or
+            ``gpu_experts`` on GPUs.
+        software: Name of the software profile or serving stack of the prediction.
+        without_source: Publication whose measurements are left out, so that an interval for one of
+            them does not depend on that measurement. Empty to use all measurements.
     """
     rows = [row for row in _rows() if row["kind"] == kind and row["source"] != without_source]
     own_rows = [row for row in rows if row["software"] == software]
@@ -106,12 +110,15 @@ def model_error(kind: ErrorKind, software: str, *, without_source: str = "") -> 
 
 
 def error_distribution(ratios: Sequence[float], sources: Sequence[str] = ()) -> ModelError:
-    """Return the distribution of the errors of some measurements.
+    """Return the distribution of the errors of predictions for some measurements.
+
+    Errors in both directions are assumed to be equally likely.
 
     Args:
-        ratios: Measured over predicted value of each measurement, or predicted over measured.
-        sources: Source of each measurement. All sources have the same weight. By default, all
-            measurements have the same weight.
+        ratios: For each measurement, the measured divided by the predicted value, or the
+            reciprocal.
+        sources: Publication of each measurement; all publications then have the same weight. By
+            default, all measurements have the same weight.
     """
     sizes = np.abs(np.log(ratios))
     rows_by_source = Counter(sources)
@@ -126,13 +133,14 @@ def error_distribution(ratios: Sequence[float], sources: Sequence[str] = ()) -> 
 
 
 def coverage(kind: ErrorKind, confidence: float) -> dict[str, float]:
-    """Return how many measured errors are inside an interval of the model error, by software.
+    """Return how many measurements are inside an interval around their prediction, by software.
 
-    The interval of each measurement is computed without the measurements of the same source. It
-    contains the model error only, so an interval with uncertain constants covers more.
+    The interval for each measurement is computed without the measurements of the same source. It
+    accounts only for the model error. An interval that also accounts for uncertain constants is
+    wider and covers more measurements.
 
     Args:
-        kind: Kind of prediction.
+        kind: Kind of prediction, as in `model_error`.
         confidence: Confidence of the interval, such as 0.9.
 
     Returns:
@@ -147,6 +155,6 @@ def coverage(kind: ErrorKind, confidence: float) -> dict[str, float]:
 
 @cache
 def _rows() -> list[dict[str, str]]:
-    """Return the rows of the file of model errors."""
+    """Return the rows of ``model_errors.csv``, each with the error of one prediction."""
     with FILE.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))

@@ -27,9 +27,11 @@ def as_png(uncertainty: UncertaintyResult) -> bytes:
 
 
 def tornado(uncertainty: UncertaintyResult) -> Figure:
-    """Draw a bar per constant, from TPOT (or TTFT, without decoded tokens) at its low to its high end.
+    """Draw a tornado chart: for each uncertain constant, a bar that shows its effect on TPOT.
 
-    The largest contribution to the variance is at the top.
+    A bar extends from the time per output token at the low end of the constant's range to that at
+    the high end. Without decoded tokens, bars show the time to first token. The constant that
+    contributes most to the variance is at the top.
 
     Args:
         uncertainty: The contributions.

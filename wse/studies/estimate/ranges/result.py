@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ContributionResult(Result):
-    """Contribution of one uncertain constant, or of the model error, to the ranges of times."""
+    """Effect of one uncertain constant, or of the model error, on the ranges of TTFT and TPOT.
+
+    TTFT is the time to first token, and TPOT is the time per output token.
+    """
 
     name: Annotated[str, Doc("the constant as in `--set`, or `model error of decode` or `of prefill`")]
     value: Annotated[float | None, Doc("value of the constant; absent for a model error")] = None
@@ -36,16 +39,17 @@ class ContributionResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UncertaintyResult(Result):
-    """Contributions to the ranges of an estimate, the largest first."""
+    """The contributions of all uncertain constants to an estimate's ranges, largest first."""
 
     ttft_s: Annotated[float, Doc("time to first token with the stated constants", "s")]
     tpot_s: Annotated[float | None, Doc("time per output token with the stated constants", "s")] = None
     contributions: Annotated[tuple[ContributionResult, ...], Doc("constants with a range, and model errors")]
 
     def plot(self) -> Figure:
-        """Draw a tornado chart: a bar per constant, from TPOT at its low to TPOT at its high end.
+        """Draw a tornado chart: for each uncertain constant, a bar that shows its effect on TPOT.
 
-        Without decoded tokens, the bars show TTFT.
+        A bar extends from the time per output token at the low end of the constant's range to that
+        at the high end. Without decoded tokens, bars show the time to first token.
         """
         from wse.studies.estimate.ranges.plot import tornado
 

@@ -22,21 +22,20 @@ TIMES: Final = ("token_s", "stage_s", "prompt_s", "delay_s")
 
 
 class Retiming:
-    """Timing model of a Program for which the constants of wafer and software can be changed.
+    """Timing model that times a compiled Program repeatedly with different constants.
 
-    It is faster than an estimate, for two reasons. Routes and classes of equal steps are shared
-    between all timings. Only one decode pass, halfway through the generation, and two chunks of a
-    prompt are timed.
-
-    Its times serve as ratios between two sets of constants.
+    It is faster than an estimate, for two reasons. First, all timings share the routes of passes
+    and the classes of equal steps. Second, only one decode pass, halfway through the answer, and
+    two chunks of a prompt are timed. Because of these simplifications, the times are used only in
+    ratios: the time with changed constants, divided by the time with the stated constants.
 
     Attributes:
         costs: Wafer and software profile with the stated constants.
-        stated_times: float64 ``[4]``, times with these constants (`times`).
+        stated_times: float64 ``[4]``, result of `times` for the stated constants.
     """
 
     def __init__(self, prepared_estimate: PreparedEstimate, program: Program) -> None:
-        """Prepare the timing of a compiled estimate.
+        """Time a compiled Program once with the stated constants.
 
         Args:
             prepared_estimate: The request.
@@ -50,13 +49,13 @@ class Retiming:
         self.stated_times = self.times(self.costs)  # also fills the shared classes
 
     def times(self, costs: Costs) -> F64:
-        """Return the times of a deployment with other constants.
+        """Time the Program with the given constants.
 
         Args:
             costs: Wafer and software profile, which must have the same mesh and generation.
 
         Returns:
-            float64 ``[4]``, seconds in the order of `TIMES`.
+            float64 ``[4]``, the four times that `TIMES` names, in seconds.
         """
         fabric = self._fabric.with_costs(costs.wafer, costs.software)
         reader = self._reader.with_costs(fabric)
@@ -77,10 +76,11 @@ class Retiming:
         return np.array(cycles) / costs.wafer.clock_hz
 
     def _delay_cycles(self, reader: RouteReader, last_route: PassRoute, costs: Costs) -> float:
-        """Return the cycles from the end of the busiest server's work to the first token.
+        """Return the part of the time to first token in which the busiest server does not work.
 
-        They are the path of the last chunk through all other servers, and the round trip to the
-        host: one half before the first chunk, the other half after the last.
+        A server is a PE region, a link or a host connection. The part consists of the time of the
+        last prompt chunk on all other servers, and of the round trip to the host. Half of the round
+        trip is before the first chunk, and half after the last one.
         """
         host_links = (visit for visit in last_route if reader.servers[visit.server].kind == HOST_LINK)
         trip_cycles = sum(visit.latency_cycles for visit in host_links)
@@ -89,11 +89,11 @@ class Retiming:
 
 
 def scaled_deployment(deployment: WaferDeployment, ratios: F64) -> WaferDeployment:
-    """Return a deployment with each time multiplied by a ratio.
+    """Return a copy of a deployment with each of its times multiplied by a ratio.
 
     Args:
         deployment: The deployment.
-        ratios: float64 ``[4]``, in the order of `TIMES`.
+        ratios: float64 ``[4]``, one ratio for each of the four times that `TIMES` names.
     """
     token, stage, prompt, delay = ratios.tolist()
     return replace(
@@ -113,7 +113,8 @@ def _chunk_weights(program: Program) -> dict[int, int]:
     linearly with the number of tokens before it.
 
     Returns:
-        Weights, keyed by the index of the chunk in ``Program.phases``. The last chunk is last.
+        Numbers of represented chunks, keyed by the index of the timed chunk in ``Program.phases``.
+        The last chunk of the prompt comes last.
     """
     user = program.prefill[-1].user
     chunks = [index for index, phase in enumerate(program.prefill) if phase.user == user]

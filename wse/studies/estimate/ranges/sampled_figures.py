@@ -28,12 +28,12 @@ _SPEEDS: Final = ("ttft_s", "tpot_s", "tokens_per_s_per_user", "tokens_per_s")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Uncertainty:
-    """Uncertain influences on the times of a deployment: constants and model errors.
+    """Sources of uncertainty in a deployment's times: constants with ranges, and model errors.
 
     Attributes:
         surface: Effect of the uncertain constants on the times.
-        decode_error: Model error of decode passes.
-        prefill_error: Model error of prompts.
+        decode_error: Distribution of the timing model's error for decode passes.
+        prefill_error: Distribution of the timing model's error for reading prompts.
     """
 
     surface: ResponseSurface
@@ -42,20 +42,21 @@ class Uncertainty:
 
 
 def sampled_times(uncertainty: Uncertainty, samples: int, seed: int, only_name: str = "") -> F64:
-    """Return samples of the times of a deployment, relative to the times with the stated constants.
+    """Return a deployment's times for samples of the constants, relative to the stated constants.
 
     Args:
-        uncertainty: What is uncertain.
+        uncertainty: The uncertain constants and model errors.
         samples: Number of samples.
         seed: Seed of the random numbers.
         only_name: Name of the only constant or model error that varies. Empty if all of them vary.
 
     Returns:
-        float64 ``[samples, 4]``, in the order of `retiming.TIMES`.
+        float64 ``[samples, 4]``, for each of the four times that `retiming.TIMES` names, the
+        sampled time divided by the time with the stated constants.
     """
 
     def probabilities(name: str) -> F64:
-        """Return the column of one uncertain number; 0.5 everywhere if the number does not vary."""
+        """Return the sampled probabilities of an uncertain number; all 0.5 if it does not vary."""
         return probabilities_of(name, samples, seed) if only_name in ("", name) else np.full(samples, 0.5)
 
     constants = uncertainty.surface.constants
@@ -77,8 +78,8 @@ def speeds_of(times: F64, deployment: WaferDeployment, users: int, replicas: int
         replicas: Number of equal deployments.
 
     Returns:
-        Seconds and tokens per second, keyed by field of an operating point. Without the time per
-        output token if each request generates a single token.
+        Arrays ``[samples]`` of seconds and tokens per second, keyed by field of an operating point.
+        The time per output token is left out if each request generates a single token.
     """
     assert times.shape[1] == len(TIMES)
     unpriced = replace(deployment, economics=None)
@@ -99,13 +100,14 @@ def sampled_figures(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> Mapping[str, F64]:
-    """Return the headline figures of an operating point for samples of all that is uncertain.
+    """Return the main figures of an operating point for samples of all uncertain numbers.
 
-    The arguments `users` and `replicas` are those of `speeds_of`.
+    The figures are latencies, speeds, cost and energy. The uncertain numbers are constants, model
+    errors, power and price.
 
     Args:
-        uncertainty: What is uncertain about the times.
-        deployment: The deployment with the stated constants, which states power and price.
+        uncertainty: The constants and model errors that make the times uncertain.
+        deployment: The deployment with the stated constants, including its power and price.
         users: Concurrent requests on all replicas.
         replicas: Number of equal deployments.
         samples: Number of samples.

@@ -19,9 +19,10 @@ SEED: Final = 0
 def probabilities_of(name: str, samples: int, seed: int) -> F64:
     """Return one column of a Latin hypercube, float64 ``[samples]`` from 0 to 1, in random order.
 
-    There is one probability in each of ``samples`` equal intervals (McKay, Beckman and Conover,
-    Technometrics 1979). The column depends on the name, so all estimates with the same seed use the
-    same samples of a constant and can be compared sample by sample.
+    The probabilities are used to sample one uncertain number. There is one probability in each of
+    ``samples`` equal intervals (McKay, Beckman and Conover, Technometrics 1979). The column depends
+    on the name, so all estimates with the same seed use the same samples of a constant and can be
+    compared sample by sample.
 
     Args:
         name: Name of the constant or other uncertain number.

@@ -30,7 +30,9 @@ from wse.studies.results.operating_points import OperatingPointResult
 
 
 def uncertainty_of(prepared_estimate: PreparedEstimate, program: Program) -> Uncertainty:
-    """Return what is uncertain about the times of a compiled estimate.
+    """Return the constants and model errors that make the times of an estimate uncertain.
+
+    The Program is timed with each constant at the ends of its range.
 
     Args:
         prepared_estimate: The request.
@@ -65,9 +67,9 @@ def ranges_of(
     """Return the 90 % intervals of the headline figures of an operating point.
 
     Args:
-        uncertainty: What is uncertain about the times.
+        uncertainty: The constants and model errors that make the times uncertain.
         deployment: The deployment with the stated constants.
-        point: Its operating point, which states users, replicas and the figures.
+        point: The operating point: its users, replicas and figures with the stated constants.
         samples: Number of samples.
         seed: Seed of the random numbers.
 
@@ -83,13 +85,14 @@ def contributions_of(
 ) -> UncertaintyResult:
     """Return how much each constant and model error contributes to the ranges of TTFT and TPOT.
 
-    Each of them is varied alone. Its fraction of the variance is the variance of the logarithm of
-    the time, divided by the sum of these variances.
+    TTFT is the time to first token, and TPOT is the time per output token. Each constant and model
+    error is varied alone, which gives a variance of the logarithm of the time. Its contribution is
+    this variance, divided by the sum of all these variances.
 
     Args:
-        uncertainty: What is uncertain about the times.
+        uncertainty: The constants and model errors that make the times uncertain.
         deployment: The deployment with the stated constants.
-        point: Its operating point, which states users and replicas.
+        point: The operating point: its users and replicas.
     """
     effects = list(_single_effects(uncertainty, deployment, point))
     ttft_total, tpot_total = (sum(effect.variances[column] for effect in effects) or 1.0 for column in (0, 1))
@@ -123,18 +126,23 @@ def contributions_of(
 
 
 def _variance_share(row: ContributionResult) -> float:
-    """Return the fraction of the variance of TPOT, or of TTFT if no token is decoded."""
+    """Return a constant's contribution to the variance of the time per output token.
+
+    If no token is decoded, it is the contribution to the variance of the time to first token.
+    """
     return row.ttft_variance_share if row.tpot_variance_share is None else row.tpot_variance_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SingleEffect:
-    """Effect of one constant or model error alone on TTFT and TPOT (0 without decoded tokens).
+    """Effect on the times of a request if only one constant or model error varies.
+
+    TTFT is the time to first token. TPOT, the time per output token, is 0 if no token is decoded.
 
     Attributes:
         name: Name of the constant or model error.
-        at_low, at_high: TTFT and TPOT in seconds at the ends of the range.
-        variances: Variances of the logarithms of TTFT and TPOT.
+        at_low, at_high: (TTFT, TPOT) in seconds at the low and at the high end of the range.
+        variances: (TTFT, TPOT) variances of the logarithms of the times.
     """
 
     name: str
@@ -146,7 +154,7 @@ class _SingleEffect:
 def _single_effects(
     uncertainty: Uncertainty, deployment: WaferDeployment, point: OperatingPointResult
 ) -> Iterator[_SingleEffect]:
-    """Yield the effect of each constant and of each model error, varied alone."""
+    """Yield the effect of each constant and of each model error when only this one is varied."""
     surface, samples = uncertainty.surface, SAMPLES // 4
     tails = np.array([0.5 - CONFIDENCE / 2, 0.5 + CONFIDENCE / 2])
     values = np.array([constant.number.value for constant in surface.constants])

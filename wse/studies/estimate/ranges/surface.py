@@ -48,13 +48,13 @@ class ResponseSurface:
     high_effects: F64
 
     def ratios(self, values: F64) -> F64:
-        """Return the times for samples of the constants, divided by the times without changes.
+        """Return the times for samples of the constants, relative to those with stated constants.
 
         Args:
-            values: float64 ``[samples, constants]``.
+            values: float64 ``[samples, constants]``, sampled values of each constant.
 
         Returns:
-            float64 ``[samples, 4]``.
+            float64 ``[samples, 4]``, ratios of the four times that `retiming.TIMES` names.
         """
         cycles_s = np.broadcast_to(self.base - self.fixed, (len(values), len(self.base))).copy()
         fixed_s = np.broadcast_to(self.fixed, cycles_s.shape).copy()
@@ -77,7 +77,7 @@ class ResponseSurface:
 def response_surface(
     retiming: Retiming, constants: Sequence[UncertainConstant], *, on_several_wafers: bool
 ) -> ResponseSurface:
-    """Time a Program with each constant at both ends of its range.
+    """Measure how each constant affects the times of a Program, by timing it at the range's ends.
 
     Args:
         retiming: Timing model of the Program.
@@ -111,13 +111,16 @@ def response_surface(
 
 
 def _interpolated(constant: UncertainConstant, values: F64, low: F64, high: F64) -> F64:
-    """Return the effect of one constant on all times, float64 ``[samples, 4]``.
+    """Interpolate the effect of one constant on the four times from its effect at the range's ends.
 
     Args:
         constant: The constant.
-        values: float64 ``[samples]``, its values.
-        low: float64 ``[4]``, effect at the low end of its range.
-        high: float64 ``[4]``, effect at the high end.
+        values: float64 ``[samples]``, sampled values of the constant.
+        low: float64 ``[4]``, change of each time at the low end of the range.
+        high: float64 ``[4]``, change of each time at the high end.
+
+    Returns:
+        float64 ``[samples, 4]``, change of each time.
     """
     low_at, value_at, high_at = (constant.position(end) for end in constant.number.low_value_high)
     at = constant.position(values)

@@ -50,7 +50,7 @@ class ChunksResult(Result):
 
 
 class PromptRoutes:
-    """Accumulator for the work of prompt chunks, used to compute the time of all chunks."""
+    """Accumulator of prompt chunks, from which the time to read all of them is computed."""
 
     def __init__(self, fabric: Fabric) -> None:
         """Create an accumulator without any chunks.

@@ -63,8 +63,8 @@ def latency_result(
     A round trip to the host consists of two halves: the handshake for the prompt, and the transfer
     of the first token to the host, for which the wafer does not wait.
 
-    Only the waiting time of one chunk for the host and for transfers between wafers is counted,
-    because the stages work on other chunks meanwhile.
+    Time in which a chunk waits for the host or for transfers between wafers is counted for one
+    chunk only, because the stages work on other chunks meanwhile.
 
     Args:
         clock: Cycles of prompts and decoded tokens.
@@ -108,5 +108,5 @@ def latency_result(
 
 
 def _seconds(totals: PhaseTotals, cause: str, wafer: WaferSpec) -> float:
-    """Return how many seconds a phase spends on one cause of cycles, such as ``crossing``."""
+    """Return the seconds that all passes of a phase spend on one cause, such as ``crossing``."""
     return float(totals.by_cause[CAUSES.index(cause)]) / wafer.clock_hz

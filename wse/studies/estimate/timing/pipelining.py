@@ -52,8 +52,8 @@ class StreamsResult(Result):
 class EventsResult(Result):
     """Speed of a pipeline in a discrete-event simulation, as a check on the closed form.
 
-    All other speeds in the estimate are computed with the closed form. A stream is a batch of users
-    whose tokens go through the pipeline stages together.
+    The closed form is the formula with which all other speeds in the estimate are computed. A
+    stream is a batch of users whose tokens go through the pipeline stages together.
     """
 
     streams: Annotated[int, Doc("streams in flight")]
@@ -63,7 +63,7 @@ class EventsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerResult(Result):
-    """Time that a batch of users occupies a server: a PE region, a link or a host link.
+    """Time for which a batch of users occupies a server: a PE region, a link or a host connection.
 
     A server handles one batch at a time. Stages that share PEs form one server.
     """
@@ -126,10 +126,10 @@ def pipelining_result(
 
 
 class _Pipelining:
-    """Speed computation for a pipeline with several streams (batches of users) in flight."""
+    """Computation of the speed of a pipeline with several streams (batches of users) in flight."""
 
     def __init__(self, fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> None:
-        """Determine how many streams keep the slowest stage busy, and how many streams fit.
+        """Determine how many streams keep the slowest stage busy, and for how many KV caches fit.
 
         Args:
             fabric: Timing model of the compiled Program.
@@ -181,11 +181,11 @@ class _Pipelining:
         return cycles / self._wafer.clock_hz
 
     def _tokens_per_s(self, cycles_between_passes: float) -> float:
-        """Return the tokens/s of all users if stream passes end at this interval."""
+        """Return the tokens/s of all users, given the cycles from one finished pass to the next."""
         return self._users * self._wafer.clock_hz / cycles_between_passes
 
     def _slowest_s(self, *kinds: str) -> float | None:
-        """Return how long a pass occupies the slowest server of the given kinds, in seconds.
+        """Return the seconds for which a pass occupies the slowest server of the given kinds.
 
         The result is None if none of these servers has any work.
 
@@ -242,7 +242,7 @@ class _Pipelining:
         )
 
     def _servers(self) -> tuple[ServerResult, ...]:
-        """Return the work of each region and link for one token and for a stream's prompts."""
+        """Return the busy time of each region and link for one token and for a stream's prompts."""
         decode, prefill = busy_cycles([self._times.decode]), busy_cycles(self._times.prefill)
         latency = dict.fromkeys(range(len(self._times.servers)), 0.0)
         for visit in self._times.decode:

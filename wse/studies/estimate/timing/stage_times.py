@@ -50,9 +50,9 @@ class Server:
 
     Attributes:
         kind: One of ``KINDS``.
-        wafer: Index of the wafer that contains a region or link. For a link to another wafer or the
-            host, the wafer whose data it carries.
-        stages: Stages of a region, or the two stages that a link connects.
+        wafer: Index of the wafer that contains the region or link. For a link to another wafer or
+            to the host, it is the wafer from which the data come.
+        stages: Pipeline stages that a region stores, or the two stages that a link connects.
     """
 
     kind: str
@@ -104,7 +104,7 @@ class _Stream(NamedTuple):
     """A step that sends words from one PE region to another, or between a region and the host.
 
     Attributes:
-        link: Index, among the servers, of the link that carries the words.
+        link: Index of the link that carries the words, in the list of servers (regions and links).
         link_cycles: Number of cycles for which the link is busy.
         from_host: Whether the host sends the words.
         receiver: Index of the region that receives the words; -1 if the host sends or receives
@@ -118,7 +118,7 @@ class _Stream(NamedTuple):
 
 
 def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> StageTimes:
-    """Break the cycles of prompt chunks and of a decode pass down by PE region and link.
+    """Break down the cycles of prompt chunks and of a decode pass by PE region and link.
 
     Args:
         fabric: Timing model of the compiled Program.
@@ -178,8 +178,8 @@ class RouteReader:
     def with_costs(self, fabric: Fabric) -> RouteReader:
         """Return a reader for the same Program with other costs, from ``Fabric.with_costs``.
 
-        Servers are shared. The cycles for which links are busy are shared as well if the rates of
-        links and the clock are the same.
+        Both readers share the list of servers. They also share the cached cycles for which links
+        are busy, if the rates of links and the clock are the same.
         """
         reader, old, new = copy(self), self._fabric.wafer, fabric.wafer
         reader._fabric, reader._routes = fabric, WeakKeyDictionary()
@@ -253,9 +253,9 @@ class RouteReader:
         return {step: stream for step, stream in streams if stream is not None}
 
     def _stream(self, phase: Phase, step: int) -> _Stream | None:
-        """Return how a step sends words to another server (a region of PEs or a link).
+        """Return the link that carries a step's words to a PE region, and the receiving region.
 
-        The result is None if the step sends no words to another server.
+        The result is None if the words neither leave a region nor come from the host.
         """
         source, transfer = int(phase.steps.stage[step]), transfer_of(self._program, phase, step, self._empty)
         wafer, messages = self._program.stages[source].wafer, transfer.messages
@@ -271,7 +271,7 @@ class RouteReader:
         return _Stream(number, cycles, from_host, regions[-1] if regions else -1)
 
     def _link_cycles(self, phase: Phase, step: int, transfer: Transfer, *, from_host: bool) -> int:
-        """Return how long a transfer keeps its link busy, in cycles.
+        """Return the cycles for which a transfer keeps its link busy.
 
         The time is determined by the words on the busiest link of the mesh or by the bytes on the
         link to another wafer or the host, whichever takes longer.
@@ -291,7 +291,7 @@ class RouteReader:
         return math.ceil(cycles)
 
     def _number(self, key: tuple[object, ...], server: Server) -> int:
-        """Return the index of a server, adding the server to the list if it is new.
+        """Return the index of a server in the list of servers, adding the server if it is new.
 
         Args:
             key: Key that identifies the server.

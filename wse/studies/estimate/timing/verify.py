@@ -21,7 +21,7 @@ class VerifyResult(Result):
     """Duration of a verification pass, in which the model processes several new tokens of a user.
 
     The pass yields the next token after each of these tokens, so it can verify draft tokens. It is
-    timed halfway through the generation.
+    timed halfway through the answer.
     """
 
     tokens: Annotated[int, Doc("tokens of the pass")]

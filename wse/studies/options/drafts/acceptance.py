@@ -35,8 +35,8 @@ class DraftAcceptance:
     """Probabilities that a model accepts the draft tokens that it verifies.
 
     Attributes:
-        curve: Mean tokens that a verification pass yields, for each number of sequential draft
-            tokens.
+        curve: Mean number of tokens that a verification pass yields, for each number of sequential
+            draft tokens.
         shares: For trees of draft tokens: the probability that each candidate at each position is
             accepted, [positions][candidates].
     """
@@ -48,8 +48,8 @@ class DraftAcceptance:
     def by_position(self) -> tuple[float, ...]:
         """Acceptance probability at each position, if all previous draft tokens were accepted.
 
-        The tuple ends before the first number of draft tokens that was not measured, because the
-        curve is interpolated from there on.
+        The tuple ends before the first number of draft tokens that was not measured. For larger
+        numbers, acceptance is only interpolated.
         """
         lengths = self.curve.draft_tokens
         positions = next((n for n in range(1, len(lengths) + 1) if lengths[n - 1] != n), len(lengths) + 1) - 1
@@ -118,7 +118,7 @@ def _from_file(path: Path) -> DraftAcceptance:
 
 
 def _user_acceptance(shares: list[tuple[float, ...]], place: str, name: str) -> DraftAcceptance:
-    """Return how often draft tokens are accepted, based on probabilities from the user.
+    """Create the acceptance probabilities of draft tokens from the numbers that a user gave.
 
     Args:
         shares: Probability that each candidate at each position is accepted,
