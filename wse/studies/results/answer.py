@@ -91,7 +91,7 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
 
     Args:
         serving: The estimated speeds.
-        ranges: Intervals of numbers, keyed by path in the result.
+        ranges: 90 % intervals, keyed by path in the result, such as ``serving.ttft_s``.
     """
     ranges = ranges or {}
     if serving.tokens_per_s_per_user is None:
@@ -111,7 +111,7 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
 
 
 def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
-    """Return a sentence with published speeds for the same model and machine; empty without any."""
+    """Return a sentence with published speeds for comparable machines; empty if there are none."""
     if not speeds:
         return ""
     users = speeds[0].estimated_users

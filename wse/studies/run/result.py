@@ -197,7 +197,7 @@ def _traffic_table(result: RunResult) -> Table:
 
 
 def _emulation_table(result: RunResult) -> Table:
-    """Build the table of the emulation's speed on this computer and the files written."""
+    """Build the table of how fast this computer emulated the run, and of the files written."""
     emulation, wavelets = result.emulation, result.wavelets
     tokens = sum(len(user.tokens) for user in result.users)
     rate = emulation.tokens_per_s

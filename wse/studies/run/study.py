@@ -36,7 +36,8 @@ def run(request: RunRequest, callbacks: RunCallbacks = SILENT) -> RunResult:
         callbacks: Functions called with text, warnings and progress.
 
     Raises:
-        BadInput: A named item is missing or cannot be used. The subclass indicates which.
+        BadInput: An option is invalid, or an item that it names, such as a model or a file, is
+            missing or unusable. The subclass indicates the cause.
         DoesNotFit: The model does not fit. The message states the required bytes and possible
             remedies.
         InsufficientMemory: This computer or the Ray cluster has too little memory. The message for

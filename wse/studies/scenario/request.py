@@ -69,7 +69,7 @@ class Setting:
 
     @property
     def placement(self) -> EstimateRequest:
-        """The request, without users and drafts.
+        """The estimate request without its number of users and its drafts.
 
         Settings with equal placements share a compilation.
         """
