@@ -34,10 +34,12 @@ def ranges_of_service(
         served_result: Figures of the simulation.
         decode: One replica.
         in_flight: Mean number of requests in flight on a replica.
-        rate_is_given: Whether requests arrive at a given rate, whatever the machine's speed.
+        rate_is_given: Whether requests arrive at a given rate that the service can sustain.
+            Throughput then does not depend on the machine's speed.
 
     Returns:
-        Intervals, keyed by path in the result. None for GPUs.
+        Intervals, keyed by path in the result, such as ``served.tokens_per_s``. None for GPUs, and
+        for wafers whose times have no known uncertainty.
     """
     deployment, uncertainty = decode.deployment, decode.uncertainty
     if uncertainty is None or not isinstance(deployment, WaferDeployment) or not deployment.max_concurrency:
@@ -65,5 +67,10 @@ def ranges_of_service(
 
 
 def _scaled(value: float, ratios: F64) -> RangeResult:
-    """Return the interval of a figure that is multiplied by each of the ratios."""
+    """Return the 90 % interval of a figure that is multiplied by an uncertain ratio.
+
+    Args:
+        value: The figure.
+        ratios: Samples of the ratio.
+    """
     return range_of(value, value * ratios)

@@ -64,7 +64,11 @@ def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
 
 
 def without_answer(failed: int) -> str:
-    """Return a text such as "3 without an answer" for failed settings; empty for 0."""
+    """Return a text such as "3 without an answer" about failed settings; empty for 0.
+
+    Args:
+        failed: Number of settings that could not be estimated.
+    """
     return f"{failed:,} without an answer" if failed else ""
 
 
@@ -153,7 +157,7 @@ def sweep(
 
 
 class _Counts(NamedTuple):
-    """Numbers of settings and processes of a finished sweep.
+    """Counts of settings and processes of a finished sweep, and the bugs that it found.
 
     Attributes:
         before: Settings already finished by an earlier, interrupted sweep.
