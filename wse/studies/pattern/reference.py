@@ -51,7 +51,7 @@ def simulate_pattern(
 
 
 def wrong_words(outcome: PatternOutcome, schedule: LineSchedule, machine_run: MachineRun, initial_words: F32) -> str:
-    """Check the words in the memory of the PEs after a simulated collective operation.
+    """Compare the words in the PEs' memory with the expected result of a collective operation.
 
     1. Compute the expected result, and select the PEs that must have this result.
     2. Count the words that differ.

@@ -217,6 +217,11 @@ def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
     2. The wafer must have at least as many colours as the pattern declares.
     3. The wafer must have enough switch positions for each colour at each PE.
 
+    Args:
+        schedule: Messages of the pattern, and the number of colours that it declares.
+        plan: Colours and switch positions that the messages need.
+        wafer: The wafer.
+
     Returns:
         The first fault as text; empty if there is none.
     """
@@ -257,9 +262,9 @@ def _with_wavelets(case: PatternCase, checked: CheckedPattern, setup: PatternSet
 
 
 def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> float | None:
-    """Return the cycles of a pattern from its closed form; None if it has no closed form.
+    """Return the cycles of a pattern from its closed-form formula; None if it has no formula.
 
-    The closed form is either published or defined in the pattern's file.
+    The formula is either published or defined in the pattern's file.
     """
     if pattern.form is not None:
         return closed_form(*pattern.form, 1, length, words, wafer)

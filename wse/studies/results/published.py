@@ -122,8 +122,8 @@ class EstimatedSpeed:
 def public_points(spec: ModelSpec) -> tuple[PublicPoint, ...]:
     """Return the published service speeds of models with the same layers, fastest first.
 
-    Two models have the same layers if their layer counts, hidden sizes and parameter counts are
-    equal.
+    Two models are assumed to have the same layers if their layer counts, hidden sizes and parameter
+    counts are equal.
     """
     points = _points(spec, SERVICES_FILE, lambda _: True)
     return tuple(sorted(points, key=lambda point: -point.tokens_per_s_per_user))

@@ -118,8 +118,8 @@ def _checkpoint_path(request: RunRequest) -> Path | None:
     """Return the path of the checkpoint file, or None without ``--checkpoint``.
 
     Raises:
-        BadInput: The path cannot be used, or the time between checkpoints is not a number of at
-            least 0. Or ``--record`` or ``--record-pe`` is specified too; passes read from a
+        BadInput: The path cannot be used, or the time between checkpoints is negative or not a
+            number. Or ``--record`` or ``--record-pe`` is specified too; passes read from a
             checkpoint are not executed, so there is nothing to record.
     """
     if request.checkpoints.checkpoint is None:

@@ -181,7 +181,7 @@ def _curve(laid_out: ModelLayout, draft: Draft | None) -> tuple[Any, ...]:
 def _combination(setting: Setting, served_users: ServedUsers, **fields: Any) -> CombinationResult:
     """Build the record of a setting that can run, with its predicted speed and cost.
 
-    The time to first token includes the user's network connection.
+    The time to first token includes the delay of the user's network connection.
 
     Args:
         setting: The setting.

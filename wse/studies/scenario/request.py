@@ -293,7 +293,8 @@ def _check_published(published: PublishedForm, settings: Sequence[Setting], plac
         has_tiers: Whether the scenario has a plain and a fast service tier.
 
     Raises:
-        UnknownName: The figure, or a machine or drafts named by it, do not exist.
+        UnknownName: There is no such figure, or the scenario has no machine or drafts of a given
+            name.
         BadInput: The unit is wrong, or the figure needs tiers and the scenario has none.
     """
     if published.figure not in FIGURES:

@@ -26,7 +26,7 @@ from wse.studies.serve.tables import machine_table, served_table, waits_table
 
 @dataclass(frozen=True, kw_only=True)
 class WaitsResult(Result):
-    """Distributions of waiting times, over all requests or the requests of one tier."""
+    """Distributions of queueing delay, TTFT and TPOT over all requests or those of one tier."""
 
     requests: Annotated[int, Doc("number of requests")]
     queueing: Annotated[Distribution, Doc("from arrival until the request is admitted", "s")]
@@ -55,7 +55,7 @@ STABLE_LOAD: Final = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class LoadResult(Result):
-    """Arrival rate relative to a service's capacity, and whether the queue is stable."""
+    """Load of a service (arrival rate relative to capacity), and whether its queue is stable."""
 
     capacity_requests_per_s: Annotated[float, Doc("requests served per second if some requests always wait", "1/s")]
     offered: Annotated[float | None, Doc("arrivals per second over capacity; absent if all arrive at once")] = None

@@ -38,8 +38,8 @@ OnRow = Callable[[int, int], None]
 def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
     """Yield a callback that displays the progress of a sweep.
 
-    The callback takes (settings done, settings without an answer). After Ctrl-C, a message explains
-    how to resume the sweep.
+    The arguments of the callback are the numbers of finished and of failed settings. After Ctrl-C,
+    a message explains how to resume the sweep.
 
     Args:
         stream: Output stream.
@@ -174,6 +174,13 @@ class _Counts(NamedTuple):
 
 def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: OnRow) -> _Counts:
     """Estimate all settings that are not in the journal yet, and add them to the journal.
+
+    Args:
+        grid: All settings of the sweep.
+        journal: File with the finished settings of this sweep.
+        pool: Processes that estimate the settings.
+        view: Columns to print, which are checked against the first result.
+        on_row: Called with the numbers of finished and of failed settings.
 
     Raises:
         UnknownName: A column to print does not exist. The journal is kept, so that the same sweep

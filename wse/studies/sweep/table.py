@@ -55,7 +55,7 @@ def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool
 
     Args:
         grid: The settings.
-        entries: Function that returns the results of all settings, in this order. It is called
+        entries: Function that returns the results of all settings, in grid order. It is called
             twice, because the results may not fit in memory.
         table: Path of the table.
         every_column: Whether to include the columns with grades and sources.
