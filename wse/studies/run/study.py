@@ -119,7 +119,7 @@ def _checkpoint_path(request: RunRequest) -> Path | None:
 
     Raises:
         BadInput: The path cannot be used, or the time between checkpoints is negative or not a
-            number. Or ``--record`` or ``--record-pe`` is specified too; passes read from a
+            finite number. Or ``--record`` or ``--record-pe`` is specified too; passes read from a
             checkpoint are not executed, so there is nothing to record.
     """
     if request.checkpoints.checkpoint is None:

@@ -157,7 +157,13 @@ def _check_room(laid_out: ModelLayout) -> None:
 
 
 def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -> int:
-    """Return the maximum number of users that can each get a given speed; 0 if none can."""
+    """Return the maximum number of users that can each get a given speed; 0 if none can.
+
+    Args:
+        laid_out: The model on its machine.
+        draft: Options of speculative decoding, or None.
+        tokens_per_s: Required tokens per second per user.
+    """
 
     def is_fast(users: int) -> bool:
         """Return whether the KV caches of that many users fit and each user reaches the speed."""

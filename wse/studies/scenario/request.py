@@ -248,7 +248,11 @@ def _read_table(table: Mapping[str, Any], place: str) -> _Table:
 
 @contextmanager
 def _errors_at(place: str) -> Iterator[None]:
-    """In this context, prefix the message of every BadInput with ``place``."""
+    """Prefix the message of every BadInput that is raised in this context.
+
+    Args:
+        place: Text of the prefix: the name of the file and of a table in it.
+    """
     try:
         yield
     except BadInput as error:

@@ -145,7 +145,7 @@ class AgainstResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CombinationResult(Result):
-    """A combination of a scenario's settings, with its prediction and the comparisons with figures.
+    """A combination of a scenario's settings, with its prediction compared to published figures.
 
     If the combination cannot run, it has no prediction, and ``ruled_out_by`` states the reason.
     """
