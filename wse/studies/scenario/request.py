@@ -251,7 +251,7 @@ def _errors_at(place: str) -> Iterator[None]:
     """Prefix the message of every BadInput that is raised in this context.
 
     Args:
-        place: Text of the prefix: the name of the file and of a table in it.
+        place: Text of the prefix: the name of the scenario, and of a table if the error is in one.
     """
     try:
         yield
