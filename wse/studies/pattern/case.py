@@ -11,7 +11,11 @@ from wse_mappings.outcome import Collective
 
 @dataclass(frozen=True, kw_only=True)
 class PatternCase(Result):
-    """Cycles, traffic and checks of a communication pattern for one line length and word count."""
+    """Cycles, traffic and detected faults of a communication pattern on a line of PEs.
+
+    A pattern, such as a chain or a tree, moves words along the line. A case is one pattern with a
+    certain number of PEs and of words per PE.
+    """
 
     pattern: Annotated[str, Doc("name of the pattern, as given")]
     pes: Annotated[int, Doc("PEs of the line")]
@@ -42,7 +46,7 @@ class PatternCase(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundResult(Result):
-    """Formula and source of the lower bound for a collective operation, such as an all-reduce."""
+    """Formula and source of a lower bound on the cycles of an operation such as an all-reduce."""
 
     collective: Annotated[str, Doc("name of the collective")]
     formula: Annotated[str, Doc("formula, with B words on each of P PEs, d hops or levels, k cycles a level")]

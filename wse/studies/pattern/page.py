@@ -95,7 +95,7 @@ def animations_of(request: PatternRequest, cases: Sequence[PatternCase], setup: 
 
 
 def _animation(case: PatternCase, machine: WaveletMachine, machine_run: MachineRun) -> Animation:
-    """Convert the recorded moves and operations of a simulation to an animation."""
+    """Convert a simulation log (word moves and vector operations) to an animation for the page."""
     side = np.array([0, 1, 0, -1, 0])  # direction of each Port along the line
     cycle, _, col, colour, output_port, input_port = machine_run.moves.T
     moves = np.stack([cycle, col, side[output_port], side[input_port], colour], axis=1)
@@ -115,7 +115,8 @@ def as_html(result: PatternResult, animations: Sequence[Animation], wafer: Wafer
     Args:
         result: The comparison.
         animations: The animations to include.
-        wafer: The wafer, which provides the hop and ramp cycles for the animations.
+        wafer: The wafer. The animations need its cycles per hop and per ramp (the connection
+            between a router and its PE).
     """
     left_out = len(result.cases) - len(result.faults) - len(animations)
     limits = f"at most {MAX_PES} PEs and {MAX_HOPS:,} hops of words in a case"

@@ -43,9 +43,15 @@ def pattern_figure(cases: Sequence[PatternCase], collectives: Sequence[str], mac
 
 
 def _panel(axes: Any, cases: list[PatternCase], title: str) -> None:
-    """Draw cycles over words: a line for each pattern, and a dotted line for the bound.
+    """Plot the cycles of each pattern, and their lower bound, against the number of words.
 
-    The bound is the lowest lower bound of all patterns.
+    Each pattern is a line. The lower bound is dotted. If it differs between patterns, the lowest
+    one is drawn.
+
+    Args:
+        axes: Matplotlib axes of the panel.
+        cases: Cases with the same collective operation and number of PEs.
+        title: Title of the panel.
     """
     names = list(dict.fromkeys(case.pattern for case in sorted(cases, key=lambda case: case.pattern)))
     for number, name in enumerate(names):

@@ -25,17 +25,19 @@ def simulate_pattern(
 ) -> tuple[WaveletMachine, MachineRun, F32]:
     """Simulate a communication pattern on a line of PEs cycle by cycle, with random words.
 
-    The words are integers, so their sums have no rounding errors.
+    The values of the words are integers, so that their sums have no rounding errors.
 
     Args:
         schedule: Messages of the pattern.
-        words: Number of words per PE. For a gather, it includes the words of all other PEs.
+        words: Number of words in the memory of each PE. For a gather, which collects the words of
+            all PEs, this is the size of the result.
         wafer: Wafer to simulate.
         software: Costs of the software, such as the cycles between two operations.
         log: Whether to record every move of a word between routers.
 
     Returns:
-        The simulated machine, its run, and the initial words of the PEs, float32 ``[pes, words]``.
+        The simulated machine, the record of its simulation, and the initial words of the PEs,
+        float32 ``[pes, words]``.
 
     Raises:
         BadInput: The wafer has too few colours or switch positions for the pattern.
@@ -49,7 +51,7 @@ def simulate_pattern(
 
 
 def wrong_words(outcome: PatternOutcome, schedule: LineSchedule, machine_run: MachineRun, initial_words: F32) -> str:
-    """Check the words in the memory of the PEs after a simulated collective operation.
+    """Compare the words in the PEs' memory with the expected result of a collective operation.
 
     1. Compute the expected result, and select the PEs that must have this result.
     2. Count the words that differ.

@@ -35,12 +35,12 @@ class PatternResult(Result):
 
     @property
     def machine(self) -> str:
-        """Names of the wafer and its software, and their numbers that the user replaced."""
+        """Names of the wafer and of its software, with the constants that the user replaced."""
         return with_settings_text(f"{printable(self.wafer)}, {printable(self.software)} software", self.settings)
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Pattern faults, such as deadlocks, each with the pattern and the number of PEs."""
+        """Messages about faulty patterns, such as deadlocks, each with the number of PEs."""
         return tuple(f"{case.pattern} on {case.pes} PEs: {case.fault}" for case in self.cases if case.fault)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
@@ -51,7 +51,7 @@ class PatternResult(Result):
         return tuple(self._table(bound) for bound in self.bounds)
 
     def plot(self) -> Figure:
-        """Plot cycles over words, with one panel per collective operation and line length."""
+        """Plot cycles against words, with one panel per collective operation and line length."""
         return pattern_figure(self.cases, [bound.collective for bound in self.bounds], self.machine)
 
     def _table(self, bound: BoundResult) -> Table:

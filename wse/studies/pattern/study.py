@@ -53,9 +53,10 @@ class CheckedPattern:
 
     @property
     def schedule_words(self) -> int:
-        """Number of words that the operation uses in each PE's memory.
+        """Number of words in each PE's memory that the operation reads or writes.
 
-        A gather collects the words of all PEs, so it needs ``words`` times the number of parts.
+        For a gather, which collects words from all PEs, this is ``words`` times the number of
+        pieces that are collected. For any other operation, it is ``words``.
         """
         gathers = self.outcome.collective in ("gather", "all_gather")
         return self.words * (self.schedule.parts if gathers else 1)
@@ -68,9 +69,9 @@ class PatternSetup:
     Attributes:
         wafer: The wafer.
         software: Costs of its software.
-        times: Timing of patterns; results are cached.
-        settings: Wafer and software numbers that the user replaced, keyed by names such as
-            ``wafer.clock_hz``.
+        times: Timing model for patterns, which caches its results.
+        settings: Constants of the wafer and software that the user replaced: new values, keyed by
+            names such as ``wafer.clock_hz``.
     """
 
     wafer: WaferSpec
@@ -207,7 +208,7 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
 
 
 def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
-    """Check that there are enough colours for a pattern.
+    """Check that a pattern needs no more colours and switch positions than the wafer has.
 
     A colour is a route configured in the routers of a wafer. A switch position is one of a router's
     settings for a colour.
@@ -215,6 +216,11 @@ def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
     1. The messages that cross at a PE must not need more colours than the pattern declares.
     2. The wafer must have at least as many colours as the pattern declares.
     3. The wafer must have enough switch positions for each colour at each PE.
+
+    Args:
+        schedule: Messages of the pattern, and the number of colours that it declares.
+        plan: Colours and switch positions that the messages need.
+        wafer: The wafer.
 
     Returns:
         The first fault as text; empty if there is none.
@@ -256,9 +262,9 @@ def _with_wavelets(case: PatternCase, checked: CheckedPattern, setup: PatternSet
 
 
 def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> float | None:
-    """Return the cycles of a pattern from its closed form; None if it has no closed form.
+    """Return the cycles of a pattern from its closed-form formula; None if it has no formula.
 
-    The closed form is either published or defined in the pattern's file.
+    The formula is either published or defined in the pattern's file.
     """
     if pattern.form is not None:
         return closed_form(*pattern.form, 1, length, words, wafer)
@@ -273,7 +279,7 @@ def _sort_and_mark(cases: Sequence[PatternCase]) -> list[PatternCase]:
     """
 
     def group_key(case: PatternCase) -> tuple[Any, ...]:
-        """Return the PEs, words and collective operation that compared cases have in common."""
+        """Return what two cases must have in common to be compared: PEs, words and operation."""
         return case.pes, case.words, case.collective or "~"
 
     groups: dict[tuple[Any, ...], list[PatternCase]] = {}

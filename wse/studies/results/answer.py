@@ -80,7 +80,7 @@ def verification_text(tokens: int, ratio_to_decode: float) -> str:
 
 
 def _grade(row: AnswerRow, grades: Mapping[str, GradeResult]) -> str:
-    """Return how reliable the number in a row is (its evidence grade), or "" if that is unknown."""
+    """Return the evidence grade of the number in a row (how well it is known), or "" if unknown."""
     return grades[row.grade_key].grade if row.grade_key in grades else ""
 
 
@@ -91,7 +91,7 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
 
     Args:
         serving: The estimated speeds.
-        ranges: Intervals of numbers, keyed by path in the result.
+        ranges: 90 % intervals, keyed by path in the result, such as ``serving.ttft_s``.
     """
     ranges = ranges or {}
     if serving.tokens_per_s_per_user is None:
@@ -111,7 +111,7 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
 
 
 def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
-    """Return a sentence with published speeds for the same machine; empty if there are none."""
+    """Return a sentence with published speeds for comparable machines; empty if there are none."""
     if not speeds:
         return ""
     users = speeds[0].estimated_users
@@ -124,7 +124,14 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
 
 
 def _with_interval(ranges: Mapping[str, RangeResult], figure: str, text: Callable[[float], str]) -> str:
-    """Return the interval of a figure of ``serving`` with a space before it; empty if unknown."""
+    """Return the 90 % interval of a serving figure as text after a space; empty if unknown.
+
+    Args:
+        ranges: Intervals, keyed by the path of the figure in the result, such as
+            ``serving.ttft_s``.
+        figure: Name of the figure, a field of `ServingResult`.
+        text: Function that formats an end of the interval.
+    """
     interval = interval_text(ranges.get(f"serving.{figure}"), text)
     return interval and f" {interval}"
 
@@ -144,13 +151,14 @@ def serving_rows(
         tpot_note: Explanation of the time per output token (TPOT).
         room_note: Sentence on the maximum number of users and what limits it. By default, it states
             how many KV caches fit.
-        ranges: Intervals of numbers, keyed by path in the result. They replace the ranges of cost
-            and energy, which contain only the price and power of a machine.
+        ranges: 90 % intervals, keyed by path in the result, such as ``serving.ttft_s``. They
+            replace the ranges of cost and energy in ``serving``, which reflect only the uncertain
+            price and power of a machine.
     """
     ranges = ranges or {}
 
     def interval(figure: str, text: Callable[[float], str]) -> str:
-        """Return the interval of a figure as text; empty if unknown."""
+        """Return the 90 % interval of a figure as text, or "" if it is unknown."""
         return interval_text(ranges.get(f"serving.{figure}"), text)
 
     at = f"at concurrency {serving.users:,}"

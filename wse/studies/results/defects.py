@@ -122,10 +122,14 @@ def defects_table(defects: DefectsResult) -> Table:
 
 
 def _extra_hops(fabric: Fabric, axis: int) -> int:
-    """Return how many more hops the longest row or column of PEs has because of defects.
+    """Return how many links defects add to the longest row or column of PEs.
 
-    The rows or columns of each region (the PEs that store some layers) are compared with those of
-    an intact wafer. The result is the maximum over all regions.
+    Routes around dead PEs make a row or column longer than on an intact wafer. The result is the
+    maximum over all regions (rectangles of PEs that store some layers).
+
+    Args:
+        fabric: Timing model of the compiled model.
+        axis: Whether to examine rows or columns, one of the values of `AXES`.
     """
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     ends = [stage.rect[3 - axis] - 1 for stage in fabric.program.stages]  # on one wafer
@@ -134,14 +138,15 @@ def _extra_hops(fabric: Fabric, axis: int) -> int:
 
 
 def _streams(fabric: Fabric, axis: int) -> int:
-    """Return the maximum number of connections within a line of PEs that share a physical link.
+    """Return the maximum number of PE-to-PE connections that share a physical link.
 
-    A line is a row or a column of the rectangle of PEs (region) that stores some layers. Without
-    defects, each pair of neighbours has its own link. Routes around dead PEs may share links.
+    Without defects, each pair of neighbouring PEs has its own link. Routes around dead PEs may
+    share links. Only connections within the same row or column of a region (a rectangle of PEs that
+    stores some layers) are counted together.
 
     Args:
         fabric: Timing model of the compiled model.
-        axis: Axis of the lines, one of the values of `AXES`.
+        axis: Whether to examine rows or columns, one of the values of `AXES`.
     """
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     return max((line.streams for line in lines if line is not None), default=1)

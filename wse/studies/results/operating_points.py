@@ -62,7 +62,7 @@ class OperatingPointResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServingResult(OperatingPointResult):
-    """Latency, throughput, cost and energy for the requested number of users, and for others.
+    """Latency, throughput, cost and energy for the requested and several other numbers of users.
 
     The fields of the base class refer to the requested number of users. ``points`` covers several
     user counts of the same deployment, including the requested one.
@@ -76,7 +76,7 @@ class ServingResult(OperatingPointResult):
 
 
 def point_result(point: OperatingPoint) -> OperatingPointResult:
-    """Convert an operating point to a result record with plain instead of sourced numbers."""
+    """Convert an operating point to a result record, which stores numbers without their sources."""
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     return OperatingPointResult(
         users=point.concurrency,
@@ -101,7 +101,7 @@ def point_result(point: OperatingPoint) -> OperatingPointResult:
 def serving_result(
     deployment: Deployment, users: int, users_per_pass: int | None = None, replicas: int = 1
 ) -> ServingResult:
-    """Compute latency, throughput and cost for the requested number of users and for others.
+    """Compute latency, throughput and cost for the requested and other numbers of users.
 
     The other user counts are powers of two up to the number of users that saturates the machine,
     and the saturating number itself.
@@ -146,10 +146,10 @@ def user_counts(max_users: int, requested_users: int) -> list[int]:
 def points_table(serving: ServingResult, price: str = "") -> Table:
     """Build the table of latency, throughput and cost by number of users.
 
-    The footer defines the columns. The row with the requested number of users is in bold.
+    The footer explains the columns. The row with the requested number of users is in bold.
 
     Args:
-        serving: The operating points to list.
+        serving: Figures for several numbers of users, each of which becomes a row.
         price: Price of the machine with its source; empty if there is none.
     """
     tokens = f"{serving.prompt_tokens:,} + {serving.new_tokens:,} tokens"

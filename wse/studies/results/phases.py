@@ -99,14 +99,14 @@ def decode_result(
 
 
 def _by_cause(totals: PhaseTotals, runs: int) -> CyclesBy:
-    """Divide the cycles of several runs of a phase by the number of runs, for each cause.
+    """Return the mean cycles per chunk or pass, broken down by cause.
 
     Args:
-        totals: Cycles summed over the runs.
-        runs: Number of runs.
+        totals: Cycles summed over several prefill chunks or decode passes.
+        runs: Number of these chunks or passes.
 
     Returns:
-        Mean cycles per run, keyed by cause, such as ``hops`` or ``compute``.
+        Mean cycles, keyed by cause, such as ``hops`` or ``compute``.
     """
     return cycles_by_cause(totals.by_cause / runs)
 
@@ -153,7 +153,7 @@ MAX_LINKS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class BusyLink(Result):
-    """One of the links between two PEs that carry the most words."""
+    """A link between neighbouring PEs that carries more words than most other links."""
 
     wafer: Annotated[int, Doc("index of its wafer")]
     row: Annotated[int, Doc("row of the PE that sends")]
@@ -164,10 +164,10 @@ class BusyLink(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class FabricResult(Result):
-    """Link traffic per decoded token, averaged over all users, and the number of colours in use.
+    """Mean link traffic of a decode pass, and the number of colours in use.
 
-    A colour is a route for which routers are configured. The traffic fields are absent if no token
-    is decoded.
+    A decode pass generates one token per user in the batch. A colour is a route for which routers
+    are configured. The traffic fields are absent if no token is decoded.
     """
 
     colours_used: Annotated[int, Doc("colours used by the stage that uses the most colours")]
@@ -179,7 +179,7 @@ class FabricResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CutResult(Result):
-    """Bytes that one wafer sends to another wafer per decoded token."""
+    """Bytes that one wafer sends to another wafer in a mean decode pass (one token per user)."""
 
     from_wafer: Annotated[int, Doc("index of the wafer that sends")]
     to_wafer: Annotated[int, Doc("index of the wafer that receives")]
@@ -188,7 +188,10 @@ class CutResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CrossingResult(Result):
-    """Bytes sent between wafers and to and from the host per decoded token, averaged over users."""
+    """Bytes sent between wafers, and to and from the host, in a mean decode pass.
+
+    A decode pass generates one token per user in the batch.
+    """
 
     bytes_per_token: Annotated[float, Doc("bytes between all pairs of wafers", "B")]
     host_bytes_per_token: Annotated[float, Doc("bytes to and from the host", "B")]
@@ -197,7 +200,7 @@ class CrossingResult(Result):
 
 
 def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
-    """Return the link traffic of the mean decode pass, and the number of colours in use."""
+    """Return the mean link traffic per decode pass, and the number of colours in use."""
     if not totals.runs:
         return FabricResult(colours_used=colours_used(program))
     busiest = totals.busiest_links()
@@ -231,12 +234,12 @@ def colours_used(program: Program) -> int:
 
 
 def crossing_result(totals: PhaseTotals, clock_hz: float) -> CrossingResult:
-    """Return the bytes and time of inter-wafer transfers, averaged over decoded tokens.
+    """Return the mean bytes and time of inter-wafer transfers per decode pass.
 
-    Bytes to and from the host are counted separately.
+    A decode pass generates one token per user. Bytes to and from the host are counted separately.
 
     Args:
-        totals: Bytes and cycles, summed over all decoded tokens.
+        totals: Bytes and cycles, summed over all decode passes.
         clock_hz: Clock frequency of the wafer.
     """
     crossing = float(totals.by_cause[CAUSES.index("crossing")])

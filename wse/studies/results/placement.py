@@ -203,7 +203,7 @@ def system_result(program: Program, *, context: int | None = None) -> SystemResu
 
 
 def _stage(stage: Stage) -> StageResult:
-    """Describe a stage of a Program, in the form in which results list the stages."""
+    """Convert a pipeline stage of a compiled model to a result record."""
     return StageResult(
         wafer=stage.wafer,
         wafers=stage.span,
@@ -235,9 +235,9 @@ def _experts(program: Program) -> ExpertsResult | None:
 
 
 def cut_bytes_per_token(program: Program) -> int:
-    """Return the total bytes that stages send to their next stages per decoded token.
+    """Return the bytes per decode pass that the pipeline stages send to their next stages.
 
-    Transfers within a wafer and between wafers both count.
+    The result is the sum over all stages. Transfers within a wafer and between wafers both count.
     """
     phase = program.decode
     moves = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()

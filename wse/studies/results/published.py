@@ -33,7 +33,7 @@ DRAFTS_TEXTS: Final = {"no": "no", "yes": "yes", "unknown": "not stated", None: 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicPoint(Result):
-    """A published speed of the model or of one with the same layers, and its conditions."""
+    """A published speed of the model, or of a model with the same layers, with its conditions."""
 
     model: Annotated[str, Doc("the model as its source names it")]
     system: Annotated[str, Doc("the machine or service")]
@@ -101,10 +101,11 @@ class EstimatedSpeed:
         )
 
     def compared_with(self, point: PublicPoint) -> PublishedSpeed:
-        """Pair a published speed with the ratio of the estimate to it.
+        """Return a published speed together with the estimated speed and the ratio of the two.
 
-        If the request uses speculative decoding, the ratio uses the estimated speed with drafts,
-        except for services that are known to use none.
+        The ratio is the estimate divided by the published speed. If the request uses speculative
+        decoding, the estimated speed includes drafts, except in comparisons with services that are
+        known to use none.
         """
         drafted_speed = None if point.drafts == "no" else self.drafted_tokens_per_s_per_user
         speed = drafted_speed or self.tokens_per_s_per_user
@@ -121,8 +122,8 @@ class EstimatedSpeed:
 def public_points(spec: ModelSpec) -> tuple[PublicPoint, ...]:
     """Return the published service speeds of models with the same layers, fastest first.
 
-    Two models have the same layers if their layer counts, hidden sizes and parameter counts are
-    equal.
+    Two models are assumed to have the same layers if their layer counts, hidden sizes and parameter
+    counts are equal.
     """
     points = _points(spec, SERVICES_FILE, lambda _: True)
     return tuple(sorted(points, key=lambda point: -point.tokens_per_s_per_user))
@@ -166,7 +167,7 @@ def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
 
 
 def _estimated_machine(speed: PublishedSpeed) -> str:
-    """Describe the users and machine of the estimate, such as "1 user on 2 wse3"."""
+    """Describe the estimate to which a published speed is compared, such as "1 user on 2 wse3"."""
     return f"{plural(speed.estimated_users, 'user')} on {speed.estimated_chips:,} {printable(speed.machine or '')}"
 
 
@@ -190,7 +191,7 @@ def _points(spec: ModelSpec, file: str, selects: Callable[[PublicPoint], bool]) 
 
 @cache
 def _all_points(file: str) -> tuple[tuple[str, PublicPoint], ...]:
-    """Return (model configuration name, published speed) for each row of a file."""
+    """Return all rows of a file of published speeds, as (model configuration name, speed) pairs."""
     text = (files("wse") / "data" / file).read_text(encoding="utf-8")
     return tuple((row["configuration"], _point(row)) for row in csv.DictReader(text.splitlines()))
 
@@ -210,7 +211,11 @@ def _shape(spec: ModelSpec) -> tuple[int, int, int]:
 
 
 def _point(row: dict[str, str]) -> PublicPoint:
-    """Convert a row of a CSV file, keyed by column name, to a published speed."""
+    """Convert a row of the CSV file of published speeds to a record.
+
+    Args:
+        row: Cells, keyed by column name. Empty cells are unknown values.
+    """
     price = row["usd_per_million_tokens"]
     return PublicPoint(
         model=row["model"],

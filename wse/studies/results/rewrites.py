@@ -33,7 +33,7 @@ def rewrites_result(
 ) -> tuple[RewriteResult, ...] | None:
     """List all known rewrites (changes to a layer's steps) and the cycles saved by those in use.
 
-    For an unused rewrite, the reason is given instead.
+    For each rewrite that is not in use, the list states the reason instead of the saved cycles.
 
     Args:
         spec: The model.
@@ -62,6 +62,8 @@ def rewrites_result(
 
 def rewrites_table(rewrites: tuple[RewriteResult, ...], cycles: float, saver: str = "token") -> Table:
     """Build the table of rewrites: the cycles that each saves, or why it is not used.
+
+    A rewrite is a change to a layer's steps that saves cycles.
 
     Args:
         rewrites: The rewrites.

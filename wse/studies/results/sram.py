@@ -96,7 +96,7 @@ def sram_result(program: Program, sram_bytes: int) -> SramResult:
 
 
 def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table:
-    """Build the table of SRAM use on the fullest PE, broken down into weights, KV cache, etc.
+    """Build the table of SRAM use on the fullest PE, broken down by use, such as weights.
 
     Args:
         sram: SRAM use to show.
@@ -120,7 +120,7 @@ def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:
 
 
 def kv_capacity_tokens(program: Program) -> int:
-    """Return the maximum number of tokens that each user's KV cache could hold.
+    """Return how many KV-cache tokens each user could have if all free SRAM were used.
 
     If no stage has a KV cache, this is the context length of the Program.
     """

@@ -240,7 +240,7 @@ class DraftModel:
 
 
 def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedDraft, Program] | None) -> Drafter | None:
-    """Create the draft-token source (speculative decoding) of a run, or None without drafts.
+    """Create the source of draft tokens for a run; None if it uses no speculative decoding.
 
     Args:
         target: The run of the verifying model.

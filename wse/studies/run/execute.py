@@ -89,7 +89,10 @@ def session_result(session: Session, digest: str, wall_s: float) -> RunResult:
 
 
 def _verification(session: Session) -> VerifiedResult | None:
-    """Return the results of the verification passes, or None if the run has no such passes."""
+    """Return the results of the verification passes, or None if the run has no such passes.
+
+    A verification pass runs the model over several new tokens of one user at once.
+    """
     if not session.program.verify_tokens:
         return None
     generated_tokens = [len(answer.tokens) - 1 for answer in session.answers]
@@ -102,12 +105,13 @@ def _verification(session: Session) -> VerifiedResult | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFiles:
-    """Files that a run writes in addition to its trace.
+    """Options for files that a run writes: the trace, a flame graph and a checkpoint.
 
     Attributes:
         trace_policy: What to do if the trace can no longer be written: "stop" the run, or
             "continue" without a trace.
-        profile: Path of the flame graph of this computer's time. With None, steps are not timed.
+        profile: Path of a flame graph that shows how long each step of the emulation takes on this
+            computer. With None, steps are not timed.
         checkpoint: Path of the checkpoint file. The run resumes from the file if it exists, and
             rewrites it periodically. None disables checkpoints.
     """
@@ -215,8 +219,8 @@ def _check_wavelets(prepared_run: PreparedRun, program: Program, *, traced: bool
     """Check that the last pass of a run can be simulated wavelet by wavelet (word by word).
 
     Raises:
-        BadInput: There are dead PEs, no trace is written, or a rectangle of PEs that stores some
-            layers is too large.
+        BadInput: There are dead PEs, no trace is written, or a region (a rectangle of PEs that
+            stores some layers) is too large.
     """
     if prepared_run.meshes:
         message = "--wavelets: the wavelet simulation does not support dead PEs; leave out --defects or --wavelets"
@@ -247,13 +251,16 @@ def _recorder(
 
 
 def _traced(result: RunResult, session: Session, keeper: TraceKeeper, *, wavelets: bool) -> RunResult:
-    """Write a finished run to its trace, and return the result with the wavelet log added.
+    """Write the final records of a run to its trace, and return the completed result.
+
+    With ``wavelets``, the last pass is first simulated wavelet by wavelet (word by word). The trace
+    receives every move of a word, and the result receives the simulated cycles.
 
     Args:
         result: Result of the run.
         session: The session, which has generated all tokens.
         keeper: Object that writes the trace.
-        wavelets: Whether to simulate the last pass wavelet by wavelet and record every move.
+        wavelets: Whether to simulate the last pass.
     """
     logged = keeper.write(session.log_wavelets) if wavelets else None
     result = replace(result, wavelets=logged)

@@ -58,7 +58,8 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
 
     Raises:
         BadModel: The run will be executed, but the model has no weights.
-        BadInput: A named item is missing or cannot be used. The subclass indicates which.
+        BadInput: An option is invalid, or an item that it names, such as a model or a file, is
+            missing or unusable. The subclass indicates the cause.
         DoesNotFit: No mesh is specified, and no square mesh on the wafer can hold the model.
     """
     request = with_settings(request)
@@ -104,7 +105,7 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
 
 
 def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[int]]) -> None:
-    """Check the options of verification passes, which run several tokens of one user.
+    """Check the options of verification passes, which run several new tokens of one user at once.
 
     With ``--verify-tokens 1``, such a pass runs only the next token, and the users are served
     round-robin.
@@ -217,7 +218,9 @@ def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[
 
 
 def _room_remedy(room: int, total_tokens: int, context_limit: int) -> str:
-    """Return a remedy for a prompt whose tokens and new tokens exceed the context.
+    """Return advice on how to make a request fit into the context, for an error message.
+
+    The text suggests fewer new tokens, a longer context, or a shorter prompt.
 
     Args:
         room: Number of context tokens left over by the prompt. May be negative.

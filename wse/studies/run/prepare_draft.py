@@ -88,11 +88,11 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
 
 
 def _default_mesh(target: PreparedRun, place: str) -> str | None:
-    """Return the default mesh of a draft model, as ROWSxCOLS.
+    """Return the default mesh of a draft model as ROWSxCOLS, or None.
 
-    Normally it has the same size as the model's mesh. The result None selects the smallest square
-    mesh that fits. It is returned for drafts on the host, and if two meshes of the model's size do
-    not fit on one wafer.
+    The default mesh has the same size as the model's mesh. None selects the smallest square mesh
+    that fits. It is returned for drafts on the host, and if two meshes of the model's size do not
+    fit on one wafer.
     """
     rows, cols = target.wafer.mesh_rows, target.wafer.mesh_cols
     if place == HOST or (place == SAME and not _has_room(target, rows, cols)):
@@ -101,9 +101,9 @@ def _default_mesh(target: PreparedRun, place: str) -> str | None:
 
 
 def _has_room(target: PreparedRun, draft_rows: int, draft_cols: int) -> bool:
-    """Return whether a draft model's mesh fits next to the model's mesh on the wafer.
+    """Return whether a draft model's mesh fits next to the model's mesh on the same wafer.
 
-    It may be to the right of the model's mesh or below it.
+    The draft model's mesh may be to the right of the model's mesh or below it.
     """
     full_wafer, (rows, cols) = target.whole, target.fabric_shape
     fits_right = cols + draft_cols <= full_wafer.mesh_cols and draft_rows <= full_wafer.mesh_rows

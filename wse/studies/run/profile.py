@@ -25,7 +25,7 @@ MAX_ROWS: Final = 10
 
 
 class TimedStep(NamedTuple):
-    """A Program step (a kernel or a transfer), with its run time on this computer.
+    """A step of a Program (a kernel or a transfer) and its run time on this computer.
 
     Time and bytes are summed over all passes that execute the step.
 
@@ -90,7 +90,7 @@ def timed_steps(program: Program, times: StepTimes) -> list[TimedStep]:
 def profile_result(steps: Sequence[TimedStep], times: StepTimes, output: Path) -> ProfileResult:
     """Summarise a run's measured times by step type, op and kernel.
 
-    The memory bandwidth of this computer is measured for comparison.
+    Each time is also compared with the minimum time that this computer's memory bandwidth allows.
 
     Args:
         steps: The steps, with their total times.

@@ -182,7 +182,10 @@ def _speed_table(result: RunResult) -> Table:
 
 
 def _traffic_table(result: RunResult) -> Table:
-    """Build the table of traffic per generated token: words on links, bytes between wafers."""
+    """Build the table of mean traffic per decode pass: words on links, bytes between wafers.
+
+    A decode pass generates one token per user.
+    """
     fabric, crossing = result.fabric, result.crossing
     hops, words = fabric.wavelet_hops_per_token or 0, fabric.busiest_link_words_per_token or 0
     rows = [
@@ -197,7 +200,7 @@ def _traffic_table(result: RunResult) -> Table:
 
 
 def _emulation_table(result: RunResult) -> Table:
-    """Build the table of the emulation's speed on this computer and the files written."""
+    """Build the table of how fast this computer emulated the run, and of the files written."""
     emulation, wavelets = result.emulation, result.wavelets
     tokens = sum(len(user.tokens) for user in result.users)
     rate = emulation.tokens_per_s

@@ -246,7 +246,7 @@ class Session:
             use: Occupied KV-cache slots.
             cost: Cycles and traffic of the pass.
             pairs: Number of tokens routed to each expert, keyed by layer.
-            start: Cycle at which the pass started.
+            start: Cycle at which the pass started, counted from the start of the run.
             wall_s: Wall-clock time of the pass on this computer, in seconds.
         """
         self._passes += 1

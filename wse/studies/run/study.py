@@ -36,7 +36,8 @@ def run(request: RunRequest, callbacks: RunCallbacks = SILENT) -> RunResult:
         callbacks: Functions called with text, warnings and progress.
 
     Raises:
-        BadInput: A named item is missing or cannot be used. The subclass indicates which.
+        BadInput: An option is invalid, or an item that it names, such as a model or a file, is
+            missing or unusable. The subclass indicates the cause.
         DoesNotFit: The model does not fit. The message states the required bytes and possible
             remedies.
         InsufficientMemory: This computer or the Ray cluster has too little memory. The message for
@@ -117,8 +118,8 @@ def _checkpoint_path(request: RunRequest) -> Path | None:
     """Return the path of the checkpoint file, or None without ``--checkpoint``.
 
     Raises:
-        BadInput: The path cannot be used, or the time between checkpoints is not a number of at
-            least 0. Or ``--record`` or ``--record-pe`` is specified too; passes read from a
+        BadInput: The path cannot be used, or the time between checkpoints is negative or not a
+            finite number. Or ``--record`` or ``--record-pe`` is specified too; passes read from a
             checkpoint are not executed, so there is nothing to record.
     """
     if request.checkpoints.checkpoint is None:

@@ -60,9 +60,9 @@ class DraftResult(Result):
 class VerifiedResult(Result):
     """Verification passes of a run, and the resulting speed.
 
-    A verification pass runs the model over a user's next token and the draft tokens. Without
-    drafts, it runs over the next token only. With drafts, the result also contains the speed
-    without drafts, timed token by token on the same Program.
+    A verification pass runs the model over a user's next token and the draft tokens, or over the
+    next token only if there are no drafts. If there are drafts, the result also contains the speed
+    without drafts, for which the same Program is timed token by token.
     """
 
     tokens: Annotated[int, Doc("tokens of a pass: the next token and its draft tokens")]
@@ -110,14 +110,17 @@ def verified_result(
     clock_hz: float,
     draft: DraftResult | None,
 ) -> VerifiedResult:
-    """Return the cycles and the speed of the verification passes of a run.
+    """Return the cycles of a run's verification passes, and the speed in tokens per second.
+
+    The speed includes the time of decode passes and of drafting.
 
     Args:
         clock: Cycles and traffic of the run.
         prompt_tokens: Length of each user's prompt.
         generated_tokens: Number of tokens generated for each user after the first one.
         clock_hz: Clock frequency of the wafer.
-        draft: Acceptance of the drafts. None if the run has no drafts.
+        draft: Number of accepted draft tokens, and cycles of drafting. None if the run has no
+            drafts.
     """
     totals = clock.verify
     cycles = clock.decode.cycles + clock.verify.cycles + clock.draft_cycles

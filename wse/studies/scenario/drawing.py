@@ -35,7 +35,7 @@ class Point:
 
     Attributes:
         x: Horizontal coordinate.
-        y: Vertical coordinate. None for a speed without a price, which is marked at the top edge.
+        y: Vertical coordinate. None for a published speed without a price, which has no height.
         lines: Lines of the tooltip.
     """
 
@@ -49,7 +49,8 @@ class Line:
     """A chart line: the points of one model and machine, ordered by number of users.
 
     Attributes:
-        series: Model or machine that determines the colour; empty if the combination is ruled out.
+        series: Name of the model or machine that determines the colour. Empty if published figures
+            rule out the predictions, which are then drawn in grey.
         kind: ``wafer`` or ``gpu``.
         points: The points, in order.
     """
@@ -77,7 +78,11 @@ class Drawing:
 
 
 def drawings_of(result: ScenarioResult) -> tuple[Drawing, ...]:
-    """Build the two charts of a scenario: cost against speed, and tiers or sizes against speed.
+    """Build the two charts of a scenario, in which speed is the horizontal axis.
+
+    One chart shows the cost. If the scenario has a plain and a fast service tier, the other chart
+    shows speed and cost relative to the plain tier. Otherwise it shows the size of the machine or,
+    if there are several models, of the model.
 
     Combinations of settings that cannot run are omitted.
     """
@@ -85,7 +90,10 @@ def drawings_of(result: ScenarioResult) -> tuple[Drawing, ...]:
     several_models = len({combination.model for combination in possible}) > 1
 
     def line(combination: CombinationResult, points: Sequence[Point]) -> Line:
-        """Build a combination's line, coloured by model, or by machine if there is one model."""
+        """Build the chart line of a combination of settings.
+
+        Its colour shows the model or, if all combinations have the same model, the machine.
+        """
         name = combination.model if several_models else combination.machine
         series = "" if combination.agreement == RULED_OUT else printable(name)
         return Line(series=series, kind=combination.kind, points=tuple(points))
@@ -109,15 +117,19 @@ def drawings_of(result: ScenarioResult) -> tuple[Drawing, ...]:
 
 
 def series_of(drawings: Sequence[Drawing]) -> list[str]:
-    """Return the names of all series that are drawn in colour, in the order of their first line."""
+    """Return the names of models or machines that are drawn in colour, in order of appearance."""
     return list(dict.fromkeys(line.series for drawing in drawings for line in drawing.lines if line.series))
 
 
 def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Drawing:
-    """Build the chart of speed and cost relative to the plain service tier.
+    """Build the chart of speed and cost relative to the plain tier, the slower of two tiers.
 
     Published speed-ups are drawn at the height of the first published cost ratio. Without a
     published cost ratio, they have no height.
+
+    Args:
+        lines: Predictions, one line per combination of settings.
+        published: Published figures of the scenario.
     """
     cost = next((figure for figure in published if figure.figure == "cost_ratio"), None)
     cost_lines = _published_lines(cost) if cost else ()
@@ -139,10 +151,10 @@ def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Draw
 
 
 def _ratio_points(combination: CombinationResult) -> list[Point]:
-    """Return a combination's speed and cost by number of users, relative to its plain tier.
+    """Return speed and cost of a combination of settings, relative to its plain service tier.
 
-    The points are the plain tier, the fast tier, and all points with fewer users than the
-    plain tier. They are sorted by number of users.
+    The points are the plain tier, the fast tier (fewer users, each of whom gets a higher speed),
+    and all points with fewer users than the plain tier. They are sorted by number of users.
     """
     assert combination.tiers is not None  # callers check this
     ordinary, fast = combination.tiers.point("ordinary"), combination.tiers.point("fast")
@@ -153,10 +165,10 @@ def _ratio_points(combination: CombinationResult) -> list[Point]:
 
 
 def _size_point(combination: CombinationResult, *, several_models: bool) -> Point:
-    """Return a combination's point in the chart of size against speed per user.
+    """Return the point of a combination of settings in the chart of size against speed per user.
 
-    The size is the number of chips if all combinations have the same model. Otherwise it is the
-    number of parameters in billions.
+    The size is the number of wafers or GPUs if all combinations have the same model. Otherwise it
+    is the number of parameters in billions.
     """
     assert combination.prediction is not None  # callers check this
     size = combination.parameters / 1e9 if several_models else combination.prediction.chips
@@ -165,14 +177,14 @@ def _size_point(combination: CombinationResult, *, several_models: bool) -> Poin
 
 
 def _point(combination: CombinationResult, point: Mapping[str, Any], speed: float = 1.0, cost: float = 1.0) -> Point:
-    """Return a combination's speed and cost for one number of users, as a point with a tooltip.
+    """Return the speed and cost of a combination of settings, as a chart point with a tooltip.
 
     Args:
         combination: The combination.
-        point: Its figures for this number of users, keyed by field names of
+        point: Its figures for one number of users, keyed by field names of
             `wse.studies.results.operating_points.OperatingPointResult`.
-        speed: Divisor of the speed per user, in tokens/s.
-        cost: Divisor of the cost per token, in USD per million tokens.
+        speed: Speed that becomes 1 on the horizontal axis, in tokens/s per user.
+        cost: Cost that becomes 1 on the vertical axis, in USD per million tokens.
     """
     low, value, high = (point[f"usd_per_million_tokens{end}"] for end in ("_low", "", "_high"))
     lines = (

@@ -18,10 +18,11 @@ class Figure:
     """A predicted number, such as a cost per token, that can be compared with published numbers.
 
     Attributes:
-        name: Name in scenario files and of the result field.
+        name: Name of the number in scenario files, and of the result field that contains it.
         title: Human-readable name, for tables.
         unit: Unit; empty for ratios.
-        part: Field of a CombinationResult that contains the figure: ``prediction`` or ``tiers``.
+        part: Field of `CombinationResult` in which the result field is: ``prediction`` or
+            ``tiers``.
     """
 
     name: str
@@ -41,10 +42,10 @@ class Figure:
 
 
 def _figures(part: str, *figures: tuple[str, str, str]) -> tuple[Figure, ...]:
-    """Create figures from (name, title, unit) tuples.
+    """Create figures (comparable numbers) from (name, title, unit) tuples.
 
     Args:
-        part: Field of a CombinationResult that contains these figures.
+        part: Field of `CombinationResult` that contains these figures: ``prediction`` or ``tiers``.
         figures: The (name, title, unit) tuples.
     """
     return tuple(Figure(name=name, title=title, unit=unit, part=part) for name, title, unit in figures)
@@ -79,9 +80,9 @@ def published_text(published: PublishedResult) -> str:
 def nearest_of(
     combinations: Sequence[CombinationResult], published: int
 ) -> tuple[CombinationResult, AgainstResult] | None:
-    """Find the combination whose prediction is nearest to a published figure.
+    """Find the combination of settings whose prediction is nearest to a published figure.
 
-    Combinations that agree with all figures take precedence over all others.
+    Combinations that agree with all published figures take precedence over all others.
 
     Args:
         combinations: The combinations of settings, with their comparisons.

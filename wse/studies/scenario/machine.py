@@ -96,8 +96,9 @@ class ModelLayout:
         plain: The deployment without drafts (speculative decoding).
         grade: Evidence grade of the speed without drafts.
         model: Name of the model.
-        with_draft: Function that returns the name of a draft and the machine with this draft. It
-            raises BadInput or DoesNotFit if the draft cannot run.
+        with_draft: Function that adds a draft model or draft head. It returns the name of the draft
+            and the machine that serves the model with it. It raises BadInput or DoesNotFit if the
+            draft cannot run.
     """
 
     plain: Deployment
@@ -119,8 +120,8 @@ class ModelLayout:
         """Return the speed and cost for a number of users. Results are cached.
 
         Args:
-            draft: Draft options, or None. The number of draft tokens is chosen for the highest
-                gain.
+            draft: Options of speculative decoding, or None. The number of draft tokens per pass is
+                the one with the highest speed.
             users: Number of users in flight.
         """
         if (draft, users) not in self._served_users:
@@ -152,8 +153,8 @@ class Machine:
     """A model on one machine, which can be laid out for different goals such as latency or cost.
 
     Attributes:
-        facts: Model and chips, which all combinations on this machine share, keyed by
-            `CombinationResult` field name.
+        facts: Values that are the same for all predictions on this machine, such as the names of
+            the model and the chip, keyed by `CombinationResult` field name.
         economics: Power and price per chip.
         lay_out: Function that returns the layout for a goal. It raises BadInput or DoesNotFit if no
             layout exists.
@@ -203,7 +204,7 @@ def _model_layout(layout: ChosenLayout) -> ModelLayout:
 
     @cache
     def place(model: str | None, draft_place: str | None) -> tuple[str, Drafter]:
-        """Place a draft model or draft head, and return its name and the wafers on which it runs.
+        """Place a draft model or draft head, and return its name and the wafers that serve with it.
 
         Results are cached, because the placement does not depend on how often drafts are accepted.
 
@@ -239,7 +240,7 @@ def _gpus(request: EstimateRequest) -> Machine:
 
     @cache
     def place(model: str | None, draft_place: str | None) -> tuple[str, Drafter]:
-        """Place a draft model or draft head, and return its name and the GPUs on which it runs.
+        """Place a draft model or draft head, and return its name and the GPUs that serve with it.
 
         Results are cached, because the placement does not depend on how often drafts are accepted.
 
@@ -261,7 +262,9 @@ def _gpus(request: EstimateRequest) -> Machine:
 
 
 def _with_draft(request: EstimateRequest, model: str | None, place: str | None) -> EstimateRequest:
-    """Return a copy of a request with a draft, and with a typical acceptance as a placeholder.
+    """Return a copy of a request that uses speculative decoding.
+
+    The acceptance (how often draft tokens are accepted) is only a placeholder, a typical value.
 
     Args:
         request: The request.
@@ -272,5 +275,12 @@ def _with_draft(request: EstimateRequest, model: str | None, place: str | None) 
 
 
 def _facts(spec: ModelSpec, dtype: str, chip: str, chips: int) -> dict[str, Any]:
-    """Return the model and the chips, keyed by `CombinationResult` field name."""
+    """Return facts about the model and the chips, keyed by `CombinationResult` field name.
+
+    Args:
+        spec: The model.
+        dtype: Element type of the weights.
+        chip: Name of the wafer or GPU.
+        chips: Number of wafers or GPUs.
+    """
     return {"model": spec.name, "parameters": parameter_count(spec), "dtype": dtype, "chip": chip, "chips": chips}

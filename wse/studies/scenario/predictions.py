@@ -34,9 +34,9 @@ class Answers:
     """Predictions for settings that share a compilation, or the traceback of a bug.
 
     Attributes:
-        combinations: The settings with their predictions.
-        economics: Assumptions about power and prices. The key consists of the names of the figure
-            and the machine.
+        combinations: Pairs of a setting and its prediction.
+        economics: Assumed power and price of the machine, keyed by names such as
+            ``gpu_usd_per_hour.h100``.
         bug: Traceback of an unexpected exception; empty if there was none.
     """
 
@@ -157,7 +157,13 @@ def _check_room(laid_out: ModelLayout) -> None:
 
 
 def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -> int:
-    """Return the maximum number of users that can each get a given speed; 0 if none can."""
+    """Return the maximum number of users that can each get a given speed; 0 if none can.
+
+    Args:
+        laid_out: The model on its machine.
+        draft: Options of speculative decoding, or None.
+        tokens_per_s: Required tokens per second per user.
+    """
 
     def is_fast(users: int) -> bool:
         """Return whether the KV caches of that many users fit and each user reaches the speed."""
@@ -168,7 +174,12 @@ def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -
 
 
 def _curve(laid_out: ModelLayout, draft: Draft | None) -> tuple[Any, ...]:
-    """Return the latencies, speed and cost for several user counts, up to saturation."""
+    """Return latencies, speed and cost for several user counts, up to saturation.
+
+    Args:
+        laid_out: The model on its machine.
+        draft: Options of speculative decoding, or None.
+    """
     points = (laid_out.serve(draft, users) for users in user_counts(laid_out.useful_users, 1))
     return tuple(point_result(served_users.point) for served_users in points if served_users.fits)
 
@@ -176,7 +187,7 @@ def _curve(laid_out: ModelLayout, draft: Draft | None) -> tuple[Any, ...]:
 def _combination(setting: Setting, served_users: ServedUsers, **fields: Any) -> CombinationResult:
     """Build the record of a setting that can run, with its predicted speed and cost.
 
-    The time to first token includes the user's network connection.
+    The time to first token includes the delay of the user's network connection.
 
     Args:
         setting: The setting.
@@ -200,7 +211,7 @@ def _impossible_combination(setting: Setting, reason: str, **fields: Any) -> Com
 
     Args:
         setting: The setting.
-        reason: Why the setting cannot run.
+        reason: Why the setting cannot run, usually the text of an error.
         fields: Additional fields of the record.
     """
     return _result(setting, ruled_out_by=(reason,), **fields)
@@ -210,8 +221,8 @@ def _result(setting: Setting, **fields: Any) -> CombinationResult:
     """Create the result record of a combination of settings.
 
     Args:
-        setting: The combination, from which fields that are not given are filled in.
-        fields: Fields of the record.
+        setting: The combination. It provides the values of all fields that are not given.
+        fields: Given fields of the record.
     """
     request = setting.request
     requested_fields: dict[str, Any] = {

@@ -69,7 +69,7 @@ class Setting:
 
     @property
     def placement(self) -> EstimateRequest:
-        """The request, without users and drafts.
+        """The estimate request without its number of users and its drafts.
 
         Settings with equal placements share a compilation.
         """
@@ -248,7 +248,11 @@ def _read_table(table: Mapping[str, Any], place: str) -> _Table:
 
 @contextmanager
 def _errors_at(place: str) -> Iterator[None]:
-    """In this context, prefix the message of every BadInput with ``place``."""
+    """Prefix the message of every BadInput that is raised in this context.
+
+    Args:
+        place: Text of the prefix: the name of the scenario, and of a table if the error is in one.
+    """
     try:
         yield
     except BadInput as error:
@@ -293,7 +297,8 @@ def _check_published(published: PublishedForm, settings: Sequence[Setting], plac
         has_tiers: Whether the scenario has a plain and a fast service tier.
 
     Raises:
-        UnknownName: The figure, or a machine or drafts named by it, do not exist.
+        UnknownName: There is no such figure, or the scenario has no machine or drafts of a given
+            name.
         BadInput: The unit is wrong, or the figure needs tiers and the scenario has none.
     """
     if published.figure not in FIGURES:

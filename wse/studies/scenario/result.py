@@ -34,7 +34,7 @@ TIER_KEYS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class SpeculationResult(AcceptanceResult):
-    """Speculative decoding in a combination of settings: tokens per pass, and gain in speed."""
+    """Effect of speculative decoding on a prediction: tokens per pass, and gain in speed."""
 
     draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 if drafts gain nothing")]
     tokens_per_pass: Annotated[float, Doc("mean tokens that a pass yields, including the one without drafts")]
@@ -145,7 +145,7 @@ class AgainstResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CombinationResult(Result):
-    """A combination of a scenario's settings, with its prediction and agreement with figures.
+    """A combination of a scenario's settings, with its prediction compared to published figures.
 
     If the combination cannot run, it has no prediction, and ``ruled_out_by`` states the reason.
     """

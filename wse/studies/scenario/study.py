@@ -75,7 +75,12 @@ def agreement_of(published: PublishedResult, predicted: float) -> Agreement:
 
 
 def _fault_text(published: PublishedResult, row: AgainstResult) -> str:
-    """Describe how a prediction contradicts a published figure, with both values."""
+    """Describe how a prediction contradicts a published figure, with both numbers.
+
+    Args:
+        published: The published figure.
+        row: The comparison of the prediction with this figure.
+    """
     figure = FIGURES[published.figure]
     return f"{figure.title}: {figure.text(row.predicted)}, published {published_text(published)}"
 

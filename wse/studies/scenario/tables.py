@@ -94,7 +94,9 @@ _TIERS: Final = (
 
 
 def scenario_tables(result: ScenarioResult, *, detail: bool) -> tuple[Table, ...]:
-    """Build the tables of a scenario. Tables without rows are omitted.
+    """Build the tables of a scenario: published figures, and predictions for all settings.
+
+    Tables without rows are omitted.
 
     Args:
         result: The result.
@@ -183,8 +185,9 @@ def _combinations_table(
 ) -> Table:
     """Build the table of settings with their predicted speed and cost.
 
-    In scenarios with service tiers, the rows are sorted by the cost of a fast token relative to an
-    plain one, lowest first. In all other scenarios, they are sorted by speed, fastest first.
+    In a scenario with a plain and a fast service tier, the first rows are the ones in which a token
+    of the fast tier costs least, relative to a token of the plain tier. In all other scenarios, the
+    rows are sorted by speed, fastest first.
 
     Args:
         combinations: The combinations of settings.
@@ -285,13 +288,16 @@ def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> 
 
 
 def _reasons(combination: CombinationResult) -> str:
-    """Return the reasons that rule a combination out, without remedies and byte counts."""
+    """Return the reasons that rule a combination out as one text.
+
+    Details after the first semicolon of a reason, such as remedies, are omitted.
+    """
     reasons = combination.ruled_out_by or ()
     return printable("; ".join(reason.partition("; ")[0].partition(": code ")[0] for reason in reasons))
 
 
 def _more_rows(rows: Sequence[Any], listed_rows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
-    """Return a footer line with the number of omitted rows; empty if all rows are listed.
+    """Return a footer line with the number of omitted rows; empty if no rows are omitted.
 
     Args:
         rows: All rows.

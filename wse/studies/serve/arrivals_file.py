@@ -90,7 +90,7 @@ class _RowReader:
         self._prefixes: dict[str, tuple[int, int]] = {}  # number and tokens
 
     def read(self, number: int, row: list[str]) -> None:
-        """Check a row of the CSV file and add it to the requests.
+        """Check a row of the CSV file of requests and add it to the requests.
 
         Args:
             number: Row number in the file, for error messages.

@@ -61,10 +61,12 @@ def check_options(request: ServeRequest) -> None:
 
 
 def _check_needs(request: ServeRequest) -> None:
-    """Check that options which have an effect only together with another option are given with it.
+    """Check that each option is given together with the options that it requires.
+
+    For example, ``--batch-wait`` has an effect only with ``--batching static``.
 
     Raises:
-        BadInput: An option is given without the option that it needs.
+        BadInput: An option is given without an option that it requires.
     """
     traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
     is_static, on_gpus = batches.batching == STATIC, request.base.gpu is not None
@@ -103,7 +105,7 @@ def _check_needs(request: ServeRequest) -> None:
 
 
 def _check_prefill(request: ServeRequest) -> None:
-    """Check that the options of a separate prefill machine do not contradict each other.
+    """Check that the options of the separate machine that reads prompts are compatible.
 
     Raises:
         BadInput: Two options contradict each other.
@@ -145,7 +147,7 @@ def _check_replicas(request: ServeRequest) -> None:
 
 
 def check_draft_tokens(request: ServeRequest, context: int) -> None:
-    """Check that drafts of the requested length are allowed and fit into the context.
+    """Check that drafts (tokens proposed for verification) are allowed and fit into the context.
 
     Args:
         request: The serving request. Without ``--draft-tokens``, nothing is checked.

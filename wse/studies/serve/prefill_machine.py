@@ -36,7 +36,7 @@ def prepare_machine(placement: EstimateRequest) -> Placement:
 def _other_machine(request: ServeRequest, placement: EstimateRequest) -> EstimateRequest:
     """Return a request for a prefill machine of a different type than the decode machine.
 
-    If wafers decode, GPUs read prompts; if GPUs decode, wafers do.
+    If wafers decode, GPUs read the prompts. If GPUs decode, wafers read the prompts.
 
     Args:
         request: The serving request.
@@ -142,8 +142,10 @@ def prefill_errors(request: ServeRequest) -> Iterator[None]:
 def own_options(request: ServeRequest) -> frozenset[str]:
     """Return the options in which a separate prefill machine differs from the decode machine.
 
-    The names do not include the prefix ``--prefill-``, for example ``wafers`` for
-    ``--prefill-wafers``. All other options are the same for both machines.
+    All other options are the same for both machines.
+
+    Returns:
+        Option names without the prefix ``--prefill-``, such as ``wafers`` for ``--prefill-wafers``.
     """
     if request.prefilling.prefill_gpu is not None:
         return frozenset(("gpu", "gpus", "stack"))

@@ -34,7 +34,7 @@ class PreparedServe:
     Attributes:
         request: The serving request with all options.
         decode: The decode machine.
-        prefill: The prefill machine, if it is separate.
+        prefill: The machine that reads prompts. None if the decode machine reads them.
         context: Maximum number of tokens per request.
         workload: The users' requests. Random requests arrive at one per second until the rate is
             known.
@@ -57,7 +57,10 @@ class PreparedServe:
 
     @property
     def rate_of_users(self) -> int | None:
-        """Number of users that determines the arrival rate; None if the rate has another source."""
+        """Number of users who set the arrival rate; None if the rate is determined otherwise.
+
+        It is None if arrival times come from a file or no number of users is given.
+        """
         return None if self.has_times else self.request.base.serving.users
 
 
@@ -65,7 +68,8 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
     """Validate a serving request, load the named files, and generate or read the users' requests.
 
     Raises:
-        BadInput: A named item is missing or cannot be used. The subclass indicates which.
+        BadInput: An option is invalid, or an item that it names, such as a model or a file, is
+            missing or unusable. The subclass indicates the cause.
     """
     check_options(request)
     is_drawn = str(request.arrivals) in ARRIVALS
@@ -113,7 +117,11 @@ def _arrivals_path(request: ServeRequest) -> Path:
 
 
 def _requests_of_file(request: ServeRequest, path: Path) -> tuple[Workload, int]:
-    """Read requests from a CSV file, and return them with the required context in tokens."""
+    """Read the users' requests from a CSV file.
+
+    Returns:
+        The requests, and the context length in tokens that the machine must support.
+    """
     context, spec = request.base.context, load_model(request.base.model, with_weights=False).spec
     check_context(context, spec)
     if context is not None:
@@ -124,7 +132,10 @@ def _requests_of_file(request: ServeRequest, path: Path) -> tuple[Workload, int]
 
 
 def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
-    """Generate random requests, and return them with the required context in tokens.
+    """Generate random requests of users.
+
+    Returns:
+        The requests, and the context length in tokens that the machine must support.
 
     Raises:
         BadInput: The lengths exceed the context, or the prefix is not shorter than the prompt.
@@ -169,7 +180,7 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
 def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
     """Return the request for the decode machine.
 
-    If a machine of a different type reads prompts, its price is omitted.
+    If a machine of a different type reads prompts, the price of that machine is omitted.
 
     Args:
         request: The serving request.

@@ -5,7 +5,8 @@ two operating points at the mean number of requests in flight: with the sampled 
 constants. If the arrival rate depends on the speed of the machine (a constant number of users, or a
 load relative to the capacity), this is nearly exact, because all times of the simulation scale
 together. If the rate is given, the throughput is that of the arrivals, and a machine that is slower
-than stated also has longer queues, which the ratio does not contain.
+than stated also has longer queues, which the ratio does not contain. On GPUs, a sample multiplies
+all times by the same ratio.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ def ranges_of_service(
         served_result: Figures of the simulation.
         decode: One replica.
         in_flight: Mean number of requests in flight on a replica.
-        rate_is_given: Whether requests arrive at a given rate, whatever the machine's speed.
+        rate_is_given: Whether requests arrive at a given rate that the service can sustain.
+            Throughput then does not depend on the machine's speed.
 
     Returns:
-        Intervals, keyed by path in the result. None if no request fits, or if the uncertainty of
-        the machine is unknown.
+        Intervals, keyed by path in the result, such as ``served.tokens_per_s``. None if no request
+        fits, or if the uncertainty of the machine is unknown.
     """
     deployment = decode.deployment
     if isinstance(deployment, GpuDeployment):
@@ -95,5 +97,10 @@ def _gpu_ratios(deployment: GpuDeployment) -> dict[str, F64]:
 
 
 def _scaled(value: float, ratios: F64) -> RangeResult:
-    """Return the interval of a figure that is multiplied by each of the ratios."""
+    """Return the 90 % interval of a figure that is multiplied by an uncertain ratio.
+
+    Args:
+        value: The figure.
+        ratios: Samples of the ratio.
+    """
     return range_of(value, value * ratios)

@@ -53,7 +53,10 @@ class ServeRequest:
 
     @property
     def arrivals(self) -> str | Path:
-        """Type of arrivals or file of requests, as given or by default."""
+        """Random process by which requests arrive, or path of a CSV file with their arrival times.
+
+        By default, arrivals are Poisson or, if a number of users is given, constant.
+        """
         if self.traffic.arrivals is not None:
             return self.traffic.arrivals
         return POISSON if self.base.serving.users is None else CONSTANT

@@ -26,7 +26,7 @@ from wse.studies.serve.tables import machine_table, served_table, waits_table
 
 @dataclass(frozen=True, kw_only=True)
 class WaitsResult(Result):
-    """Distributions of waiting times, over all requests or the requests of one tier."""
+    """Distributions of queueing delay, TTFT and TPOT over all requests or those of one tier."""
 
     requests: Annotated[int, Doc("number of requests")]
     queueing: Annotated[Distribution, Doc("from arrival until the request is admitted", "s")]
@@ -55,7 +55,7 @@ STABLE_LOAD: Final = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class LoadResult(Result):
-    """Arrival rate relative to a service's capacity, and whether the queue is stable."""
+    """Load of a service (arrival rate relative to capacity), and whether its queue is stable."""
 
     capacity_requests_per_s: Annotated[float, Doc("requests served per second if some requests always wait", "1/s")]
     offered: Annotated[float | None, Doc("arrivals per second over capacity; absent if all arrive at once")] = None
@@ -79,7 +79,10 @@ class GoodputResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UseResult(Result):
-    """Utilisation of a machine from the first arrival until all requests are finished."""
+    """Utilisation of machine, batch slots and KV caches during a simulation.
+
+    The simulation lasts from the first arrival until all requests are finished.
+    """
 
     busy: Annotated[float, Doc("fraction of the time in which a pass runs")]
     slowest_stage: Annotated[float, Doc("fraction of the time in which the slowest stage works")]
@@ -91,7 +94,7 @@ class UseResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AmountResult(Result):
-    """An amount of energy or money, with its range and the underlying assumption."""
+    """An amount of energy or money, with its uncertainty range and the assumption behind it."""
 
     value: Annotated[float, Doc("the amount")]
     range: Annotated[tuple[float, float], Doc("lowest and highest value, from the range of the assumption")]
@@ -179,7 +182,7 @@ class ServeResult(Result):
 
     @property
     def verdict(self) -> str:
-        """Two-sentence verdict on the offered load and on how long users wait."""
+        """Sentences on the load of the service and, if it was simulated, on how long users wait."""
         load, rate = self.load, self.requests.rate_per_s
         capacity = f"{count(load.capacity_requests_per_s)} requests/s"
         if rate is None or load.offered is None:
@@ -208,13 +211,19 @@ class ServeResult(Result):
         return f"{come} The median request gets its first token after {ttft}{pace}."
 
     def _interval(self, path: str) -> RangeResult | None:
-        """Return the interval of a figure, given its path in the result; None if unknown."""
+        """Return the 90 % interval of a figure; None if it is unknown.
+
+        Args:
+            path: Path of the figure in the result, such as ``served.tokens_per_s``.
+        """
         return (self.ranges or {}).get(path)
 
     def _remedy(self, rate: float) -> str:
         """Suggest options that reduce the load of an overloaded service to at most `STABLE_LOAD`.
 
-        A file of requests has a fixed rate, and static batches do not support replicas.
+        A lower rate is suggested only for random arrivals, because a file of requests has a fixed
+        rate. More replicas are suggested only for continuous batching, because static batches do
+        not support them.
 
         Args:
             rate: Arrival rate per second, which exceeds the service's capacity.

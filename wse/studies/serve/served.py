@@ -90,9 +90,10 @@ def served_result(
 
 
 def _tokens_per_pass(outcome: SimulationOutcome) -> float | None:
-    """Return the mean tokens that a pass adds to a user's answer, or None without passes.
+    """Return the mean tokens that a decode pass adds to an answer, or None without passes.
 
-    The first token of an answer is not counted, because it comes from prefill.
+    The number is above 1 if drafts are accepted. The first token of an answer is not counted,
+    because it comes from prefill.
     """
     passes = float((outcome.gaps[:, 2] * outcome.gaps[:, 3]).sum())
     return float((outcome.workload.new_tokens - 1).sum()) / passes if passes else None
@@ -128,7 +129,7 @@ def _goodput(prepared_serve: PreparedServe, outcome: SimulationOutcome) -> Goodp
 
 
 def _kv_share(outcome: SimulationOutcome, costs: PassCosts) -> float:
-    """Return the fraction of the KV-cache capacity that is occupied, averaged over time."""
+    """Return the mean fraction of the KV-cache capacity that requests occupy over time."""
     tokens, first = np.unique(outcome.workload.prompt_tokens + outcome.workload.new_tokens, return_inverse=True)
     rooms = np.array([costs.room_tokens(length) for length in tokens.tolist()])
     occupied = rooms[first] * (outcome.left_s - outcome.start_s)

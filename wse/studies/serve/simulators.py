@@ -93,7 +93,12 @@ def _continuous(
 
 
 def _prefill_machine(prefill: ServingMachine, transfer: KvTransferResult) -> PrefillMachine:
-    """Build the prefill machine, including the time to send a KV cache from it."""
+    """Build the simulator's model of the machine that reads prompts.
+
+    Args:
+        prefill: The machine.
+        transfer: The link over which it sends the KV cache of each prompt to the decode machine.
+    """
     return PrefillMachine(
         costs=prefill.costs,
         transfer_s_per_token=transfer.bytes_per_token / transfer.bytes_per_s,

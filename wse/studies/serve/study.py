@@ -40,7 +40,11 @@ SERVED: Final = "requests"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """Result of a serving simulation, and the times of all requests if they were served."""
+    """Result of a serving simulation, and the times of all requests.
+
+    The times are missing if no requests were simulated, because they arrive faster than they can be
+    served.
+    """
 
     result: ServeResult
     outcome: SimulationOutcome | None
@@ -54,14 +58,16 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
        empty.
     3. Determine the number of replicas and the arrival times of random requests.
     4. Simulate the service, unless random requests arrive faster than they can be served.
-    5. Collect the result, with ranges if all machines are wafers of one layout.
+    5. Collect the result. It has 90 % intervals if wafers both read the prompts and decode, without
+       a separate machine for prompts.
 
     Args:
         request: The simulation options.
         on_progress: Called with (requests served, total, current activity).
 
     Raises:
-        BadInput: A named item is missing or cannot be used. The subclass indicates which.
+        BadInput: An option is invalid, or an item that it names, such as a model or a file, is
+            missing or unusable. The subclass indicates the cause.
         DoesNotFit: The model, or the longest request, does not fit.
     """
     prepared_serve = prepare_serve(request)
@@ -133,8 +139,9 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
 def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: float) -> int:
     """Return the number of replicas (identical machines that share the requests).
 
-    If it is not requested, it is the minimum number that can hold the requested users. If the
-    request specifies no users, it is the minimum number at which the queue stays short.
+    If it is not requested, it is the minimum number whose KV caches can hold the requested users.
+    If no number of users is requested either, it is the minimum number at which the queue stays
+    short.
 
     Args:
         prepared_serve: The serving request.
@@ -210,7 +217,9 @@ def _machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMach
 
 
 def _drafts(prepared_serve: PreparedServe, decode: ServingMachine) -> Drafts | None:
-    """Return the simulation's drafts, which are accepted at random.
+    """Return the drafts of the simulation, whose tokens are accepted at random.
+
+    Drafts are tokens that a cheap source proposes and the model verifies in one pass.
 
     Returns:
         The drafts, or None if there are none or they would not increase the speed.

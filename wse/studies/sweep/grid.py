@@ -30,7 +30,7 @@ _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to
 
 
 def _options() -> dict[str, RequestField]:
-    """Return the estimate options that can change the result, keyed by option name."""
+    """Return the estimate options that a sweep can vary, keyed by option name."""
     all_options = options_of(EstimateRequest)
     return {
         name: field
@@ -58,7 +58,7 @@ def is_number_of_machine(name: str) -> bool:
 def checked_value(name: str, raw: object, source: str) -> Scalar:
     """Check a value for an option or constant, and return it as displayed in tables.
 
-    The value ``default`` of an option is replaced by the default, unless the default is computed
+    The value ``default`` of an option is replaced by the actual default, unless that is computed
     later. A factor for a constant, such as "x2", remains a string.
 
     Args:
@@ -68,7 +68,7 @@ def checked_value(name: str, raw: object, source: str) -> Scalar:
 
     Raises:
         UnknownName: The option or constant does not exist.
-        BadInput: The value has the wrong type, or is not possible for the machine.
+        BadInput: The value has the wrong type, or is impossible for the machine.
     """
     fields = known_fields()
     if name.startswith((WAFER, SOFTWARE)):
@@ -102,7 +102,7 @@ def checked_value(name: str, raw: object, source: str) -> Scalar:
 
 
 def _value(type_: type, raw: object) -> Scalar:
-    """Convert a value of a sweep to int, float or str.
+    """Check the type and length of a swept value, and convert it to int, float or str.
 
     Raises:
         TypeError: The value has a different type, is not finite, or is an empty or overlong string.
@@ -118,18 +118,19 @@ def _value(type_: type, raw: object) -> Scalar:
 def option_value(name: str, value: Scalar) -> Scalar | None:
     """Convert a checked option value to the value expected by an estimate request.
 
-    None denotes a default that is computed later.
-
     Args:
         name: Name of the option.
         value: Value as returned by `checked_value`.
+
+    Returns:
+        The value. None if it is the word for a default that is computed later.
     """
     is_found = _options()[name].default is None or _options()[name].option.none == AUTO
     return None if is_found and value == _word(name) else value
 
 
 def _word(name: str) -> str:
-    """Return the word that selects the default of an option: ``auto`` or ``default``."""
+    """Return the value that selects an option's computed default: ``auto`` or ``default``."""
     return AUTO if _options()[name].option.none == AUTO else DEFAULT
 
 
@@ -144,9 +145,9 @@ TOKENS: Final = "new_tokens"
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An option or constant varied by a sweep, and its values.
+    """An option or constant of a sweep, with the values to combine with those of other axes.
 
-    A single value is the same in all settings.
+    An axis with a single value has this value in all settings of the sweep.
     """
 
     name: str
@@ -171,10 +172,10 @@ class Grid:
         return math.prod(len(axis.values) for axis in self.axes)
 
     def places(self, index: int) -> tuple[int, ...]:
-        """Return, for each axis of the sweep, the index of the value that a setting has on it.
+        """Return the position of a setting on each axis, as an index into the values of the axis.
 
         Args:
-            index: Index of the setting.
+            index: Index of the setting in the sweep.
         """
         places = []
         for axis in reversed(self.axes):
@@ -183,14 +184,18 @@ class Grid:
         return tuple(reversed(places))
 
     def setting(self, index: int) -> dict[str, Scalar]:
-        """Return the values that the setting with index ``index`` has, keyed by axis name."""
+        """Return the values of one setting of the sweep, keyed by axis name.
+
+        Args:
+            index: Index of the setting in the sweep.
+        """
         return {axis.name: axis.values[at] for axis, at in zip(self.axes, self.places(index), strict=True)}
 
     def groups(self, indices: Iterable[int]) -> list[list[int]]:
         """Divide settings into groups that share most of their compilation.
 
         The settings within a group differ only in machine constants and in the number of generated
-        tokens. A single worker estimates a whole group, so that its process can reuse cached
+        tokens. A single worker process estimates a whole group, so that it can reuse cached
         results, such as reduction trees.
 
         Args:
@@ -209,7 +214,11 @@ class Grid:
         return list(by_places.values())
 
     def request(self, index: int) -> EstimateRequest:
-        """Return the estimate request for the setting with index ``index`` in the sweep."""
+        """Return the estimate request for one setting of the sweep.
+
+        Args:
+            index: Index of the setting in the sweep.
+        """
         setting = self.setting(index)
         options: dict[str, Any] = {
             name: option_value(name, value) for name, value in setting.items() if not is_number_of_machine(name)

@@ -45,7 +45,10 @@ class _Header(pydantic.BaseModel):
 
 
 def journal_path(table: Path) -> Path:
-    """Return the path of the journal of an unfinished table: ``table.csv.partial``."""
+    """Return the path of the journal, which stores finished settings until the table is written.
+
+    For a table ``table.csv``, it is ``table.csv.partial``.
+    """
     return table.with_name(table.name + ".partial")
 
 
@@ -93,7 +96,7 @@ class Journal:
         return [setting for setting, at in enumerate(self._at) if at != _ABSENT]
 
     def append(self, setting: int, line: bytes) -> None:
-        """Append a finished setting to the file.
+        """Append the result of a finished setting to the file.
 
         Args:
             setting: Index of the setting.

@@ -30,7 +30,7 @@ WIDE: Final = 20
 
 
 def check_axis(grid: Grid, axis: str | None) -> str:
-    """Return the sweep axis that is plotted horizontally.
+    """Return the name of the sweep axis to plot horizontally.
 
     It is the requested axis or, by default, the axis with the most values.
 
@@ -48,7 +48,7 @@ def check_axis(grid: Grid, axis: str | None) -> str:
 
 
 def check_points(settings: int, axes: Sequence[str]) -> None:
-    """Check that a sweep can be drawn.
+    """Check that a sweep varies something and is small enough to be drawn.
 
     Args:
         settings: Number of settings.

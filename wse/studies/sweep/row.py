@@ -59,7 +59,14 @@ class SettingOutcome:
 
 
 def estimate_setting(setting: int, request: EstimateRequest) -> SettingOutcome:
-    """Estimate a setting of a sweep. Exceptions become part of the outcome."""
+    """Estimate a setting of a sweep and return its outcome.
+
+    Exceptions are not raised. They become part of the outcome.
+
+    Args:
+        setting: Index of the setting.
+        request: Estimate request for the setting.
+    """
     try:
         check_machine(request)
         result = estimate(request) if request.gpu is None else estimate_on_gpus(request)
@@ -82,7 +89,7 @@ def failed_outcome(setting: int, error: str, bug: str = "") -> SettingOutcome:
 
 
 def column(name: str) -> str:
-    """Return the table column name for an option, a constant, or a report key.
+    """Return the name of the table column for an option, a constant, or a key of a report.
 
     >>> column("wafer.hop_cycles")
     'wafer_hop_cycles'

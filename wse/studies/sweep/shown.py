@@ -111,13 +111,13 @@ MAX_SHOWN: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepView:
-    """Selection and order of the columns and rows of a sweep that are printed.
+    """Choice and order of the columns and rows of a sweep that are printed.
 
     Attributes:
-        columns: Columns in addition to the axes.
-        sort: Column to sort by, best value first. If neither direction is better, the smallest
-            value comes first, or the largest one with the suffix ``:down``. None keeps grid order,
-            or sorts by speed per user if not all rows are printed.
+        columns: Names of the columns that are printed in addition to the axes of the sweep.
+        sort: Column to sort by, best value first. If neither large nor small values are better, the
+            smallest value comes first, or the largest one with the suffix ``:down``. None keeps
+            grid order, or sorts by speed per user if not all rows are printed.
         top: Maximum number of rows.
     """
 
@@ -259,7 +259,7 @@ def _price(row: Row, key: str) -> str:
 
 
 def _rank(sort: str | None, grid: Grid, entry: JournalEntry) -> tuple[bool, bool, Any]:
-    """Return the sort key of a setting. Settings without a value in the column come last.
+    """Return the sort key of a setting. Settings without a value in the sort column come last.
 
     Args:
         sort: Column to sort by, optionally with ``:down``. None keeps grid order.

@@ -38,8 +38,8 @@ OnRow = Callable[[int, int], None]
 def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
     """Yield a callback that displays the progress of a sweep.
 
-    The callback takes (settings done, settings without an answer). After Ctrl-C, a message explains
-    how to resume the sweep.
+    The arguments of the callback are the numbers of finished and of failed settings. After Ctrl-C,
+    a message explains how to resume the sweep.
 
     Args:
         stream: Output stream.
@@ -64,7 +64,11 @@ def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
 
 
 def without_answer(failed: int) -> str:
-    """Return a text such as "3 without an answer" for failed settings; empty for 0."""
+    """Return a text such as "3 without an answer" about failed settings; empty for 0.
+
+    Args:
+        failed: Number of settings that could not be estimated.
+    """
     return f"{failed:,} without an answer" if failed else ""
 
 
@@ -153,7 +157,7 @@ def sweep(
 
 
 class _Counts(NamedTuple):
-    """Numbers of settings and processes of a finished sweep.
+    """Counts of settings and processes of a finished sweep, and the bugs that it found.
 
     Attributes:
         before: Settings already finished by an earlier, interrupted sweep.
@@ -170,6 +174,13 @@ class _Counts(NamedTuple):
 
 def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: OnRow) -> _Counts:
     """Estimate all settings that are not in the journal yet, and add them to the journal.
+
+    Args:
+        grid: All settings of the sweep.
+        journal: File with the finished settings of this sweep.
+        pool: Processes that estimate the settings.
+        view: Columns to print, which are checked against the first result.
+        on_row: Called with the numbers of finished and of failed settings.
 
     Raises:
         UnknownName: A column to print does not exist. The journal is kept, so that the same sweep

@@ -55,7 +55,7 @@ def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool
 
     Args:
         grid: The settings.
-        entries: Function that returns the results of all settings, in this order. It is called
+        entries: Function that returns the results of all settings, in grid order. It is called
             twice, because the results may not fit in memory.
         table: Path of the table.
         every_column: Whether to include the columns with grades and sources.
@@ -80,9 +80,14 @@ def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool
 
 
 def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  # noqa: FBT001
-    """Yield a table row per setting: its axis values, error and report.
+    """Yield a table row for each setting: its axis values, its error, and the estimated numbers.
 
-    Report columns that repeat an axis are omitted.
+    Estimate columns that repeat an axis are omitted.
+
+    Args:
+        grid: The settings.
+        entries: Function that returns the results of all settings.
+        every_column: Whether to include the columns with grades and sources.
     """
     for entry in entries():
         fields = {column(name): value for name, value in grid.setting(entry.setting).items()}
@@ -94,12 +99,12 @@ def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  #
 
 
 def _is_prose(name: str) -> bool:
-    """Return whether a report column contains text about numbers, such as sources or grades."""
+    """Return whether a column contains text about numbers, such as their sources or grades."""
     return name.startswith(PROSE_BEGINS) or name.endswith(PROSE_ENDS)
 
 
 def _merge(kinds: dict[str, set[type]], row: Row) -> None:
-    """Merge the columns of a row and the types of its values into the known columns.
+    """Add the columns of a row, and the types of its values, to the columns known so far.
 
     A new column is inserted after the column that precedes it in the row.
 

@@ -52,7 +52,7 @@ def rows_table(
 
 
 def _interval_text(row: Mapping[str, Any]) -> str:
-    """Return the interval of the speed of a user, such as ``25,000 to 82,849``; empty if unknown."""
+    """Return the interval of the speed per user, such as ``25,000 to 82,849``; empty if unknown."""
     low, high = (row.get(f"value {name}") for name in INTERVAL)
     return "" if low is None or high is None else range_text(low, high, count)
 
@@ -72,7 +72,12 @@ def _common_lengths(cells: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _repeats_axis(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a result column repeats the values of a sweep axis."""
+    """Return whether a result column only repeats an axis, so that it need not be printed.
+
+    Args:
+        name: Name of the result column.
+        cells: Rows of the printed table. Keys of result columns have the prefix "value ".
+    """
     key, axis = f"value {name}", LENGTHS.get(name, name)
     return any(key in row for row in cells) and all(row.get(axis) == row[key] for row in cells if key in row)
 
@@ -101,7 +106,7 @@ def _value_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
 
 
 def _is_time(name: str) -> bool:
-    """Return whether a column contains times in seconds, which the end of its name shows."""
+    """Return whether a column contains times in seconds, according to the suffix of its name."""
     return name.endswith("_s") and not name.endswith("_per_s")
 
 

@@ -122,7 +122,12 @@ class CheckpointFile:
             raise self.damage(error) from error
 
     def damage(self, fault: Exception) -> BadInput:
-        """Build the error raised when the file's content is invalid for the given reason."""
+        """Return the error to raise for a damaged checkpoint file.
+
+        Args:
+            fault: Exception that was raised while the file was read. Its text is part of the
+                message.
+        """
         return BadInput(f"{CHECKPOINT_OPTION} {self.path}: is damaged ({fault}); {OTHER_NAME}")
 
     def write(self, checkpoint: Checkpoint) -> None:
@@ -217,7 +222,7 @@ class CheckpointFile:
         raise ValueError(message)
 
     def _ids_after(self, number: int, phase: Phase) -> int:
-        """Return how many token ids a pass must yield.
+        """Return how many token ids the result of a pass must contain.
 
         A verification pass yields one id per token, and any other pass yields one id per user.
         While prompts are being read, only users whose prompt is finished count.

@@ -145,13 +145,13 @@ class CheckpointedEngine:
                 yield index
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Return the token ids that follow one token of each user.
+        """Return the id of the next token for each user.
 
         The ids are computed by a decode pass or taken from the checkpoint.
 
         Args:
-            tokens: Ids that replace the input ids stored on the wafer. By default, none are
-                replaced.
+            tokens: Input ids, one per user. They replace the ids stored on the wafer, which are the
+                ids generated last. By default, none are replaced.
         """
         if self._done == len(self._passes):
             self._begin_pass()

@@ -132,11 +132,11 @@ class RayEngine(HostResults):
             yield passes.popleft().index
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one token of each user and return the ids that follow.
+        """Run a decode pass and return the id of the next token for each user.
 
         Args:
-            tokens: Ids that replace the input ids stored on the wafer. By default, none are
-                replaced.
+            tokens: Input ids, one per user. They replace the ids stored on the wafer, which are the
+                ids generated last. By default, none are replaced.
         """
         self._finish(self._passes.submit(self.program.decode_index, tokens))
         return self.tokens
@@ -195,7 +195,7 @@ class RayEngine(HostResults):
     def link_words(self) -> npt.NDArray[np.int64]:
         """Return the words sent over each link, int64 ``[wafers, 4, mesh rows, mesh cols]``.
 
-        The second axis is the side on which the link leaves the PE.
+        The second axis is the side of the sending PE on which the link is.
         """
         return np.concatenate(self._actors.values("link_words"))
 

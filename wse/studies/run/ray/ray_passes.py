@@ -27,7 +27,7 @@ class SubmittedPass:
     """A pass (one execution of a Program phase) that was submitted to a Ray cluster.
 
     A pass is divided into segments, each of which consists of consecutive steps on one wafer. Each
-    segment is a remote call, which returns a report.
+    segment is a remote call. It returns a report with its results, such as token ids.
 
     Attributes:
         index: Index of the phase.
@@ -50,12 +50,12 @@ class RayPasses:
     """
 
     def __init__(self, program: Program, streams: Streams, actors: WaferActors) -> None:
-        """Divide the phases of a Program into segments.
+        """Divide each phase of a Program into segments (consecutive steps on one wafer).
 
         Args:
             program: The Program.
             streams: The host's token ids and logits, which passes read and write.
-            actors: The actors of all wafers.
+            actors: The actors (processes) that emulate the wafers.
         """
         self._program, self._streams, self._actors = program, streams, actors
         self._segments = {steps: segments(program, steps) for steps in {phase.steps for phase in program.phases}}
@@ -66,8 +66,9 @@ class RayPasses:
         """Submit a pass (one execution of a Program phase) to the actors of its wafers.
 
         A pass is submitted in segments of consecutive steps on one wafer. A segment receives the
-        data that earlier segments send from other wafers. Before submitting a segment that needs
-        ids sampled by the host, the method awaits the reports of all earlier segments.
+        data that earlier segments send from other wafers. If a segment needs token ids that the
+        host must sample first, the method waits for all earlier segments and samples the ids before
+        it submits the segment.
 
         Args:
             index: Index of the phase.
@@ -91,7 +92,7 @@ class RayPasses:
         return submitted
 
     def collect(self, submitted: SubmittedPass) -> None:
-        """Wait for all outstanding reports of a pass, and store their token ids and logits."""
+        """Wait for the unfinished segments of a pass, and store their token ids and logits."""
         places = self._program.host_places(self._program.phases[submitted.index])
         while submitted.calls:
             report: SegmentReport = self._actors.value(submitted.calls.popleft())

@@ -80,8 +80,8 @@ class WaferActors:
             arguments: The arguments of `EnginePart.run`.
 
         Returns:
-            The call, whose value is the report of the segment. It is followed by a Ray reference to
-            the sent data for each transfer to another wafer.
+            The submitted call, which will return the report of the segment, and Ray references to
+            the data that the segment sends to other wafers, one per transfer.
         """
         task = self.by_wafer[segment.wafer].run.options(num_returns=1 + len(segment.sends))
         outputs = task.remote(*arguments)
@@ -126,10 +126,11 @@ class WaferActors:
             raise self._loss(call.wafer, error) from error
 
     def _loss(self, wafer: int, error: Exception) -> WorkerLost:
-        """Build the error that names the wafer whose process is lost, and how to continue the run.
+        """Build the error for a lost process. It names the wafer and says how to continue the run.
 
         Args:
-            wafer: Index of the called wafer. Used if the error does not identify the lost actor.
+            wafer: Index of the called wafer. Used if Ray's error does not identify the lost
+                process.
             error: Error raised by Ray.
         """
         by_id = {actor._actor_id.hex(): i for i, actor in enumerate(self.by_wafer)}
@@ -177,8 +178,9 @@ def merge_states(host: Arrays, parts: Sequence[Arrays]) -> dict[str, npt.NDArray
 def state_of_wafer(program: Program, arrays: Arrays, wafer: int) -> dict[str, npt.NDArray[Any]]:
     """Return the part of an emulated machine's state that one wafer needs to continue.
 
-    Among the inter-wafer byte counters, a wafer owns the counters for bytes that it sends and for
-    bytes that it receives from the host.
+    The part contains the counters of bytes that this wafer has sent, and that it has received from
+    the host. Counters of bytes received from other wafers are zero, because the sending wafers
+    count them.
 
     Args:
         program: The compiled Program.
@@ -186,8 +188,8 @@ def state_of_wafer(program: Program, arrays: Arrays, wafer: int) -> dict[str, np
         wafer: Index of the wafer.
 
     Raises:
-        ValueError: The link or crossing counters are missing, or their shapes do not match the
-            Program.
+        ValueError: The counters of words on links or of bytes between wafers are missing, or their
+            shapes do not match the Program.
     """
     wafers = program.wafers
     sizes = {

@@ -15,9 +15,9 @@ from wse.studies.options.drafts.acceptance import DraftAcceptance
 
 @dataclass(frozen=True, kw_only=True)
 class DraftsResult(AcceptanceResult, DraftPlaceResult):
-    """A service's drafts (speculative decoding), with their acceptance and times.
+    """Drafts (speculative decoding) of a simulated service, with their acceptance and times.
 
-    Times refer to the mean context of a decode pass: the prompt plus half of the answer.
+    All times are for a decode pass with a mean context, i.e. the prompt plus half of the answer.
     """
 
     grade: Annotated[str, Doc("evidence grade of the acceptance for this draft")]
@@ -37,7 +37,7 @@ def drafts_result(
         users: The users and the machine, which determine the fastest number of draft tokens.
         draft_tokens: Number of tokens per draft. None selects the fastest number.
         place: The draft model and where it runs.
-        model: Name of the verifying model.
+        model: Name of the model that verifies the drafts.
     """
     curve, accepted, machine = acceptance.curve, acceptance_result(acceptance, place.draft, model), users.machine
     tokens = users.best_row(curve)[0] if draft_tokens is None else draft_tokens

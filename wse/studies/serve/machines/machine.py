@@ -90,6 +90,6 @@ class ServingMachine:
 
 
 def times(count: int, amount: SourcedNumber) -> SourcedNumber:
-    """Multiply a sourced number and its range by the number of systems."""
+    """Multiply a number with a source, and its range, by the number of wafers or GPUs."""
     ends = None if amount.range is None else (count * amount.range[0], count * amount.range[1])
     return replace(amount, value=count * amount.value, range=ends)

@@ -79,7 +79,7 @@ def drafted_costs(
 
 
 def _with_draft_caches(costs: StagedCosts, draft: PlacedDraft) -> StagedCosts:
-    """Limit the model's KV-cache capacity to the capacity of the draft model."""
+    """Limit the number of tokens in KV caches to what the caches of the draft model allow."""
     if draft.compilation is None:
         return costs
     room = min(costs.kv_capacity_tokens, kv_capacity_tokens(draft.compilation.program))
@@ -87,12 +87,12 @@ def _with_draft_caches(costs: StagedCosts, draft: PlacedDraft) -> StagedCosts:
 
 
 def _verify_passes(drafter: WaferDrafter, contexts: tuple[int, ...], result: DraftsResult) -> tuple[PassTime, ...]:
-    """Return the time of a verification pass and its draft for each context length.
+    """Return, for each context length, the time to make a draft and to verify it.
 
     Args:
         drafter: Times of drafts and verification passes.
-        contexts: Numbers of tokens in the cache before the pass. A context too long for the draft
-            to fit is reduced.
+        contexts: Numbers of tokens in the cache before the pass. If the draft does not fit after
+            such a context, a shorter context is timed.
         result: The drafts.
     """
     tokens, passes = result.draft_tokens + 1, []

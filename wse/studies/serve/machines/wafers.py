@@ -24,8 +24,8 @@ NO_INPUTS: Final = ("capacity", "verify_tokens")
 def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_tokens: int | None) -> ServingMachine:
     """Build the serving-simulation model of a wafer machine by compiling and timing its passes.
 
-    If prompts are read on another part of the same wafer, KV caches are sent over the edge of this
-    machine's mesh. The bandwidth is one stream per PE of the shorter side.
+    If another part of the same wafer reads the prompts, KV caches are sent over the edge of this
+    machine's mesh. The bandwidth is one stream per PE of the shorter side of the mesh.
 
     Args:
         prepared_estimate: The validated request for wafers.
