@@ -43,8 +43,9 @@ _ERROR_KINDS: Final[dict[str, ErrorKind]] = {
 
 
 def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tuple[float | None, ...]:
-    """Return the fraction of rows inside the interval of each confidence in `CONFIDENCES`.
+    """Return how often measured values lie inside the intervals of their predictions.
 
+    There is one interval, and therefore one fraction, for each confidence level in `CONFIDENCES`.
     Rows without an interval are not counted.
 
     Args:
@@ -52,7 +53,8 @@ def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tup
         rows: Rows that no constant was fitted on, with their predictions.
 
     Returns:
-        The fractions; None if no row has an interval.
+        For each confidence level, the fraction of rows inside the interval; None if no row has an
+        interval.
     """
     usable = [row for row in rows if row.prediction.value and row.measurement.measured]
     errors = [_model_error(kind, row, usable) for row in usable]
@@ -66,7 +68,10 @@ def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tup
 
 
 def _model_error(kind: MeasurementKind, row: ComparedRow, rows: Sequence[ComparedRow]) -> ModelError | None:
-    """Return the model error of other sources than that of a row; None if there are too few.
+    """Return the error distribution from which the interval of a row's prediction is made.
+
+    The distribution uses only rows from other sources, so that the row does not affect its own
+    interval. None if there are too few other sources.
 
     Args:
         kind: Kind of the row.
@@ -86,10 +91,10 @@ def _model_error(kind: MeasurementKind, row: ComparedRow, rows: Sequence[Compare
 
 
 def _source(row: ComparedRow) -> str:
-    """Return the source of a row, as the file of model errors names it."""
+    """Return the source of a row under the name that the file of model errors uses."""
     return EPCC if row.prediction.software == "epcc" else row.measurement.source
 
 
 def _ratio(row: ComparedRow) -> float:
-    """Return the predicted over the measured value."""
+    """Return the ratio of the predicted to the measured value."""
     return (row.prediction.value or 0) / (row.measurement.measured or 1)

@@ -18,7 +18,7 @@ were taken from such rows."""
 
 @dataclass(frozen=True, kw_only=True)
 class SramFit(Result):
-    """Whether a whole model fits on the PEs on which only one layer was timed."""
+    """Result of checking whether a whole model fits in SRAM, although only one layer was timed."""
 
     fits: Annotated[bool, Doc("Whether all layers of the model fit the SRAM of the PEs.")]
 

@@ -24,7 +24,7 @@ LINE_INCHES: Final = 0.23
 
 
 class _Line(NamedTuple):
-    """A line of the plot: errors in percent of similar measurements on one machine."""
+    """One line of the plot: the errors, in percent, of similar measurements on one machine."""
 
     name: str
     where: str

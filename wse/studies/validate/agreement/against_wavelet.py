@@ -101,9 +101,9 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 
 
 def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
-    """Return the time of each pattern group in a case according to the fast timing model.
+    """Time a case with the fast timing model, and return one result per group of patterns.
 
-    The patterns within a group run concurrently. Groups are in execution order.
+    The patterns of a group run concurrently. Groups run sequentially, in the order of the list.
     """
     times = PatternTimes(costs)
     return [times.time([_slowest_line(placed_pattern, times) for placed_pattern in group]) for group in case.groups]
@@ -185,8 +185,8 @@ def check_reference(name: str) -> None:
 def agreement(case_count: int, seed: int, on_progress: OnProgress = ignore) -> Agreement:
     """Compare the fast timing model with the cycle-by-cycle simulation on random configurations.
 
-    Every communication pattern and every type of whole layers in `LAYERS` is timed on each wafer
-    generation with each software profile in `PROFILES`.
+    Two kinds of cases are timed on each wafer generation, with each software profile in `PROFILES`:
+    single communication patterns, and all steps of the layers of small models (`LAYERS`).
 
     Args:
         case_count: Number of configurations for each combination of pattern, wafer and profile.
@@ -220,7 +220,7 @@ def compare_layers(name: str, layers: LayerCase, wafer: WaferSpec, software: Sof
     """Time layers of a small model with the fast timing model and with a cycle-by-cycle simulation.
 
     Args:
-        name: Name of the type of layers in `LAYERS`, which is reported as the pattern.
+        name: Key of `LAYERS` from which the case comes. The result reports it as the pattern.
         layers: The model, its mesh, and the phase to time: decode, prefill or verification.
         wafer: The machine. Only a mesh of the size in ``layers`` is used.
         software: Costs of launches, relays and gaps between operations.
@@ -253,7 +253,7 @@ def summarise(rows: Sequence[AgreementRow]) -> AgreementSummary:
 
 
 def _errors(rows: Sequence[AgreementRow]) -> dict[str, Any]:
-    """Return the counts and relative errors of rows, keyed by `AgreementErrors` field name.
+    """Return the counts and relative errors of configurations, by `AgreementErrors` field name.
 
     Runs of at most `JUDGED_CYCLES` cycles are too short for a meaningful relative error.
     """

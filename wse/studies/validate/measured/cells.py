@@ -273,7 +273,9 @@ class CsvRecords:
         return self
 
     def __next__(self) -> CsvRecord:
-        """Return the next record. After a broken record, continue on the line after its first.
+        """Return the next record.
+
+        If a record cannot be parsed, the next call continues on the line after its first line.
 
         Raises:
             StopIteration: All records were returned.

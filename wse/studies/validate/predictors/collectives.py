@@ -143,7 +143,8 @@ class _Run:
     def _flood(self) -> LineSchedule:
         """Build the pattern of a multicast from a corner of the rectangle to all PEs.
 
-        It is the pattern of a line with the same number of hops to the farthest PE.
+        The result is a multicast along a line of PEs that has the same number of hops to the
+        farthest PE.
         """
         return multicast(self.rows + self.cols - 1, 1, 0)
 

@@ -254,7 +254,9 @@ def _load(row: ServingRow, memory_ratio: float) -> _Load:
 
     Args:
         row: The conditions of the benchmark.
-        memory_ratio: Fraction of memory used by the stack. It only distinguishes cache entries.
+        memory_ratio: Fraction of GPU memory that the stack uses. It is read from the stack, not
+            from this argument, which only makes the cache distinguish stacks with different
+            fractions.
     """
     gpu = load_gpu(row.gpu)
     stack = load_stack(row.stack, gpu.generation)

@@ -117,7 +117,7 @@ def decline_other_systems(m: Measurement) -> Prediction | None:
 def decline_untimed(m: Measurement) -> Prediction | None:
     """Decline to predict metrics other than the time or speed of a modelled run.
 
-    These are ratios and fractions, specifications, and rates of whole applications.
+    Declined metrics are ratios and fractions, specifications, and rates of whole applications.
 
     Returns:
         A prediction without a value, with the reason. None if something else was measured.

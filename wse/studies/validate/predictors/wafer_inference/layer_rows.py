@@ -59,7 +59,7 @@ def predict_layer(m: Measurement) -> Prediction | None:
 def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, awaited_part: str) -> Prediction:
     """Predict how long the attention block waits for the feed-forward block, or vice versa.
 
-    A block of PEs waits between its layers, which is one time fewer than it has layers.
+    A block (a rectangle of PEs) waits after each of its layers except the last.
 
     Args:
         m: The measurement.

@@ -92,7 +92,7 @@ def _predict_words(m: Measurement, layer: LayerTime, *, is_cast: bool, stated_wo
 
 
 def _stored_cycles(message: StoredWords, layer: LayerTime) -> float:
-    """Return the cycles in which the PEs of a column, one after another, store and reload words."""
+    """Return the cycles in which the PEs of a column store and reload words, one PE at a time."""
     costs = layer.costs
     word_cycles = costs.vector_stored_word_cycles if message.by_vector_operation else costs.stored_word_cycles
     hops = 2 * (message.distance - 1) * layer.wafer.hop_cycles
@@ -166,7 +166,11 @@ def predict_host(m: Measurement) -> Prediction | None:
 
 
 def _predict_ring(m: Measurement, steps: StepTime) -> Prediction:
-    """Predict the time of a message from the host through a wafer and back, or its time in PEs."""
+    """Predict how long a message from the host through the PEs of a wafer and back takes.
+
+    If the metric states only the part of this time that the message spends in the PEs, only this
+    part is predicted.
+    """
     costs, metric = steps.layer.costs, m.text("metric")
     shape = _COLUMN_SHAPE.search(metric) or _COLUMN_SHAPE.search(m.text("settings"))
     columns, pes = RING_COLUMNS, RING_COLUMN_PES

@@ -77,7 +77,12 @@ Part = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _PhaseSum:
-    """Steps of a layer, or parts of steps, whose times a metric adds and subtracts."""
+    """A measured time as a sum and difference of the times of steps, such as "score + softmax".
+
+    Attributes:
+        positive_parts: Steps of a layer, or parts of steps, whose times are added.
+        negative_parts: Steps, or parts of steps, whose times are subtracted.
+    """
 
     positive_parts: frozenset[Part]
     negative_parts: frozenset[Part]

@@ -206,7 +206,8 @@ def _predict_span_with_forced(
         m: The measurement.
         steps: Timing model.
         run: The run.
-        forced_tokens: Number of known tokens. The first of them are not timed.
+        forced_tokens: Number of known tokens. The measured time excludes the first `UNTIMED_STEPS`
+            of them.
     """
     tokens, prefix = m.sizes.get("gen_tokens"), m.sizes.get("prompt_len") or 0
     if forced_tokens is None or tokens is None or not UNTIMED_STEPS <= forced_tokens <= tokens:

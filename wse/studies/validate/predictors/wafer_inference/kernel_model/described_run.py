@@ -30,7 +30,10 @@ class Dimensions:
 
     @property
     def kv_size(self) -> int:
-        """Number of key values of one token in a layer; the value vector has the same size."""
+        """Length of one token's key vector in a layer, for all heads together.
+
+        The value vector has the same length.
+        """
         return self.kv_heads * self.head_dim
 
 
@@ -107,20 +110,21 @@ _SHARED_BLOCK_MODELS: Final = ("qwen3-1.7b", "qwen3-0.6b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedRun:
-    """A measured run of a whole model, or of one block of PEs.
+    """A measured run of a whole model, or of one block (a rectangle of PEs that runs some layers).
 
     Attributes:
         shard: Sizes of the tensors on one PE.
         layers: Number of layers in the fullest block.
         blocks: Number of blocks of PEs; 0 if neither stated nor implied by stages and layers.
-        stages: Number of pipeline stages. If it is not stated, every block with whole layers is a
-            stage, and the number is 0 if blocks do not contain whole layers.
-        divides_attention: Whether attention consists of two stages, the second of which begins with
-            the scores.
+        stages: Number of pipeline stages. If the measurement does not state it, every block counts
+            as a stage, or the number is 0 if blocks do not contain whole layers.
+        divides_attention: Whether attention is divided into two pipeline stages. The second stage
+            begins with the attention scores.
         top_k: Number of candidates from which the sampler draws a token.
         states_context: Whether the measurement states a context. Otherwise, the context of
             ``shard`` is 0.
-        states_mean_context: Whether the measurement states the mean context, or the first and last.
+        states_mean_context: Whether the measurement states the mean context, or the first and last
+            context, instead of only a maximum or token counts.
     """
 
     shard: Shard
@@ -237,7 +241,11 @@ def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | 
 
 
 def top_k_of(m: Measurement, *, is_shared_block: bool) -> int:
-    """Return from how many candidates the sampler draws a token: as stated, or the usual number."""
+    """Return the number of candidates from which the sampler draws a token (top k).
+
+    If the measurement does not state it, a default is returned that depends on the length of the
+    run.
+    """
     match = _TOP_K.search(m.text("settings")) or _TOP_K.search(m.text("metric"))
     if match:
         return read_whole(match[1]) or 1
@@ -259,7 +267,8 @@ class Shard:
         cols: Number of PE columns of the block.
         context: Mean number of cached positions.
         batch: Number of sequences that are decoded together.
-        one_block_per_layer: Whether attention and feed-forward part of a layer share one block.
+        one_block_per_layer: Whether the attention part and the feed-forward part of a layer share
+            one block.
     """
 
     model: Dimensions
@@ -281,7 +290,7 @@ class Shard:
 
     @property
     def keys(self) -> int:
-        """Number of key values on a PE, which is also the number of dimensions of each head."""
+        """Number of key values on a PE, which is the part of a head's dimensions stored on it."""
         return math.ceil(self.model.kv_size / self.cols)
 
     @property
@@ -301,12 +310,12 @@ class Shard:
 
     @property
     def positions(self) -> int:
-        """Number of cached positions on the row of PEs with the most."""
+        """Maximum number of cached positions that a PE stores."""
         return max(1, math.ceil(self.context / self.rows))
 
     @property
     def scores(self) -> int:
-        """Number of attention scores of all heads of a PE."""
+        """Number of attention scores on a PE: one for each of its heads and cached positions."""
         return self.heads * self.positions
 
     def with_context(self, context: float) -> Shard:

@@ -116,7 +116,10 @@ class StepTime:
     layer: LayerTime
 
     def free_cycles(self, run: DescribedRun) -> float:
-        """Return the cycles per token if each step starts when the previous token is generated."""
+        """Return the cycles per generated token, when a pass starts only after the previous token.
+
+        Free tokens are not known in advance, so the passes of consecutive tokens cannot overlap.
+        """
         shard, parts = run.shard, 1 if run.shard.one_block_per_layer else 2
         layer = self.layer.attention_cycles(shard) + self.layer.ffn_cycles(shard)
         hops = (parts - 1) * self.hop_pair_cycles(shard)
@@ -167,8 +170,9 @@ class StepTime:
     def strip_cycles(self, shard: Shard) -> float:
         """Return the cycles to carry the hidden vector to the next row of blocks.
 
-        The PEs of a chain send the values of all PEs before them and then their own. A second chain
-        distributes them, and a multicast copies them along the rows.
+        A chain of PEs collects the vector: each PE forwards the values from the PEs before it and
+        then sends its own values. A second chain distributes the values, and a multicast copies
+        them along the rows.
         """
         costs = self.layer.costs
         cells = math.ceil(shard.rows / STRIP_PIPES)
@@ -177,7 +181,11 @@ class StepTime:
         return 2 * chain + multicast_cycles(costs, shard.cols, shard.batch * math.ceil(shard.hidden / 2))
 
     def head_cycles(self, shard: Shard) -> float:
-        """Return the cycles of the embedding: a token id, then its vector, cross many PEs."""
+        """Return the cycles of the embedding look-up for all sequences.
+
+        For each sequence, the token id is sent across the PEs of the embedding table, and then the
+        token's vector is sent back out.
+        """
         words = math.ceil(shard.model.hidden / TAIL_COLS / 2)
         crossing_cycles = multicast_cycles(self.layer.costs, TAIL_ROWS + TAIL_COLS, 1)
         return shard.batch * (crossing_cycles + multicast_cycles(self.layer.costs, TAIL_ROWS, words))
