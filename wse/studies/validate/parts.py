@@ -76,7 +76,10 @@ class Errors(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Result):
-    """Name of the model or formula with which measurements were predicted."""
+    """Name of the prediction method to which a record of errors applies.
+
+    A method is a model or a formula.
+    """
 
     method: Annotated[str, Doc("Model that predicts the rows.")]
 
@@ -88,7 +91,7 @@ class MethodErrors(Errors, Method):
 
 @dataclass(frozen=True, kw_only=True)
 class SourceAndKernel(Result):
-    """Names of a publication and of a kernel that it measured."""
+    """Publication and measured kernel to which a record of errors applies."""
 
     source: Annotated[str, Doc("Where the values were published.")]
     kernel: Annotated[str, Doc("The measured kernel.")]
@@ -101,7 +104,7 @@ class GroupErrors(Errors, SourceAndKernel):
 
 @dataclass(frozen=True, kw_only=True)
 class UnfittedErrors(Errors):
-    """Errors of the measurements of a group that no constant was fitted on.
+    """Errors of those measurements of a group that no constant of the models was fitted on.
 
     Rows that only restate a formula or constant of the models are excluded from the errors.
     """
@@ -172,7 +175,10 @@ class ValidationSummary(UnfittedErrors):
 
 @dataclass(frozen=True, kw_only=True)
 class WafersNeeded(Result):
-    """Minimum number of wafers for a model, given the code size of one software profile."""
+    """Minimum number of wafers on which a model fits with one software profile.
+
+    Profiles differ in the size of the code that every PE must store.
+    """
 
     software: Annotated[str, Doc("Name of the software profile.")]
     code_bytes_per_pe: Annotated[int, Doc("Code on every PE.", "bytes")]
@@ -181,7 +187,7 @@ class WafersNeeded(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCapacity(Result):
-    """Number of wafers stated in a publication for a model, and the minimum on which it fits."""
+    """Wafer count that a publication states for a model, with the minimum count of the emulator."""
 
     model: Annotated[str, Doc("Name of the bundled configuration.")]
     wafer: Annotated[str, Doc("Name of the wafer.")]

@@ -113,7 +113,7 @@ class Lanes:
 
         Args:
             start: First cycle of the event.
-            end: Cycle after its last one.
+            end: Cycle after the last cycle of the event.
 
         Returns:
             Index of the lane.

@@ -26,9 +26,9 @@ BusyRectangles = list[tuple[int, int, int, int]]
 
 
 class PhaseSteps:
-    """Steps of a phase in the form recorded in a trace.
+    """Converter of the steps of a phase to rows of the tables of a trace.
 
-    Everything that all passes of the phase have in common is computed once.
+    Columns that are the same in all passes of the phase are computed once.
 
     Attributes:
         shifting: int64 ``[shift]``: indices of the steps that are KV-cache shifts.
@@ -37,7 +37,7 @@ class PhaseSteps:
     def __init__(
         self, program: Program, phase: Phase, index_names: Callable[[Sequence[str]], npt.NDArray[Any]]
     ) -> None:
-        """Compute what all passes of the phase have in common.
+        """Compute the columns that are the same in all passes of the phase.
 
         Args:
             program: The compiled Program.
@@ -60,7 +60,8 @@ class PhaseSteps:
 
         Args:
             cost: Cost of a pass.
-            varying_steps: Indices of the steps whose words and hops are set to 0.
+            varying_steps: Indices of the steps whose words and hops differ from pass to pass. They
+                are set to 0 here and recorded elsewhere.
         """
         by_cause = cost.by_cause.astype(np.int64)
         words, hops = cost.traffic.words.copy(), cost.traffic.hops.copy()

@@ -107,9 +107,9 @@ def is_cycles(metric: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Sizes of a transformer with identical layers and gated feed-forward blocks.
+    """Layer sizes, in elements, of a transformer whose layers are identical.
 
-    Sizes are in elements. Such a model has no experts.
+    Its feed-forward blocks are gated, and it has no experts.
     """
 
     hidden_size: int

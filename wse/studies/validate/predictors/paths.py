@@ -101,16 +101,16 @@ class _Path:
 
     @property
     def receive_cycles(self) -> int:
-        """Cycles from a word's arrival at the router to the operation or task waiting for it."""
+        """Cycles from a word's arrival at the router until the operation or task that awaits it."""
         return self.wafer.ramp_cycles + 1
 
     @property
     def send_cycles(self) -> int:
-        """Cycles from the dispatch of a send until its first word is in the router."""
+        """Cycles from the dispatch of a send until its first word has reached the router."""
         return self.software.vector_issue_cycles + self.wafer.ramp_cycles + 1
 
     def message(self) -> float | None:
-        """Return how many cycles elapse from the dispatch of a send to the end of the receive.
+        """Return the cycles from the dispatch of a send to the end of the receive at the other PE.
 
         Return None if the measurement states no path or no message size.
         """

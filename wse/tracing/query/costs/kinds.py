@@ -41,9 +41,9 @@ class PartCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """Total cycles of the steps in some equal ops that run the same kernel or pattern.
+    """Cycles of those steps of a set of equal ops that run the same kernel or pattern.
 
-    A step runs either a kernel on the PEs or a communication pattern between them.
+    Each step of an op runs either a kernel on the PEs or a communication pattern between them.
     """
 
     name: Annotated[str, Doc("kernel or pattern")]

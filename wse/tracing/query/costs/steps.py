@@ -103,7 +103,7 @@ def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool 
 
 
 def _each_step(sums: StepSums) -> tuple[Columns, list[Ranges]]:
-    """Return all steps in the form returned by ``fold_steps``, without combining equal steps."""
+    """Return all steps one by one, in the form in which ``fold_steps`` returns combined steps."""
     layers = [consecutive_ranges([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
     return {**sums.steps, "count": np.ones(len(layers), np.int64)}, layers
 

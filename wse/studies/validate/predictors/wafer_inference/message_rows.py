@@ -75,13 +75,13 @@ def predict_message(m: Measurement) -> Prediction | None:
 
 
 def _predict_words(m: Measurement, layer: LayerTime, *, is_cast: bool, stated_words: str) -> Prediction:
-    """Predict one vector operation that receives words of a message, or that casts elements.
+    """Predict the time of a vector operation that receives a message's words or casts elements.
 
     Args:
         m: The measurement.
         layer: Timing model.
-        is_cast: Whether elements are cast.
-        stated_words: Number of words or elements, as the metric states it.
+        is_cast: True if the operation casts elements, False if it receives words.
+        stated_words: Number of words or elements, as text from the metric.
     """
     words = read_whole(stated_words)
     if words is None:

@@ -179,7 +179,7 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part] | str:
 def _cycles_of(parts: frozenset[Part], layer: LayerTime, shard: Shard) -> float:
     """Return the total cycles of steps and parts of steps.
 
-    A part of a step counts only if the whole step is not included too.
+    A part of a step is ignored if the whole step is in the set as well.
     """
     whole_steps = {step for step, purpose in parts if not purpose}
     cycles = layer.cycles([_STEPS[name] for name in sorted(whole_steps)], shard)

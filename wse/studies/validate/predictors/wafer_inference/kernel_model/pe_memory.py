@@ -114,7 +114,7 @@ class PeMemory:
 
     @property
     def system_bytes(self) -> int:
-        """Bytes of the runtime system: tables, stack, and buffers that the linker reports with them."""
+        """Bytes of the runtime system: tables, stack, and buffers that the linker counts here."""
         return self.sizes.system_bytes + self.tokens * self.sizes.token_system_bytes
 
     @property
