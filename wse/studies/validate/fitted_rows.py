@@ -221,7 +221,7 @@ def _is_fitted_run(m: Measurement) -> bool:
 
 
 def _states_launch_speed(m: Measurement) -> bool:
-    """Return whether a row states a speed that the profile `production` is fitted on."""
+    """Return whether a row states a published speed that the profile `production` is fitted on."""
     service = service_request(m)
     if not isinstance(service, ServiceRequest):
         return False
@@ -236,7 +236,10 @@ def _launch_speeds() -> frozenset[tuple[str, int | None, float | None]]:
 
 @cache
 def _academic_rows() -> dict[str, Sequence[Measurement]]:
-    """Return the bundled rows that the profile `academic` is fitted on, by group."""
+    """Return the bundled measurements that the profile `academic` is fitted on.
+
+    The keys are the groups that are fitted separately, such as "MeshGEMV".
+    """
     groups: dict[str, list[Measurement]] = {}
     for m in read(BUNDLED / "waferllm_measured.csv"):
         group = academic_group(m)

@@ -49,7 +49,7 @@ No known kernel exceeds 0.92 of the stated HBM bandwidth or 0.9 of the stated te
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRow:
-    """A GPU measurement that can be used to fit or test constants, with its conditions."""
+    """A GPU measurement with the conditions under which it was made, for fits and their tests."""
 
     measurement: Measurement
     conditions: ServingRow

@@ -66,7 +66,11 @@ class ValidationRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Errors(Result):
-    """Number of measurements in a group, and their median and maximum absolute errors."""
+    """Accuracy of the predictions for a group of measurements.
+
+    It consists of the numbers of measurements and of predictions, and the median and the maximum of
+    the absolute errors.
+    """
 
     rows: Annotated[int, Doc("Number of measurements.")]
     predicted: Annotated[int, Doc("Number of measurements that are predicted.")]
@@ -86,7 +90,7 @@ class Method(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class MethodErrors(Errors, Method):
-    """Errors of all measurements predicted by one method."""
+    """Errors of all predictions that one method (a model or a formula) made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +103,7 @@ class SourceAndKernel(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupErrors(Errors, SourceAndKernel):
-    """Errors of the measurements of one kernel in one publication."""
+    """Errors of the predictions for the measurements of one kernel in one publication."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +125,11 @@ class UnfittedErrors(Errors):
 
 @dataclass(frozen=True, kw_only=True)
 class KindErrors(UnfittedErrors):
-    """Errors of the measurements of one kind, such as MeshGEMV on WSE-3 silicon."""
+    """Errors for one kind of measurement, such as MeshGEMV on WSE-3 silicon.
+
+    ``coverage_50`` and ``coverage_90`` state how often the measured value lies in the interval of
+    its prediction.
+    """
 
     kind: Annotated[str, Doc("What was measured; for kinds that wse does not know, the name of the kernel.")]
     where: Annotated[str, Doc("Machine of the measurements.")]
@@ -143,7 +151,7 @@ class ReasonCount(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuErrors(Result):
-    """Mean errors of a group of GPU measurements, such as all dense 70B models."""
+    """Mean absolute and mean signed error for a group of GPU measurements, such as "dense 70B"."""
 
     group: Annotated[str, Doc("Name of the group, such as dense 70B.")]
     rows: Annotated[int, Doc("Number of predicted measurements.")]

@@ -162,7 +162,10 @@ def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, 
 
 
 class _Worker(Generic[Output]):
-    """A worker of the pool, whose process is started when it gets its first item."""
+    """A worker process of the pool, and the pipe to it.
+
+    The process is started when the worker gets its first item.
+    """
 
     def __init__(self, number: int, task: Task[Output]) -> None:
         self.number = number
@@ -208,7 +211,7 @@ class _Worker(Generic[Output]):
         return message
 
     def restart(self) -> None:
-        """Discard the dead process. The next item starts a new process."""
+        """Discard the dead process, so that the next item starts a new one."""
         self.end()
         self._started = self._ready = False
 

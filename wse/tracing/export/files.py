@@ -200,7 +200,10 @@ def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Repo
     total = 2 * selection.slices
 
     def on_events(event_count: int) -> None:
-        """Report progress, assuming two events per slice: the slice and a counter value."""
+        """Report how many events were written.
+
+        The total is an estimate of two events per slice: the slice and a counter value.
+        """
         on_progress(min(event_count, total), total + 1, "timeline")
 
     with _open_file(request.out) as file:

@@ -182,7 +182,7 @@ class _EventFile:
         self._separator = b",\n"
 
     def end(self) -> None:
-        """Write the end of the list of events and of the JSON object."""
+        """Write the end of the JSON document, after which no more events can be written."""
         self._file.write(b"\n]}\n")
 
     def place(self, track: Track) -> dict[str, int]:

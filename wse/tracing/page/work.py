@@ -72,7 +72,10 @@ def op_kinds(trace: Trace) -> tuple[list[str], Array]:
 
 
 def _phases(sums: StepSums) -> Report:
-    """Return the total passes, cycles, words and hops of each phase that ran."""
+    """Return the totals of each phase that ran: its passes, cycles, words and hops.
+
+    The cycles are also broken down by cause. The keys are phase names.
+    """
     totals = sums.by_phase()
     return {
         phase: {
@@ -115,7 +118,10 @@ def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
 
 
 def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
-    """Return the compute cycles of PEs and the hops of words for each stage and op kind."""
+    """Return, for each stage and op kind, the compute cycles of PEs and the hops of words.
+
+    A stage is a rectangle of PEs that stores some layers.
+    """
     keys, group = distinct_rows([sums.steps["stage"], op_kind])
     totals = sums.by_group(group, len(keys))
     compute = totals.cycles_by[:, :, CAUSES.index("compute")].sum(axis=0).tolist()

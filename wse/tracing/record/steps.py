@@ -76,7 +76,7 @@ class PhaseSteps:
         }
 
     def crossings(self, cost: PhaseCost) -> Columns:
-        """Return the transfers between wafers in one pass as columns of a trace table.
+        """Return the transfers between wafers in one pass as columns of the crossing table.
 
         There is a row for each step and pair of wafers. The column ``pass`` is not included.
         """
@@ -92,7 +92,7 @@ class PhaseSteps:
         }
 
     def busy(self, cost: PhaseCost) -> BusyRectangles:
-        """Return the rectangles of PEs that compute in one pass, with their compute cycles."""
+        """Return the rectangles of PEs that compute in one pass, each with its compute cycles."""
         compute = cost.by_cause[self._computing, CAUSES.index("compute")]
         sums = np.bincount(self._rectangle_of_step, compute, len(self._busy))
         return [(*place, int(cycles)) for place, cycles in zip(self._busy.tolist(), sums, strict=True)]

@@ -110,7 +110,10 @@ def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
 
 
 def _slowest_line(placed_pattern: PlacedPattern, times: PatternTimes) -> LinePattern:
-    """Return the line of PEs on which a pattern is slowest according to the fast timing model."""
+    """Return the line of PEs on which a pattern takes longest in the fast timing model.
+
+    The lines of a pattern run concurrently, so this line determines the time of the pattern.
+    """
     schedule, round_ = placed_pattern.schedule, placed_pattern.round_ % len(placed_pattern.schedule.variants)
     variants = np.unique(schedule.variants[round_, [line for line, _ in placed_pattern.lines]])
     first_pe, last_pe = placed_pattern.lines[0][1][0], placed_pattern.lines[0][1][-1]
@@ -120,9 +123,9 @@ def _slowest_line(placed_pattern: PlacedPattern, times: PatternTimes) -> LinePat
 
 
 def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> MachineRun:
-    """Simulate a case cycle by cycle.
+    """Simulate the communication patterns of a case cycle by cycle.
 
-    The patterns within a group start together. Groups run sequentially.
+    The patterns of a group start together. The next group starts when all of them have finished.
     """
     words_per_pe = sum(2 * placed_pattern.words for group in case.groups for placed_pattern in group)
     machine = WaveletMachine(wafer, case.rows, case.cols, words_per_pe)

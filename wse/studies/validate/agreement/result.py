@@ -72,7 +72,10 @@ class ComparedPattern(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PatternErrors(AgreementErrors, ComparedPattern):
-    """Errors of the fast timing model for one communication pattern."""
+    """Errors of the fast timing model over all configurations of one communication pattern.
+
+    The errors are relative to the cycle-by-cycle simulation.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -165,5 +165,5 @@ def _shape(name: str) -> Shape | None:
 
 
 def _plain(name: str) -> str:
-    """Return the letters and digits of a name, in lower case."""
+    """Return only the letters and digits of a name, in lower case, for comparisons."""
     return "".join(c for c in name.lower() if c.isalnum())

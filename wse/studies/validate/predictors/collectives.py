@@ -83,7 +83,10 @@ def predict(m: Measurement) -> Prediction | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A measured collective on a rectangle of PEs, with its root at a corner or line end."""
+    """Conditions of a measured collective: its rectangle of PEs, its vectors and its algorithm.
+
+    The root of a reduce is at a corner of the rectangle, or at an end of the line.
+    """
 
     rows: int
     cols: int

@@ -56,7 +56,7 @@ Predictor = Callable[[Measurement], Prediction | None]
 
 
 def decline(reason: str) -> Prediction:
-    """Build a Prediction without a value, which states why the measurement is not predicted."""
+    """Build a Prediction without a value, which states why a measurement is not predicted."""
     return Prediction(reason=reason)
 
 

@@ -157,9 +157,10 @@ def _layers(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_layers(sums: StepSums) -> Iterator[Group]:
-    """Yield a group of steps for each set of layers that have equal cycles for every cause.
+    """Yield a group of steps for each set of layers with equal cycles, in each phase.
 
-    All ops outside the layers form one group.
+    Layers are in the same set if they take the same number of cycles for every cause. All ops
+    outside the layers form one group.
     """
     layers, layer_of = np.unique(sums.steps["layer"], return_inverse=True)
     totals = sums.by_group(layer_of, len(layers))

@@ -109,7 +109,7 @@ def _each_step(sums: StepSums) -> tuple[Columns, list[Ranges]]:
 
 
 def _step(steps: Columns, row: int, layers: Ranges, ops: list[str], names: list[str], totals: Sequence[int]) -> Step:
-    """Convert a row of the step table to an object.
+    """Convert a row of the table of summed steps to a `Step`.
 
     Args:
         steps: Columns of the steps.
@@ -117,7 +117,7 @@ def _step(steps: Columns, row: int, layers: Ranges, ops: list[str], names: list[
         layers: Layers of the combined steps, as ranges.
         ops: Names of the ops.
         names: Names of the kernels and patterns.
-        totals: Cycles of each phase.
+        totals: Total cycles of each phase, from which the fraction of the step is computed.
     """
     value = {name: int(column[row]) for name, column in steps.items()}
     phase = value["phase"]

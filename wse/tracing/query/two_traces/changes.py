@@ -155,7 +155,7 @@ def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
 
 
 def _combine(equal: Sequence[Change]) -> Change:
-    """Return one change that represents several equal changes, with the sums of their amounts."""
+    """Combine equal changes of different layers into one change, adding up their amounts."""
     change = equal[0]
     if change.layer is None:
         return change

@@ -112,7 +112,10 @@ def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float]:
 
 
 def _layers(m: Measurement, run: DescribedRun) -> int:
-    """Return the number of layers that a measured time includes."""
+    """Return the number of layers that a measured time includes.
+
+    If the metric does not state it, these are all layers of the fullest block of PEs.
+    """
     metric = m.text("metric")
     if _ONE_LAYER.search(metric):
         return 1

@@ -86,7 +86,7 @@ class LineCollective:
 
 
 def multicast_of(m: Measurement) -> MulticastMessage | None:
-    """Return the measured multicast, or None if something else was measured."""
+    """Return the multicast that a measurement timed, or None if it timed something else."""
     metric = m.text("metric")
     match = _MULTICAST.search(metric)
     if match is None or re.search(r"\bbusy\b", metric, re.IGNORECASE):
@@ -172,7 +172,10 @@ def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None
 
 
 def stored_words(m: Measurement) -> StoredWords | None:
-    """Return the words that PEs of a column store and reload, or None for another measurement."""
+    """Return the transfer that a measurement timed, in which PEs store words and reload them.
+
+    The PEs of a column store the words at other PEs. Return None for other measurements.
+    """
     match = _STORED.search(m.text("metric"))
     if match is None or "reload" not in m.text("metric"):
         return None

@@ -190,7 +190,7 @@ def _memory_of(m: Measurement, model: Dimensions, wafer: WaferSpec) -> PeMemory 
 
 
 def _layers(m: Measurement, *, is_shared_model: bool) -> int:
-    """Return the number of layers in a block of PEs: as stated, or the usual number.
+    """Return the number of layers in a block of PEs, as stated or by default.
 
     Args:
         m: The measurement, which may state the number in a column or in the metric.
@@ -204,7 +204,10 @@ def _layers(m: Measurement, *, is_shared_model: bool) -> int:
 
 
 def _shape(m: Measurement) -> tuple[int, int]:
-    """Return the numbers of PE rows and columns of a block: as stated, or the usual numbers."""
+    """Return the numbers of PE rows and columns of a block (a rectangle of PEs).
+
+    If the measurement does not state them, a default is returned.
+    """
     rows, cols = m.sizes.get("block_rows"), m.sizes.get("block_cols")
     match = _SHAPE.search(m.text("metric"))
     if (rows is None or cols is None) and match:

@@ -195,7 +195,10 @@ def _predict_ring(m: Measurement, steps: StepTime) -> Prediction:
 
 
 def _predict_two_wafers(m: Measurement, steps: StepTime) -> Prediction:
-    """Predict the time per token on several wafers, or only the time of a token's messages."""
+    """Predict the time per token on several wafers.
+
+    If the metric is the time between the wafers, only the messages of a token are predicted.
+    """
     metric, costs = m.text("metric"), steps.layer.costs
     wafers = m.sizes["wafers"]
     network_us = costs.tcp_us if re.search(r"\bTCP\b", f"{metric} {m.text('settings')}") else costs.rdma_us

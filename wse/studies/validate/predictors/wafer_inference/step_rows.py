@@ -221,5 +221,5 @@ def _predict_span_with_forced(
 
 
 def _with_context(run: DescribedRun, context: float) -> DescribedRun:
-    """Return a run with another number of cached positions."""
+    """Return a copy of a run with another mean number of cached positions."""
     return replace(run, shard=run.shard.with_context(context), states_context=True)

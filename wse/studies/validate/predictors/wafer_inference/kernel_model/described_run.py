@@ -138,17 +138,20 @@ class DescribedRun:
 
     @property
     def states_stages(self) -> bool:
-        """Whether it is known what each pipeline stage contains, so that stages can be timed."""
+        """Whether the contents of all pipeline stages are known, so that they can be timed."""
         return self.divides_attention or self.shard.one_block_per_layer or (self.stages > 0 and self.blocks > 0)
 
     @property
     def rows_of_blocks(self) -> int:
-        """Number of rows in which the blocks are placed on the wafer."""
+        """Number of rows that the blocks (rectangles of PEs) form on the wafer."""
         return max(1, -(-self.blocks // BLOCKS_PER_ROW))
 
 
 def described_run(m: Measurement) -> DescribedRun | str:
-    """Return the run that a measurement describes, or a text about the missing information."""
+    """Return the run that a measurement describes.
+
+    If required information is missing, the result is a text that states what is missing.
+    """
     model = dimensions_of(m.text("model"))
     if model is None:
         return unknown_model(m)
@@ -185,7 +188,11 @@ def unknown_model(m: Measurement) -> str:
 
 
 def shares_blocks(m: Measurement) -> bool:
-    """Return whether a model's kernels place attention and feed-forward in one block of PEs."""
+    """Return whether the kernels of a model place both parts of a layer in one block of PEs.
+
+    The parts are attention and feed-forward. A block is a rectangle of PEs. The result depends on
+    the model that the measurement names.
+    """
     return m.text("model").strip().lower() in _SHARED_BLOCK_MODELS
 
 
@@ -280,12 +287,18 @@ class Shard:
 
     @property
     def hidden(self) -> int:
-        """Number of values of the hidden vector on a PE."""
+        """Number of elements of the hidden vector on each PE.
+
+        The vector is distributed over the rows of the block.
+        """
         return math.ceil(self.model.hidden / self.rows)
 
     @property
     def queries(self) -> int:
-        """Number of query values on a PE, which is also the input size of the output projection."""
+        """Number of elements of the query vector on each PE.
+
+        This is also the length of the output projection's input on the PE.
+        """
         return math.ceil(self.model.query_size / self.cols)
 
     @property
@@ -295,7 +308,7 @@ class Shard:
 
     @property
     def ffn(self) -> int:
-        """Number of values of the feed-forward vector on a PE."""
+        """Number of elements of the feed-forward vector on each PE."""
         return math.ceil(self.model.ffn / self.cols)
 
     @property
@@ -305,7 +318,7 @@ class Shard:
 
     @property
     def heads(self) -> int:
-        """Number of query heads on a PE: all heads that use its key-value head."""
+        """Number of query heads on a PE: all query heads that share the PE's key-value head."""
         return self.model.heads // self.model.kv_heads
 
     @property
@@ -319,5 +332,5 @@ class Shard:
         return self.heads * self.positions
 
     def with_context(self, context: float) -> Shard:
-        """Return this shard with another number of cached positions."""
+        """Return a copy of this shard with another mean number of cached positions."""
         return replace(self, context=context)

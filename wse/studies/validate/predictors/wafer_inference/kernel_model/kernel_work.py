@@ -55,7 +55,10 @@ class KernelWork:
 
 
 def kernel_work(m: Measurement) -> KernelWork | None:
-    """Return the vector operations of a measured kernel, or None if something else was measured."""
+    """Return the vector operations of the kernel that a measurement timed.
+
+    Return None if the measurement is about something else or does not state the required sizes.
+    """
     model, metric = dimensions_of(m.text("model")), m.text("metric").lower()
     rows, cols = m.sizes.get("block_rows"), m.sizes.get("block_cols")
     if model is None or rows is None or cols is None:

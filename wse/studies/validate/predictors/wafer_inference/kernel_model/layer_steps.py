@@ -65,13 +65,15 @@ class Collective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A separately timed step of a layer.
+    """A step of a layer that is timed separately, such as "qkv".
+
+    The operations are executed first, then the all-reduces.
 
     Attributes:
-        name: Name of the phase.
-        operations: Vector operations.
-        collectives: All-reduces.
-        messages: Messages to or from another block, each of which starts a task.
+        name: Name of the step.
+        operations: Vector operations of a PE.
+        collectives: All-reduces over lines of PEs.
+        messages: Number of messages to or from another block of PEs, each of which starts a task.
     """
 
     name: str

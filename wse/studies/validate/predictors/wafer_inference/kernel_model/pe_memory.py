@@ -93,12 +93,12 @@ class PeMemory:
 
     @property
     def key_bytes(self) -> int:
-        """Bytes of one position's keys in a layer; its values have the same size."""
+        """Bytes of the keys of one cached position in one layer. The values need the same size."""
         return ELEMENT_BYTES * self.shard.keys
 
     @property
     def ingress_bytes(self) -> int:
-        """Bytes of the buffer through which a cache is loaded."""
+        """Bytes of the buffer through which KV caches are loaded; only attention PEs have one."""
         return self.key_bytes * self.shard.positions if self.role == "attention" else 0
 
     @property

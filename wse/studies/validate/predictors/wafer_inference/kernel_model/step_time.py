@@ -34,17 +34,17 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time im
 
 @dataclass(frozen=True, slots=True)
 class LayerTime:
-    """Timing model of the steps of a layer on one wafer with one software profile."""
+    """Timing model of the layer steps of measured kernels, for one wafer and software profile."""
 
     wafer: WaferSpec
     costs: ComputeEngineCosts
 
     def attention_cycles(self, shard: Shard) -> float:
-        """Return the cycles of the attention part of a layer."""
+        """Return how many cycles the attention part of a layer takes for one decode step."""
         return self.cycles(ATTENTION, shard)
 
     def ffn_cycles(self, shard: Shard) -> float:
-        """Return the cycles of the feed-forward part of a layer."""
+        """Return how many cycles the feed-forward part of a layer takes for one decode step."""
         return self.cycles(FEED_FORWARD, shard)
 
     def cycles(self, steps: Iterable[Step], shard: Shard) -> float:
@@ -59,7 +59,7 @@ class LayerTime:
         return operations + collectives + messages * self.costs.task_cycles
 
     def operations_cycles(self, operations: Operations, shard: Shard) -> float:
-        """Return the cycles of equal vector operations for all sequences of the batch."""
+        """Return the cycles of identical vector operations, for all sequences of the batch."""
         count, length = operations.count(shard), operations.length(shard)
         if operations.spans_batch:
             return count * self.work_cycles(operations.work, shard.batch * length)
@@ -111,7 +111,7 @@ CANDIDATE_WORDS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Timing model of the decode steps of a measured run."""
+    """Timing model of whole decode steps: layers, transfers between blocks, and output head."""
 
     layer: LayerTime
 
@@ -163,7 +163,7 @@ class StepTime:
         return rows * row + (rows - 1) * self.strip_cycles(shard)
 
     def hop_pair_cycles(self, shard: Shard) -> float:
-        """Return the cycles to send the hidden vector to the neighbouring block and back."""
+        """Return the cycles to send the hidden vector to the neighbouring block of PEs and back."""
         words = shard.batch * math.ceil(shard.hidden / 2)
         return 2 * multicast_cycles(self.layer.costs, 1, words)
 
