@@ -143,7 +143,7 @@ def _measured_text(row: ValidationRow) -> str:
 
 
 def description(row: Mapping[str, str]) -> str:
-    """Describe a measurement briefly: grid (rows x columns), size, model, name.
+    """Describe a measurement briefly: PE grid (rows x columns), size, model, name.
 
     Args:
         row: Text of every column, keyed by column name.

@@ -259,6 +259,9 @@ def _search(pairs: Array, searched_pairs: Array) -> Array:
 def _roots(parent: Array) -> Array:
     """Number the trees of a forest from 1, and return for each item the number of its tree.
 
+    Here, the items are departures from routers, and each tree contains the departures of one
+    wavelet.
+
     Args:
         parent: int64 ``[n]``: index of the parent of each item, negative for roots.
 

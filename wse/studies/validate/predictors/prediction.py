@@ -99,7 +99,7 @@ def decline_ranges(m: Measurement) -> Prediction | None:
 
 
 def decline_other_systems(m: Measurement) -> Prediction | None:
-    """Decline to predict systems other than wafers, and the results of other models.
+    """Decline to predict systems other than wafers, and results of other performance models.
 
     Returns:
         A prediction without a value, with the reason. None if something else was measured.

@@ -25,7 +25,7 @@ from wse_traces.schema import CAUSES, KINDS, PHASES
 class PartCycles(Result):
     """Cycles and traffic of some steps in one phase, summed over the run.
 
-    This is the base class for steps that share a kernel, an op or a kind of op.
+    This is the base class for the totals of steps that share a kernel, an op or a kind of op.
     """
 
     cycles: Annotated[int, Doc("sum over the run", "cycles")]

@@ -130,6 +130,9 @@ _TAIL: Final = re.compile(r"\bHT tail\b|\btail\b", re.IGNORECASE)
 def predict_head(m: Measurement) -> Prediction | None:
     """Predict the time of the output head, which computes logits and samples the next token.
 
+    If the metric is a change of the number of sampled candidates (top k), the difference of the
+    times is predicted.
+
     Returns:
         A Prediction with the value, or with the reason why there is none. None if something else
         was measured.
@@ -159,7 +162,7 @@ _REUSED_TOKENS: Final = re.compile(r"([0-9,]+) tokens (?:of the prefix )?(?:are 
 
 
 def predict_prefill(m: Measurement) -> Prediction | None:
-    """Predict the cycles of a prefill.
+    """Predict how long the prefill of a prompt takes, without the chunks that are reused.
 
     Returns:
         A Prediction with the value, or with the reason why there is none. None if something else

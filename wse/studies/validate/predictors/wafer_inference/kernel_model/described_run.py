@@ -250,8 +250,8 @@ def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | 
 def top_k_of(m: Measurement, *, is_shared_block: bool) -> int:
     """Return the number of candidates from which the sampler draws a token (top k).
 
-    If the measurement does not state it, a default is returned that depends on the length of the
-    run.
+    If the measurement does not state it, a default is returned. The default is smaller for short
+    runs with attention and feed-forward in separate blocks of PEs.
     """
     match = _TOP_K.search(m.text("settings")) or _TOP_K.search(m.text("metric"))
     if match:
