@@ -60,8 +60,9 @@ def error_kind_of(kind: str, metric: str) -> ErrorKind | None:
 
 
 def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tuple[float | None, ...]:
-    """Return the fraction of rows inside the interval of each confidence in `CONFIDENCES`.
+    """Return how often measured values lie inside the intervals of their predictions.
 
+    There is one interval, and therefore one fraction, for each confidence level in `CONFIDENCES`.
     Rows without an interval are not counted.
 
     Args:
@@ -69,7 +70,8 @@ def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tup
         rows: Rows that no constant was fitted on, with their predictions.
 
     Returns:
-        The fractions; None if no row has an interval.
+        For each confidence level, the fraction of rows inside the interval; None if no row has an
+        interval.
     """
     usable = [row for row in rows if row.prediction.value and row.measurement.measured]
     errors = [_model_error(kind, row, usable) for row in usable]
@@ -82,7 +84,10 @@ def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tup
 
 
 def _model_error(kind: MeasurementKind, row: ComparedRow, rows: Sequence[ComparedRow]) -> ModelError | None:
-    """Return the model error without the source of a row; None if too few errors are left.
+    """Return the error distribution from which the interval of a row's prediction is made.
+
+    The distribution uses only rows from other sources, so that the row does not affect its own
+    interval. None if there are too few such rows.
 
     Args:
         kind: Kind of the row.
@@ -96,9 +101,11 @@ def _model_error(kind: MeasurementKind, row: ComparedRow, rows: Sequence[Compare
     other_rows = [other for other in rows if other.measurement.source != source]
     if len(other_rows) < FEWEST_ERRORS:
         return None
-    return error_distribution([_ratio(other) for other in other_rows], [row.measurement.source for row in other_rows])
+    return error_distribution(
+        [_ratio(other) for other in other_rows], [other.measurement.source for other in other_rows]
+    )
 
 
 def _ratio(row: ComparedRow) -> float:
-    """Return the predicted over the measured value."""
+    """Return the ratio of the predicted to the measured value."""
     return (row.prediction.value or 0) / (row.measurement.measured or 1)

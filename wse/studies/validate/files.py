@@ -84,14 +84,14 @@ def _reasons(reasons: Sequence[ReasonCount]) -> str:
 
 
 def _kind_cells(kind: KindErrors) -> tuple[str, ...]:
-    """Format the line of a kind in the table of accuracy."""
+    """Format one row of the accuracy table, for one kind of measurement."""
     coverage = ("" if part is None else f"{100 * part:.0f} %" for part in (kind.coverage_50, kind.coverage_90))
     fitted_count = count(kind.fitted) if kind.fitted else ""
     return kind.kind, kind.where, count(kind.predicted), fitted_count, *_errors(kind), *coverage
 
 
 def _errors(group: Errors) -> tuple[str, str]:
-    """Format the median and largest absolute errors; both are empty if nothing is predicted."""
+    """Format a group's median and largest absolute errors. Both are empty without predictions."""
     median, max_error = group.median_abs_error_pct, group.worst_abs_error_pct
     return ("", "") if median is None else (f"{median:.1f} %", f"{max_error:.1f} %")
 

@@ -97,8 +97,8 @@ _VECTOR_SOURCE: Final = "luozoupi/FABRICA"
 def is_fitted(m: Measurement, method: str) -> bool:
     """Return whether a constant was fitted on a measurement.
 
-    A row that restates a fitted figure, exactly or rounded, counts as fitted. So do the other rates
-    and times per token of a run on GPUs of which one is fitted.
+    A row that restates a fitted figure, exactly or rounded, counts as fitted. For a benchmark run
+    on GPUs, all rates and times per token count as fitted if one of them was used in a fit.
 
     Args:
         m: The measurement. A copy of a bundled row in another file counts like the bundled row.
@@ -126,9 +126,10 @@ def is_fitted(m: Measurement, method: str) -> bool:
 
 
 def academic_group(m: Measurement) -> str:
-    """Return the group of a row in the fit of the profile `academic`, such as "MeshGEMV".
+    """Return the group to which a row belongs when profile `academic` is fitted: "MeshGEMV" etc.
 
-    Return "" for a row that this fit neither uses nor predicts.
+    Constants are fitted group by group. The result is "" for a row that this fit neither uses nor
+    predicts.
     """
     system = m.text("system")
     if m.text("evidence") == "hardware-log" and m.text("metric") == "mean_cycles":
@@ -138,18 +139,22 @@ def academic_group(m: Measurement) -> str:
 
 
 def academic_sample(rows: Sequence[RowT], group: str) -> Sequence[RowT]:
-    """Return the rows of a group that are fitted: all of decode, each 4th row of other groups."""
+    """Return the rows of a group that constants are fitted on.
+
+    These are all rows of the decode group, and every fourth row of any other group.
+    """
     return rows if group == DECODE else rows[::SAMPLING_STEP]
 
 
 def launch_rows(rows: Iterable[Measurement]) -> list[tuple[Measurement, EstimateRequest]]:
-    """Return the published speed of each model that the profile `production` is fitted on.
+    """Return the published speeds that the profile `production` is fitted on, one per model.
 
-    It is the first row that states a number of wafers, that uses no speculative decoding, and that
-    is from a month before the service introduced it (``LAST_PLAIN_MONTH``).
+    For each model, the first row is used that states a number of wafers, states that no speculative
+    decoding was used, and is not later than `LAST_PLAIN_MONTH`. After this month, the service used
+    speculative decoding.
 
     Returns:
-        The row of each model with its estimate request.
+        The measurement of each model, with the request that estimates it.
     """
     row_of_model: dict[str, tuple[Measurement, EstimateRequest]] = {}
     for m in rows:
@@ -164,14 +169,16 @@ def launch_rows(rows: Iterable[Measurement]) -> list[tuple[Measurement, Estimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineRows:
-    """Microbenchmarks that the constants of a compute engine are fitted on, by fit.
+    """Microbenchmarks that the constants of a compute engine are fitted on, in five groups.
+
+    The measurements of each group determine other constants.
 
     Attributes:
-        operations: Single kernels.
+        operations: Times of single kernels on a PE.
         multicasts: Multicasts along a line of PEs.
         relays: All-reduces along a line of PEs.
-        stored_words: Words that PEs store at other PEs and reload.
-        rings: Messages from the host through a wafer and back.
+        stored_words: Transfers in which PEs store words at other PEs and reload them.
+        rings: Messages that the host sends through a wafer and receives again.
     """
 
     operations: list[Measurement]
@@ -203,7 +210,7 @@ def engine_rows(rows: Iterable[Measurement]) -> EngineRows:
 
 
 def _is_fitted_run(m: Measurement) -> bool:
-    """Return whether a stack's constants are fitted on the run of a GPU measurement."""
+    """Return whether a serving stack's constants are fitted on the run of a GPU measurement."""
     conditions = serving_row(m)
     if not isinstance(conditions, ServingRow) or conditions.stack not in CALIBRATIONS:
         return False
@@ -214,7 +221,7 @@ def _is_fitted_run(m: Measurement) -> bool:
 
 
 def _states_launch_speed(m: Measurement) -> bool:
-    """Return whether a row states a speed that the profile `production` is fitted on."""
+    """Return whether a row states a published speed that the profile `production` is fitted on."""
     service = service_request(m)
     if not isinstance(service, ServiceRequest):
         return False
@@ -229,7 +236,10 @@ def _launch_speeds() -> frozenset[tuple[str, int | None, float | None]]:
 
 @cache
 def _academic_rows() -> dict[str, Sequence[Measurement]]:
-    """Return the bundled rows that the profile `academic` is fitted on, by group."""
+    """Return the bundled measurements that the profile `academic` is fitted on.
+
+    The keys are the groups that are fitted separately, such as "MeshGEMV".
+    """
     groups: dict[str, list[Measurement]] = {}
     for m in read(BUNDLED / "waferllm_measured.csv"):
         group = academic_group(m)

@@ -42,7 +42,10 @@ class Calibration:
     without_gpus: tuple[str, ...] = ()
 
     def uses(self, row: FitRow) -> bool:
-        """Return whether the fit may use a measurement, given its model and its GPU."""
+        """Return whether a fit with these settings may use a measurement.
+
+        Measurements on excluded models and GPUs are not used.
+        """
         return row.conditions.model not in self.without_models and row.gpu not in self.without_gpus
 
 
@@ -79,6 +82,9 @@ predicted."""
 def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
     """Return the measurements to which the constants of a serving stack are fitted.
 
+    These are measurements of the stack from `SOURCES`, except for the models and GPUs that its
+    settings exclude.
+
     Args:
         stack: Name of the stack.
         rows: Measurements of any stack.
@@ -94,7 +100,11 @@ def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut(Result):
-    """Result of one cross-validation test: errors on measurements excluded from the fit."""
+    """Errors of the predictions for some measurements, after constants were fitted on others.
+
+    In a cross-validation test, the predicted measurements are not used in the fit. `fit_stack` also
+    returns the errors on the fitted measurements themselves in this form.
+    """
 
     stack: Annotated[str, Doc("Name of the serving stack.")]
     what: Annotated[str, Doc("Name of the test: which measurements were excluded, or which predict which.")]
@@ -133,7 +143,10 @@ def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[
 
 
 def _tests(rows: Sequence[FitRow]) -> list[Test]:
-    """Return the cross-validation tests that a stack's measurements allow."""
+    """Return the cross-validation tests for which a stack has enough measurements.
+
+    Each test has a name, a predicate for the measurements to fit, and one for those to predict.
+    """
     tests: list[Test] = []
     models, gpus = sorted({row.conditions.model for row in rows}), sorted({row.gpu for row in rows})
     for model in models if len(models) > 1 else ():

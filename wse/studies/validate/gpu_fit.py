@@ -49,7 +49,7 @@ No known kernel exceeds 0.92 of the stated HBM bandwidth or 0.9 of the stated te
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRow:
-    """A GPU measurement that can be used to fit or test constants, with its conditions."""
+    """A GPU measurement with the conditions under which it was made, for fits and their tests."""
 
     measurement: Measurement
     conditions: ServingRow
@@ -66,10 +66,11 @@ class FitRow:
 
 
 def fit_rows(measurements: Iterable[Measurement]) -> list[FitRow]:
-    """Return the GPU measurements that fits may use.
+    """Return the GPU measurements that a fit of constants may use.
 
-    All users must fit in memory. The metric must be one that the benchmark measures directly: the
-    total rate if all users start together, otherwise the time per output token.
+    A measurement is used if all users fit in memory and its metric is the one that the benchmark
+    measures directly. This is the total rate if all users start together, otherwise the time per
+    output token.
     """
     rows = []
     for m in measurements:

@@ -49,7 +49,10 @@ _PASS: Final = re.compile(r"\bpass:", re.IGNORECASE)
 
 
 def kind_name(m: Measurement) -> str:
-    """Return the kind of a measurement of the table `inference`."""
+    """Return the name of the group of similar measurements to which a row of `inference` belongs.
+
+    `inference` is a type of table. The other table types are classified by `kind_of`.
+    """
     phase = m.text("phase").strip().lower()
     if (m.sizes.get("wafers") or 1) > 1:
         return "two wafers"
@@ -98,7 +101,7 @@ def kind_of(m: Measurement, method: str) -> MeasurementKind:
 
     Args:
         m: The measurement.
-        method: Prediction method, which distinguishes services and GPUs from kernels.
+        method: Prediction method. It tells measurements of services and GPUs from those of kernels.
     """
     wafer = wafer_of(m)
     generation = "" if wafer is None else wafer.name.upper().replace("WSE", "WSE-")

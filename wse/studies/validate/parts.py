@@ -18,7 +18,7 @@ were taken from such rows."""
 
 @dataclass(frozen=True, kw_only=True)
 class SramFit(Result):
-    """Whether a whole model fits on the PEs on which only one layer was timed."""
+    """Result of checking whether a whole model fits in SRAM, although only one layer was timed."""
 
     fits: Annotated[bool, Doc("Whether all layers of the model fit the SRAM of the PEs.")]
 
@@ -66,7 +66,11 @@ class ValidationRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Errors(Result):
-    """Number of measurements in a group, and their median and maximum absolute errors."""
+    """Accuracy of the predictions for a group of measurements.
+
+    It consists of the numbers of measurements and of predictions, and the median and the maximum of
+    the absolute errors.
+    """
 
     rows: Annotated[int, Doc("Number of measurements.")]
     predicted: Annotated[int, Doc("Number of measurements that are predicted.")]
@@ -76,19 +80,22 @@ class Errors(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Result):
-    """Name of the model or formula with which measurements were predicted."""
+    """Name of the prediction method to which a record of errors applies.
+
+    A method is a model or a formula.
+    """
 
     method: Annotated[str, Doc("Model that predicts the rows.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodErrors(Errors, Method):
-    """Errors of all measurements predicted by one method."""
+    """Errors of all predictions that one method (a model or a formula) made."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceAndKernel(Result):
-    """Names of a publication and of a kernel that it measured."""
+    """Publication and measured kernel to which a record of errors applies."""
 
     source: Annotated[str, Doc("Where the values were published.")]
     kernel: Annotated[str, Doc("The measured kernel.")]
@@ -96,12 +103,12 @@ class SourceAndKernel(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupErrors(Errors, SourceAndKernel):
-    """Errors of the measurements of one kernel in one publication."""
+    """Errors of the predictions for the measurements of one kernel in one publication."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnfittedErrors(Errors):
-    """Errors of the measurements of a group that no constant was fitted on.
+    """Errors of those measurements of a group that no constant of the models was fitted on.
 
     Rows that only restate a formula or constant of the models are excluded from the errors.
     """
@@ -118,7 +125,11 @@ class UnfittedErrors(Errors):
 
 @dataclass(frozen=True, kw_only=True)
 class KindErrors(UnfittedErrors):
-    """Errors of the measurements of one kind, such as MeshGEMV on WSE-3 silicon."""
+    """Errors for one kind of measurement, such as MeshGEMV on WSE-3 silicon.
+
+    ``coverage_50`` and ``coverage_90`` state how often the measured value lies in the interval of
+    its prediction.
+    """
 
     kind: Annotated[str, Doc("What was measured; for kinds that wse does not know, the name of the kernel.")]
     where: Annotated[str, Doc("Machine of the measurements.")]
@@ -140,7 +151,7 @@ class ReasonCount(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuErrors(Result):
-    """Mean errors of a group of GPU measurements, such as all dense 70B models."""
+    """Mean absolute and mean signed error for a group of GPU measurements, such as "dense 70B"."""
 
     group: Annotated[str, Doc("Name of the group, such as dense 70B.")]
     rows: Annotated[int, Doc("Number of predicted measurements.")]
@@ -172,7 +183,10 @@ class ValidationSummary(UnfittedErrors):
 
 @dataclass(frozen=True, kw_only=True)
 class WafersNeeded(Result):
-    """Minimum number of wafers for a model, given the code size of one software profile."""
+    """Minimum number of wafers on which a model fits with one software profile.
+
+    Profiles differ in the size of the code that every PE must store.
+    """
 
     software: Annotated[str, Doc("Name of the software profile.")]
     code_bytes_per_pe: Annotated[int, Doc("Code on every PE.", "bytes")]
@@ -181,7 +195,7 @@ class WafersNeeded(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCapacity(Result):
-    """Number of wafers stated in a publication for a model, and the minimum on which it fits."""
+    """Wafer count that a publication states for a model, with the minimum count of the emulator."""
 
     model: Annotated[str, Doc("Name of the bundled configuration.")]
     wafer: Annotated[str, Doc("Name of the wafer.")]

@@ -24,7 +24,7 @@ LINE_INCHES: Final = 0.23
 
 
 class _Line(NamedTuple):
-    """A line of the plot: errors in percent of similar measurements on one machine."""
+    """One line of the plot: the errors, in percent, of similar measurements on one machine."""
 
     name: str
     where: str
@@ -34,8 +34,8 @@ class _Line(NamedTuple):
 def figure_of(validation: Validation) -> Figure:
     """Draw the signed errors of all predictions, in percent.
 
-    Each kind of measurement has one line per machine. Services and GPUs have one line per model
-    instead.
+    The plot has one horizontal line of points for each kind of measurement and machine. For
+    services and GPUs, it has one line per model instead.
     """
     from wse.reports.figure import NotebookFigure
 
@@ -50,9 +50,10 @@ def figure_of(validation: Validation) -> Figure:
 
 
 def _lines(rows: Sequence[ValidationRow]) -> list[_Line]:
-    """Group the errors into the lines of the plot. Lines are sorted by machine, with GPUs last.
+    """Group the errors by line of the plot, and sort the lines by machine, with GPUs last.
 
-    Rows that only restate a formula or constant of the models are omitted.
+    A line contains the errors of similar measurements. Rows that only restate a formula or constant
+    of the models are omitted.
     """
     lines: dict[tuple[str, str], list[float]] = {}
     for row in rows:
@@ -83,7 +84,7 @@ def _draw(axes: Any, place: int, line: _Line, colour: str) -> None:
 
 
 def _finish(axes: Any, lines: Sequence[_Line]) -> None:
-    """Set the scales and axis labels, and add a heading above the statistics."""
+    """Set the scales and axis labels of the plot, and write a heading above the statistics."""
     names = [line.name if len(line.name) <= LONGEST_NAME else line.name[: LONGEST_NAME - 1] + "…" for line in lines]
     labels = [", ".join(part for part in (name, line.where) if part) for name, line in zip(names, lines, strict=True)]
     axes.set_yticks(range(len(lines)), labels, fontsize=8)

@@ -26,7 +26,7 @@ class Validation(Result):
     ] = None
 
     def plot(self) -> Figure:
-        """Draw the errors, with one line per kind of measurement and machine."""
+        """Draw the errors of the predictions, with one line per kind of measurement and machine."""
         from wse.studies.validate.plot import figure_of
 
         return figure_of(self)

@@ -91,7 +91,7 @@ def print_validation(validation: Validation, stream: TextIO, listed_rows: Listed
 
 
 def validation_of(rows: Sequence[ComparedRow]) -> Validation:
-    """Summarise measurements and their predictions as the result of a validation."""
+    """Combine predicted measurements, summaries of errors and wafer counts into a result."""
     return Validation(
         rows=tuple(row.as_row() for row in rows),
         summary=replace(summarise(rows), gpus=gpu_errors(rows) or None),

@@ -31,7 +31,7 @@ from wse.studies.validate.predictors.prediction import Prediction
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """A measurement and its prediction, with the errors of the prediction."""
+    """A measurement with its prediction, from which the errors are computed."""
 
     measurement: Measurement
     prediction: Prediction
@@ -74,7 +74,7 @@ class ComparedRow:
         return is_fitted(self.measurement, self.prediction.method)
 
     def as_row(self) -> ValidationRow:
-        """Convert the measurement and its prediction to a result record."""
+        """Convert the measurement and its prediction to the record that reports and files use."""
         m, p = self.measurement, self.prediction
         kind = None if p.value is None else kind_of(m, p.method)
         return ValidationRow(
@@ -142,7 +142,10 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
 
 
 def _kind_errors(kind: MeasurementKind, rows: list[ComparedRow]) -> KindErrors:
-    """Return the errors and the coverage of the rows of one kind."""
+    """Return the errors of one kind of measurement, and how reliable its intervals are.
+
+    For the latter, it counts how often the interval of a prediction contains the measured value.
+    """
     coverage_50, coverage_90 = covered_fractions(kind, [row for row in rows if not row.is_fitted])
     return KindErrors(
         kind=kind.name, where=kind.where, coverage_50=coverage_50, coverage_90=coverage_90, **_unfitted_errors(rows)
@@ -160,7 +163,7 @@ def _unfitted_errors(rows: list[ComparedRow]) -> dict[str, Any]:
 
 
 def _order(kind: tuple[MeasurementKind, list[ComparedRow]]) -> tuple[bool, bool]:
-    """Return a sort key that orders the kinds of measurement: kernels, services, GPUs."""
+    """Return the sort key for kinds of measurement: first kernels, then services, then GPUs."""
     return kind[0].where == GPUS, kind[0].name == SERVICES
 
 

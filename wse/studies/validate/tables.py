@@ -138,12 +138,12 @@ def _row_columns(room: int) -> tuple[Column, ...]:
 
 
 def _measured_text(row: ValidationRow) -> str:
-    """Format the measured number, or return the text of a range as published."""
+    """Format the measured number, or return the published text if it is a range or a formula."""
     return printable(row.input["value"]) if row.measured is None else value_text(row.measured)
 
 
 def description(row: Mapping[str, str]) -> str:
-    """Describe a measurement briefly: grid (rows x columns), size, model, name.
+    """Describe a measurement briefly: PE grid (rows x columns), size, model, name.
 
     Args:
         row: Text of every column, keyed by column name.
@@ -186,7 +186,10 @@ def _reasons_table(reasons: Sequence[ReasonCount]) -> Table:
 
 
 def _kinds_table(summary: ValidationSummary) -> Table:
-    """Build the table of errors and coverage by kind of measurement, with a last row for all kinds."""
+    """Build the table of errors by kind of measurement, with a last row for all kinds.
+
+    Its last columns state how often the intervals of predictions contain the measured values.
+    """
     kinds = [kind.to_dict() for kind in summary.by_kind if kind.predicted]
     predicted = sum(kind["predicted"] for kind in kinds)
     total = {**replace(summary, predicted=predicted).to_dict(), "kind": ALL, "where": ""}

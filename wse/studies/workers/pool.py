@@ -46,7 +46,7 @@ class Queue:
         self._items_of_worker: dict[int, deque[int]] = {}
 
     def next(self, worker: int) -> int | None:
-        """Return the next item for a worker, or None if no items are left for it."""
+        """Return the next item for a worker to compute, or None if no items are left for it."""
         items = self._items_of_worker.setdefault(worker, deque())
         if not items and self._waiting:
             items = self._waiting.popleft()
@@ -57,7 +57,7 @@ class Queue:
         return items.popleft() if items else None
 
     def retry(self, worker: int, item: int) -> None:
-        """Return an item that failed to the queue, as the next item of the same worker."""
+        """Put a failed item back, so that the same worker gets it as its next item."""
         self._items_of_worker[worker].appendleft(item)
 
 
@@ -162,7 +162,10 @@ def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, 
 
 
 class _Worker(Generic[Output]):
-    """A worker of the pool, whose process is started when it gets its first item."""
+    """A worker process of the pool, and the pipe to it.
+
+    The process is started when the worker gets its first item.
+    """
 
     def __init__(self, number: int, task: Task[Output]) -> None:
         self.number = number
@@ -208,7 +211,7 @@ class _Worker(Generic[Output]):
         return message
 
     def restart(self) -> None:
-        """Discard the dead process. The next item starts a new process."""
+        """Discard the dead process, so that the next item starts a new one."""
         self.end()
         self._started = self._ready = False
 
@@ -232,10 +235,10 @@ class _Worker(Generic[Output]):
 
 @contextlib.contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """In this context, start processes that never receive Ctrl-C.
+    """Block Ctrl-C in child processes that are started while this context is active.
 
-    The terminal sends Ctrl-C to all processes. The calling process receives it after the context
-    ends.
+    The terminal sends Ctrl-C to all processes. The children never receive it, and the calling
+    process receives it when the context ends.
     """
     if sys.platform == "win32":
         yield
@@ -250,9 +253,9 @@ def _interrupts_blocked() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _main_left_out() -> Iterator[None]:
-    """In this context, start processes that do not import the main module.
+    """Prevent child processes that are started in this context from importing the main module.
 
-    Otherwise, `multiprocessing` would run the main script again in each process.
+    Otherwise, `multiprocessing` would run the main script again in each child.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")

@@ -19,7 +19,7 @@ Output = TypeVar("Output")
 
 
 class RayWorker:
-    """A Ray actor (a process on a cluster) that calls a function with different arguments."""
+    """A Ray actor (a process on a cluster) that calls one function with different arguments."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

@@ -48,7 +48,9 @@ _AT_ONCE: Final = 65_536
 def write_simulator_log(
     events: RouterEvents, rows: int, cols: int, file: IO[bytes], on_progress: Callable[[int, int, str], None]
 ) -> None:
-    """Write router events as a log: a line with the size of the mesh, then one line for each event.
+    """Write router events as a log in the format of the vendor's simulator.
+
+    The first line states the size of the mesh. It is followed by one line for each event.
 
     Args:
         events: Events of one wafer, in order of their cycle; at least one.
@@ -80,8 +82,8 @@ def _line(cycle: int, x: int, y: int, colour: int, landing: int, leaves: int, wa
         colour: Colour of the wavelet (a 32-bit word in the fabric).
         landing: Side on which the wavelet arrives, an index in ``_LANDING``.
         leaves: Bit mask of the directions in which the wavelet leaves.
-        wavelet: Number of the wavelet.
-        step: Step of the pass that the wavelet belongs to.
+        wavelet: Number that identifies the wavelet within the pass.
+        step: Index of the step that sent the wavelet, counted from the first step of the pass.
     """
     delivered = "" if not leaves & _TO_PE else ", to_ce_from_q" if landing < 0 else ", to_ce_from_router"
     return (
@@ -198,7 +200,10 @@ def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Repo
     total = 2 * selection.slices
 
     def on_events(event_count: int) -> None:
-        """Report progress, assuming two events per slice: the slice and a counter value."""
+        """Report how many events were written.
+
+        The total is an estimate of two events per slice: the slice and a counter value.
+        """
         on_progress(min(event_count, total), total + 1, "timeline")
 
     with _open_file(request.out) as file:

@@ -113,7 +113,7 @@ class Lanes:
 
         Args:
             start: First cycle of the event.
-            end: Cycle after its last one.
+            end: Cycle after the last cycle of the event.
 
         Returns:
             Index of the lane.
@@ -182,7 +182,7 @@ class _EventFile:
         self._separator = b",\n"
 
     def end(self) -> None:
-        """Write the end of the list of events and of the JSON object."""
+        """Write the end of the JSON document, after which no more events can be written."""
         self._file.write(b"\n]}\n")
 
     def place(self, track: Track) -> dict[str, int]:

@@ -121,6 +121,8 @@ def router_events(trace: Trace, wafer: int, cycles: tuple[int, int] | None) -> R
 def _departures(moves: Columns) -> tuple[Columns, Array]:
     """Combine the moves by which one wavelet leaves a router in several directions.
 
+    A logged move is the departure of a wavelet (a 32-bit word) in one direction.
+
     Args:
         moves: Moves in logged order. The moves of one departure are next to each other.
 
@@ -139,9 +141,10 @@ def _departures(moves: Columns) -> tuple[Columns, Array]:
 
 
 def _arrivals(moves: Columns) -> tuple[Array, Columns]:
-    """Return the moves over links as arrivals at the neighbouring routers.
+    """Convert the moves of wavelets over links to arrivals at the neighbouring routers.
 
-    An arrival may be outside of the wafer. Its ``cycle`` is the cycle in which the wavelet left.
+    The ``cycle`` of an arrival is the cycle in which the wavelet left the previous router. Its row
+    or column may be outside of the wafer.
 
     Returns:
         Indices of the moves over links, and the columns of their arrivals.
@@ -255,6 +258,9 @@ def _search(pairs: Array, searched_pairs: Array) -> Array:
 
 def _roots(parent: Array) -> Array:
     """Number the trees of a forest from 1, and return for each item the number of its tree.
+
+    Here, the items are departures from routers, and each tree contains the departures of one
+    wavelet.
 
     Args:
         parent: int64 ``[n]``: index of the parent of each item, negative for roots.

@@ -42,10 +42,11 @@ def sram_png_of(request: InspectRequest) -> bytes:
 
 
 def _figure(lives: SramLives, title: str) -> Any:
-    """Return a figure that shows the whole SRAM of a PE, and its reused addresses over time.
+    """Return a figure with up to three plots of the SRAM of a PE.
 
-    The reused addresses are plotted over one token and over its second layer. The layer plot is
-    omitted if the trace has fewer than two layers.
+    The first plot shows the whole SRAM. The others show, over time, the addresses that are reused:
+    during one token, and enlarged during the second layer. The last plot is omitted if the trace
+    has fewer than two layers.
     """
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch

@@ -97,7 +97,7 @@ def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, 
     total, rows_read = sum(table.rows for table in tables), 0
 
     def batches(table: FlatTable) -> Iterator[list[Array | list[str]]]:
-        """Yield the rows of a table in batches, and report progress before each batch."""
+        """Yield the batches of a table, and report progress before each batch."""
         nonlocal rows_read
         for batch in table.batches():
             on_progress(rows_read, total, table.name)
@@ -170,9 +170,10 @@ def _flat(trace: Trace, name: str) -> FlatTable:
 
 
 def _column_names(field: Field) -> list[str]:
-    """Return the names of the columns to which a field is exported.
+    """Return the names of the columns to which a field of a trace is exported.
 
-    There is one column, or one for each position on the field's second axis.
+    A one-dimensional field becomes one column. A field with a second axis, such as the cause of
+    cycles, becomes one column for each position on it.
     """
     if len(field.axes) == 1:
         return [field.name]
@@ -193,7 +194,8 @@ def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
 def _plane(trace: Trace, field: Field) -> FlatTable:
     """Convert a field with one value per PE to a table that has a row for each PE.
 
-    The table has these rows for each wafer or, for words on links, for each recorded pattern.
+    Values recorded per wafer have one such row for each PE of each wafer. Words on links have one
+    for each PE of each recorded pattern.
     """
     first, *middle_axes, _row, _col = field.axes
     labels = AXIS_LABELS[middle_axes[0]] if middle_axes else ()

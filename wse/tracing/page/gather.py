@@ -78,9 +78,10 @@ def answer_data(trace: Trace) -> Report:
 
 
 def _gap(rows: object) -> list[Report]:
-    """Return the cycles above the lower bound for each cause, in report order.
+    """Return, for each cause, the cycles by which a token exceeds its lower bound.
 
-    Each item has the keys ``cause``, ``cycles`` and ``reason``. Malformed rows are skipped.
+    Each item has the keys ``cause``, ``cycles`` and ``reason``. Malformed rows are skipped. The
+    order is that of the report.
     """
     found = []
     for row in rows if isinstance(rows, list) else ():

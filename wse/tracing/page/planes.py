@@ -155,7 +155,7 @@ def _stage(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _buffer(record: dict[str, Any]) -> dict[str, Any]:
-    """Convert an SRAM buffer of a trace to the form in which the page shows it.
+    """Convert the record of an SRAM buffer in a trace to a record for the page.
 
     ``live`` contains the first and last op that need the buffer. It is empty if the buffer is
     always needed.

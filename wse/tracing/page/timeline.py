@@ -186,9 +186,18 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
 def _packed_shifts(
     trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]], pack: Pack, notes: list[str]
 ) -> tuple[dict[str, object] | None, Array]:
-    """Return the columns of `_shifts`, packed for the page, and which of them belong to each pass.
+    """Return the cache shifts on the page, packed, and which of them belong to each pass.
 
-    If the page has no room for them, the columns are None, and no shift belongs to a pass.
+    The result has the same form as that of `_shifts`. If the page has no room for the shifts, the
+    packed columns are None, no shift belongs to a pass, and a note is added for the reader.
+
+    Args:
+        trace: An open trace.
+        schedule_of: int ``[pass]``: schedule of each pass.
+        shown_ranges: For each schedule on the page, the index of its first step on the page and its
+            number of steps.
+        pack: Function that packs an array for the page.
+        notes: List to which the note is added.
     """
     shifts, ends = _shifts(trace, schedule_of, shown_ranges)
     packed_shifts = packed_columns(shifts, pack)

@@ -27,10 +27,13 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         notes: List to which notes for the reader about omitted steps are added.
 
     Returns:
-        - ``phases``, ``op_names``, ``op_kinds``, ``kinds``, ``names``: phase totals and names
-        - ``places``: the rows of ``Trace.top_steps``, summed over the run
-        - ``work``: ops with equal cycles (``EqualOps``) in each phase and op kind, with ``cycles``
-          broken down by cause, ranges of ``layers``, and ``steps`` broken down by kernel or pattern
+        - ``phases``: totals of each phase
+        - ``op_names``, ``op_kinds``, ``kinds``, ``names``: for each op, its name and the index of
+          its kind; the names of the kinds; and the names of kernels and patterns
+        - ``places``: the costliest rows of ``Trace.top_steps``, summed over the run
+        - ``work``: sets of ops with equal cycles (``EqualOps``) in each phase and op kind, with
+          ``cycles`` broken down by cause, ranges of ``layers``, and ``steps`` broken down by kernel
+          or pattern
         - ``stage_work``: for each stage and op kind, the compute cycles of its PEs and the hops of
           its words
 
@@ -69,7 +72,10 @@ def op_kinds(trace: Trace) -> tuple[list[str], Array]:
 
 
 def _phases(sums: StepSums) -> Report:
-    """Return the total passes, cycles, words and hops of each phase that ran."""
+    """Return the totals of each phase that ran: its passes, cycles, words and hops.
+
+    The cycles are also broken down by cause. The keys are phase names.
+    """
     totals = sums.by_phase()
     return {
         phase: {
@@ -112,7 +118,10 @@ def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
 
 
 def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
-    """Return the compute cycles of PEs and the hops of words for each stage and op kind."""
+    """Return, for each stage and op kind, the compute cycles of PEs and the hops of words.
+
+    A stage is a rectangle of PEs that stores some layers.
+    """
     keys, group = distinct_rows([sums.steps["stage"], op_kind])
     totals = sums.by_group(group, len(keys))
     compute = totals.cycles_by[:, :, CAUSES.index("compute")].sum(axis=0).tolist()
@@ -124,7 +133,7 @@ def _places(sums: StepSums, pack: Pack, notes: list[str]) -> Report | None:
     """Return the packed columns of the costliest steps, or None if there is no room for them.
 
     Args:
-        sums: Steps of a trace.
+        sums: Steps of a trace, summed over the run.
         pack: Function that packs an array for the page.
         notes: List to which notes for the reader about omitted steps are added.
     """

@@ -100,7 +100,7 @@ def _difference(change: Change) -> str:
 
 
 def _amount(number: float) -> str:
-    """Return a number as text, abbreviated if it is very large."""
+    """Return a number as text, in abbreviated form if it has more than eight digits."""
     return count(number) if number < EXACT_BELOW else short_number(number)
 
 

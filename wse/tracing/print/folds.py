@@ -12,12 +12,12 @@ MAX_STRETCHES: Final = 6
 
 
 def op_text(op: str, layers: Ranges, ops: int) -> str:
-    """Return text with the name of an op, the number of equal ops, and their layers.
+    """Format an op's name, the number of equal ops that are combined, and their layers.
 
     Args:
         op: Name of the op within its layer. Empty means no op.
         layers: First and last layer of each range of consecutive layers.
-        ops: Number of equal ops.
+        ops: Number of ops that are combined because they have equal cycles.
 
     >>> op_text("gate_up", ((0, 79),), 80), op_text("head", (), 1), op_text("norm", ((3, 3),), 1)
     ('gate_up ×80, layers 0–79', 'head', 'norm, layer 3')

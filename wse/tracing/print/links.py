@@ -32,7 +32,7 @@ class _Layers(NamedTuple):
 
 
 def print_links(console: Console, view: LinksView) -> None:
-    """Print a table of the busiest links, and the layer that loads a single link most.
+    """Print a table of the busiest links, and the layer that sends the most words over one link.
 
     For each link, the table lists the layers whose words cross it. If the view contains no links, a
     line says that links are counted only when a run has ended.

@@ -62,7 +62,7 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
 
 
 def _op(step: Step) -> str:
-    """Return the op of a step as text, with the layers of all equal steps."""
+    """Return the op of a step as text, with the layers of all steps that the row combines."""
     return op_text(op_in_layer(step.op, step.layer), step.layers, step.count)
 
 
@@ -170,7 +170,10 @@ def _name(by: str, group: Group) -> str:
 
 
 def _folded_name(by: str, group: Group) -> str:
-    """Return the name of a group that combines equal ops, equal layers, or a kind of op."""
+    """Return the display name of a group that stands for several ops or layers.
+
+    Such a group combines ops or layers with equal cycles, or all ops of one kind.
+    """
     layers, number = group.layers or (), group.count or 1
     if by == "layer":
         return equal_layers_text(layers, number) if layers else OUTSIDE
@@ -232,7 +235,7 @@ def print_tree(console: Console, view: TreeView, *, each_layer: bool = False) ->
 
 
 def _colour(line: _Line) -> str:
-    """Return the name of the colour in which the bar of a row is drawn."""
+    """Return the colour of a row's bar, which differs between layers and ops."""
     return "weights" if line.is_layer else "compute"
 
 

@@ -91,7 +91,7 @@ def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:
 
 
 def _speeds(view: SummaryView) -> list[_PhaseSpeed]:
-    """Return the cycles, time and token rate of each phase that ran."""
+    """Return a row for each phase that ran: cycles, time and, for decode, the token rate."""
     clock_hz, prefill, decode, verify = view.wafer.clock_hz, view.prefill, view.decode, view.verify
     speeds = []
     if prefill is not None:

@@ -100,8 +100,8 @@ class _Passes:
         """Write the decoded tokens. Each pass generates one token for each user.
 
         Args:
-            token_classes: Groups of tokens for which the same number of cache slots are in use, in
-                order.
+            token_classes: Groups of consecutive tokens whose passes have the same cost, because the
+                same number of cache slots are in use.
         """
         phase, users, position = self._program.decode_index, np.arange(self._program.batch), self._lengths.copy()
         wait_cycles = self._now - self._ended  # cycles that each user waits for the prompts of later users
@@ -140,9 +140,9 @@ class _Passes:
         self._passes(phase, self._recorder.sequence(phase, cost, use[0], ()), cost, [use])
 
     def _use(self) -> CacheUse:
-        """Return the state of the KV caches before each user's next decoded token.
+        """Return the state of the KV caches before the next decode pass, and advance their lengths.
 
-        Each user's number of cached tokens is then increased by one.
+        Each user's number of cached tokens is increased by one.
         """
         use = self._fabric.cache_use(self._lengths.tolist())
         self._lengths += 1

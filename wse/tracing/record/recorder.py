@@ -135,9 +135,9 @@ class Recorder:
         self.writer.__exit__(*details)
 
     def steps(self, phase_index: int) -> PhaseSteps:
-        """Return the steps of a phase in the form in which they are recorded.
+        """Return the converter of a phase's steps to rows of the trace.
 
-        Prompt chunks with the same steps share the result.
+        Phases with the same steps, such as equal prompt chunks, share the converter.
         """
         phase = self._program.phases[phase_index]
         if phase.steps not in self._steps:
@@ -156,7 +156,8 @@ class Recorder:
             phase_index: Phase whose steps are executed, an index into ``Program.phases``.
             cost: Cost of one pass.
             slots: Number of KV-cache slots in use in each stage.
-            key: Anything else that distinguishes schedules of this phase.
+            key: Further value that distinguishes schedules of this phase. Passes share a schedule
+                only if their steps, slots and keys are equal.
             varying_steps: Indices of the steps whose traffic differs from pass to pass. Their
                 traffic is set to 0 here and written by `write_shifts`.
         """

@@ -26,9 +26,9 @@ BusyRectangles = list[tuple[int, int, int, int]]
 
 
 class PhaseSteps:
-    """Steps of a phase in the form recorded in a trace.
+    """Converter of the steps of a phase to rows of the tables of a trace.
 
-    Everything that all passes of the phase have in common is computed once.
+    Columns that are the same in all passes of the phase are computed once.
 
     Attributes:
         shifting: int64 ``[shift]``: indices of the steps that are KV-cache shifts.
@@ -37,7 +37,7 @@ class PhaseSteps:
     def __init__(
         self, program: Program, phase: Phase, index_names: Callable[[Sequence[str]], npt.NDArray[Any]]
     ) -> None:
-        """Compute what all passes of the phase have in common.
+        """Compute the columns that are the same in all passes of the phase.
 
         Args:
             program: The compiled Program.
@@ -60,7 +60,8 @@ class PhaseSteps:
 
         Args:
             cost: Cost of a pass.
-            varying_steps: Indices of the steps whose words and hops are set to 0.
+            varying_steps: Indices of the steps whose words and hops differ from pass to pass. They
+                are set to 0 here and recorded elsewhere.
         """
         by_cause = cost.by_cause.astype(np.int64)
         words, hops = cost.traffic.words.copy(), cost.traffic.hops.copy()
@@ -75,7 +76,7 @@ class PhaseSteps:
         }
 
     def crossings(self, cost: PhaseCost) -> Columns:
-        """Return the transfers between wafers in one pass as columns of a trace table.
+        """Return the transfers between wafers in one pass as columns of the crossing table.
 
         There is a row for each step and pair of wafers. The column ``pass`` is not included.
         """
@@ -91,7 +92,7 @@ class PhaseSteps:
         }
 
     def busy(self, cost: PhaseCost) -> BusyRectangles:
-        """Return the rectangles of PEs that compute in one pass, with their compute cycles."""
+        """Return the rectangles of PEs that compute in one pass, each with its compute cycles."""
         compute = cost.by_cause[self._computing, CAUSES.index("compute")]
         sums = np.bincount(self._rectangle_of_step, compute, len(self._busy))
         return [(*place, int(cycles)) for place, cycles in zip(self._busy.tolist(), sums, strict=True)]

@@ -75,7 +75,7 @@ def log_wavelets(
     move_count = 0
 
     def on_moves(step: int, moves: I64) -> None:
-        """Append the moves of one step to the trace."""
+        """Append the moves of one step to the trace while the pass is being simulated."""
         nonlocal move_count
         move_count += len(moves)
         cycle, on_wafer, row, col, colour, port, source = moves.T

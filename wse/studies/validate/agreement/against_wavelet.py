@@ -101,16 +101,19 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 
 
 def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
-    """Return the time of each pattern group in a case according to the fast timing model.
+    """Time a case with the fast timing model, and return one result per group of patterns.
 
-    The patterns within a group run concurrently. Groups are in execution order.
+    The patterns of a group run concurrently. Groups run sequentially, in the order of the list.
     """
     times = PatternTimes(costs)
     return [times.time([_slowest_line(placed_pattern, times) for placed_pattern in group]) for group in case.groups]
 
 
 def _slowest_line(placed_pattern: PlacedPattern, times: PatternTimes) -> LinePattern:
-    """Return the line of PEs on which a pattern is slowest according to the fast timing model."""
+    """Return the line of PEs on which a pattern takes longest in the fast timing model.
+
+    The lines of a pattern run concurrently, so this line determines the time of the pattern.
+    """
     schedule, round_ = placed_pattern.schedule, placed_pattern.round_ % len(placed_pattern.schedule.variants)
     variants = np.unique(schedule.variants[round_, [line for line, _ in placed_pattern.lines]])
     first_pe, last_pe = placed_pattern.lines[0][1][0], placed_pattern.lines[0][1][-1]
@@ -120,9 +123,9 @@ def _slowest_line(placed_pattern: PlacedPattern, times: PatternTimes) -> LinePat
 
 
 def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> MachineRun:
-    """Simulate a case cycle by cycle.
+    """Simulate the communication patterns of a case cycle by cycle.
 
-    The patterns within a group start together. Groups run sequentially.
+    The patterns of a group start together. The next group starts when all of them have finished.
     """
     words_per_pe = sum(2 * placed_pattern.words for group in case.groups for placed_pattern in group)
     machine = WaveletMachine(wafer, case.rows, case.cols, words_per_pe)
@@ -185,8 +188,8 @@ def check_reference(name: str) -> None:
 def agreement(case_count: int, seed: int, on_progress: OnProgress = ignore) -> Agreement:
     """Compare the fast timing model with the cycle-by-cycle simulation on random configurations.
 
-    Every communication pattern and every type of whole layers in `LAYERS` is timed on each wafer
-    generation with each software profile in `PROFILES`.
+    Two kinds of cases are timed on each wafer generation, with each software profile in `PROFILES`:
+    single communication patterns, and all steps of the layers of small models (`LAYERS`).
 
     Args:
         case_count: Number of configurations for each combination of pattern, wafer and profile.
@@ -220,7 +223,7 @@ def compare_layers(name: str, layers: LayerCase, wafer: WaferSpec, software: Sof
     """Time layers of a small model with the fast timing model and with a cycle-by-cycle simulation.
 
     Args:
-        name: Name of the type of layers in `LAYERS`, which is reported as the pattern.
+        name: Key of `LAYERS` from which the case comes. The result reports it as the pattern.
         layers: The model, its mesh, and the phase to time: decode, prefill or verification.
         wafer: The machine. Only a mesh of the size in ``layers`` is used.
         software: Costs of launches, relays and gaps between operations.
@@ -253,7 +256,7 @@ def summarise(rows: Sequence[AgreementRow]) -> AgreementSummary:
 
 
 def _errors(rows: Sequence[AgreementRow]) -> dict[str, Any]:
-    """Return the counts and relative errors of rows, keyed by `AgreementErrors` field name.
+    """Return the counts and relative errors of configurations, by `AgreementErrors` field name.
 
     Runs of at most `JUDGED_CYCLES` cycles are too short for a meaningful relative error.
     """

@@ -144,9 +144,9 @@ class LayerCase:
 def layers(count: int, seed: int) -> Iterator[LayerCase]:
     """Yield cases that time the decoding of one token in random small models.
 
-    Models have one layer and three layers alternately. A three-layer model is of a random kind,
-    such as latent attention or experts. With the schedule ``optimized``, it may compute attention
-    on only some PE columns.
+    Models with one layer and with three layers alternate. Each three-layer model has a random
+    feature from `KINDS`, such as latent attention or experts. If its schedule is ``optimized``, its
+    attention may be restricted to some of the PE columns.
 
     Args:
         count: Number of cases.

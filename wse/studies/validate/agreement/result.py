@@ -19,7 +19,10 @@ PADDING: Final = 2
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementRow(Result):
-    """Cycles of one configuration according to the fast timing model and the simulation."""
+    """Cycles of one configuration according to both timing models, with the relative error.
+
+    One model is the fast timing model, the other the cycle-by-cycle simulation.
+    """
 
     pattern: Annotated[str, Doc("The communication pattern, or whole layers.")]
     wafer: Annotated[str, Doc("The wafer.")]
@@ -44,7 +47,11 @@ class AgreementRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementErrors(Result):
-    """Errors of the fast timing model over a group of configurations."""
+    """Errors of the fast timing model over a group of configurations.
+
+    The errors are relative to the cycle-by-cycle simulation. The median and the maximum cover only
+    configurations with enough cycles (`judged`).
+    """
 
     rows: Annotated[int, Doc("Configurations.")]
     judged: Annotated[int, Doc("Configurations with enough cycles for a meaningful relative error.")]
@@ -55,19 +62,25 @@ class AgreementErrors(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedPattern(Result):
-    """Name of a communication pattern that both timing models timed."""
+    """Name of the communication pattern to which a record of errors applies.
+
+    The name can also be a type of whole layers.
+    """
 
     pattern: Annotated[str, Doc("The pattern, or whole layers.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PatternErrors(AgreementErrors, ComparedPattern):
-    """Errors of the fast timing model for one communication pattern."""
+    """Errors of the fast timing model over all configurations of one communication pattern.
+
+    The errors are relative to the cycle-by-cycle simulation.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementSummary(AgreementErrors):
-    """Errors of the fast timing model over all configurations, and for each pattern."""
+    """Errors of the fast timing model: over all configurations, and separately for each pattern."""
 
     by_pattern: Annotated[tuple[PatternErrors, ...], Doc("Errors of each pattern.")]
 

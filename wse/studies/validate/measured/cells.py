@@ -203,7 +203,13 @@ def check_cells(row: Mapping[str, str]) -> InferenceCells:
 
 
 def _text_faults(row: Mapping[str, str], value: float | None) -> list[str]:
-    """Return error messages for wrong texts in a row, and for a negative value."""
+    """Return error messages for the cells of a row that contain a wrong text or a wrong number.
+
+    Args:
+        row: Texts of the row, keyed by column name.
+        value: The number in the column ``value``. It may be negative only if the metric is a
+            change.
+    """
     faults = []
     layers, unit, kind = row["layers_per_stage"], row["unit"], row["kind"]
     if layers.strip() and not _LAYERS.fullmatch(layers):
@@ -273,7 +279,9 @@ class CsvRecords:
         return self
 
     def __next__(self) -> CsvRecord:
-        """Return the next record. After a broken record, continue on the line after its first.
+        """Return the next record.
+
+        If a record cannot be parsed, the next call continues on the line after its first line.
 
         Raises:
             StopIteration: All records were returned.

@@ -213,11 +213,15 @@ def stack_of(m: Measurement) -> str | None:
 def _is_older(m: Measurement, framework: str, version: tuple[int, int], month: str) -> bool:
     """Return whether a measurement's software is older than a given version.
 
+    The version in the text decides. If there is none, the date of the measurement decides. A
+    benchmark of 2024 whose files have later dates counts as older.
+
     Args:
         m: The measurement.
         framework: Text with which the measurement identifies its software.
         version: Major and minor version number.
-        month: Month to compare with the date if no version is stated, such as ``2025-03``.
+        month: Month of the given version, such as ``2025-03``. If empty, software without a stated
+            version never counts as older.
     """
     version_match, month_match = _VERSION.search(framework), _DATED_MONTH.search(m.text("date"))
     if version_match:

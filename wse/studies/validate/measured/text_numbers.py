@@ -107,9 +107,9 @@ def is_cycles(metric: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Sizes of a transformer with identical layers and gated feed-forward blocks.
+    """Layer sizes, in elements, of a transformer whose layers are identical.
 
-    Sizes are in elements. Such a model has no experts.
+    Its feed-forward blocks are gated, and it has no experts.
     """
 
     hidden_size: int
@@ -165,5 +165,5 @@ def _shape(name: str) -> Shape | None:
 
 
 def _plain(name: str) -> str:
-    """Return the letters and digits of a name, in lower case."""
+    """Return only the letters and digits of a name, in lower case, for comparisons."""
     return "".join(c for c in name.lower() if c.isalnum())

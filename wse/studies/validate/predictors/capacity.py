@@ -41,7 +41,7 @@ def wafers_needed(
 
 
 def capacity_of(rows: Iterable[Measurement]) -> tuple[ModelCapacity, ...]:
-    """Compare the wafer counts stated in publications with the minimum counts of the models.
+    """Compare the wafer counts that publications state with the minimum on which each model fits.
 
     Args:
         rows: Measurements. Rows that do not describe services, or that state no wafer count, are

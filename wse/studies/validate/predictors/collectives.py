@@ -83,7 +83,10 @@ def predict(m: Measurement) -> Prediction | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A measured collective on a rectangle of PEs, with its root at a corner or line end."""
+    """Conditions of a measured collective: its rectangle of PEs, its vectors and its algorithm.
+
+    The root of a reduce is at a corner of the rectangle, or at an end of the line.
+    """
 
     rows: int
     cols: int
@@ -143,7 +146,8 @@ class _Run:
     def _flood(self) -> LineSchedule:
         """Build the pattern of a multicast from a corner of the rectangle to all PEs.
 
-        It is the pattern of a line with the same number of hops to the farthest PE.
+        The result is a multicast along a line of PEs that has the same number of hops to the
+        farthest PE.
         """
         return multicast(self.rows + self.cols - 1, 1, 0)
 

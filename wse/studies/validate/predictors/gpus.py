@@ -254,7 +254,8 @@ def _load(row: ServingRow, memory_ratio: float) -> _Load:
 
     Args:
         row: The conditions of the benchmark.
-        memory_ratio: Fraction of memory used by the stack. It only distinguishes cache entries.
+        memory_ratio: Fraction of GPU memory that the stack uses. The argument is only part of the
+            cache key; the calculation takes the fraction from the bundled stack.
     """
     gpu = load_gpu(row.gpu)
     stack = load_stack(row.stack, gpu.generation)

@@ -32,14 +32,14 @@ PROFILE = "academic"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Rectangle of PEs on which a measurement was made."""
+    """Rectangle of PEs on which a kernel or a model was measured, and its wafer."""
 
     wafer: WaferSpec
     rows: int
     cols: int
 
     def problem(self) -> str:
-        """Explain why no program can be compiled for this grid; "" if one can be compiled."""
+        """Explain why no program can be compiled for this grid of PEs, or return "" if one can."""
         if self.rows > self.wafer.mesh_rows or self.cols > self.wafer.mesh_cols:
             return f"the grid is larger than the mesh of {self.wafer.mesh_rows}x{self.wafer.mesh_cols} PEs"
         return ""
@@ -84,7 +84,7 @@ def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str, cost
 
 
 def decode_fits(grid: Grid, shape: Shape, cached: int, dtype: str) -> bool:
-    """Return whether all layers of a model fit in SRAM with KV caches for ``cached`` tokens."""
+    """Return whether all layers of a model fit in SRAM with a KV cache for ``cached`` tokens."""
     return _compile(grid, shape, _decode(grid, cached, dtype), THIN_GEMM).fits
 
 
@@ -144,7 +144,10 @@ def _prefill(grid: Grid, tokens: int, dtype: str) -> Options:
 
 
 def _one_head(shape: Shape) -> ModelSpec:
-    """Build a model with a single full-width attention head, like the benchmark programs."""
+    """Build a model whose attention has a single head, as in the benchmark programs.
+
+    The head is as wide as the hidden vector.
+    """
     return ModelSpec(
         name="one head",
         family="llama",

@@ -49,7 +49,7 @@ def sequence_cycles(costs: LineCosts, words: int, *patterns: LineSchedule) -> fl
 
 
 def _cycles(costs: LineCosts, words: int, pattern: LineSchedule) -> float:
-    """Return the cycles of a pattern on one line of PEs."""
+    """Return how many cycles a communication pattern takes on one line of PEs."""
     if pattern.part is not None:
         return part_time(pattern, 0, words, costs).total
     return line_cycles(pattern.messages, words, costs, pattern.message_colours).total
@@ -83,7 +83,10 @@ _RECORRECTED: Final = re.compile(r"re-?corrected|global clock", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Path:
-    """A measured message path between two PEs, with its machine, software and hops."""
+    """A measured message from one PE to another, with the wafer and its software costs.
+
+    The message travels from one corner of the measured rectangle of PEs to the opposite corner.
+    """
 
     row: Measurement
     wafer: WaferSpec
@@ -101,16 +104,16 @@ class _Path:
 
     @property
     def receive_cycles(self) -> int:
-        """Cycles from a word's arrival at the router to the operation or task waiting for it."""
+        """Cycles from a word's arrival at the router until the operation or task that awaits it."""
         return self.wafer.ramp_cycles + 1
 
     @property
     def send_cycles(self) -> int:
-        """Cycles from the dispatch of a send until its first word is in the router."""
+        """Cycles from the dispatch of a send until its first word has reached the router."""
         return self.software.vector_issue_cycles + self.wafer.ramp_cycles + 1
 
     def message(self) -> float | None:
-        """Return how many cycles elapse from the dispatch of a send to the end of the receive.
+        """Return the cycles from the dispatch of a send to the end of the receive at the other PE.
 
         Return None if the measurement states no path or no message size.
         """
@@ -121,7 +124,10 @@ class _Path:
         return self.software.vector_issue_cycles + sequence_cycles(costs, self.row.words, schedule)
 
     def message_with_counter_reads(self) -> float | None:
-        """Return the cycles of a message plus reading the cycle counter before and after it."""
+        """Return the cycles of a message, including reads of the cycle counter before and after it.
+
+        Return None if the measurement states no path or no message size.
+        """
         time = self.message()
         return None if time is None else time + COUNTER_READ_CYCLES
 

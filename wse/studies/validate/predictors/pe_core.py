@@ -89,7 +89,10 @@ def add(wafer: WaferSpec, element_bytes: int) -> Operation:
 
 
 def bank_conflict_slowdown(wafer: WaferSpec) -> float:
-    """Return the slowdown factor of a vector operation with both operands in the same banks."""
+    """Return the factor by which a vector operation is slower if its operands share banks.
+
+    The two operands then compete for the same memory banks (parts of a PE's SRAM).
+    """
     return software(COMPILED, wafer.generation).bank_conflict_ratio
 
 

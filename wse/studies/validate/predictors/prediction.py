@@ -56,7 +56,7 @@ Predictor = Callable[[Measurement], Prediction | None]
 
 
 def decline(reason: str) -> Prediction:
-    """Build a Prediction without a value, which states why the measurement is not predicted."""
+    """Build a Prediction without a value, which states why a measurement is not predicted."""
     return Prediction(reason=reason)
 
 
@@ -99,7 +99,7 @@ def decline_ranges(m: Measurement) -> Prediction | None:
 
 
 def decline_other_systems(m: Measurement) -> Prediction | None:
-    """Decline to predict systems other than wafers, and the results of other models.
+    """Decline to predict systems other than wafers, and results of other performance models.
 
     Returns:
         A prediction without a value, with the reason. None if something else was measured.
@@ -117,7 +117,7 @@ def decline_other_systems(m: Measurement) -> Prediction | None:
 def decline_untimed(m: Measurement) -> Prediction | None:
     """Decline to predict metrics other than the time or speed of a modelled run.
 
-    These are ratios and fractions, specifications, and rates of whole applications.
+    Declined metrics are ratios and fractions, specifications, and rates of whole applications.
 
     Returns:
         A prediction without a value, with the reason. None if something else was measured.

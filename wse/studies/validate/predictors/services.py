@@ -161,7 +161,7 @@ class ServiceEstimate:
     bound_ratio: float
 
     def of(self, metric: str) -> float:
-        """Return the value of a metric, without speculative decoding."""
+        """Return the estimated value of a metric in `METRICS`, without speculative decoding."""
         return self.values[list(METRICS).index(metric)]
 
 
@@ -250,9 +250,9 @@ def _speed_up(machine: DraftMachine, curve: Acceptance, draft_tokens: int) -> fl
     """Return the factor by which speculative decoding speeds up a single user.
 
     Args:
-        machine: Times of drafts and verification passes.
-        curve: Probability that draft tokens are accepted.
-        draft_tokens: Number of draft tokens per pass.
+        machine: Times of drafting and of verification passes.
+        curve: Probability that a draft token is accepted.
+        draft_tokens: Number of draft tokens that each pass verifies.
     """
     return machine.verify_s(1) / machine.row(curve, draft_tokens).token_s
 

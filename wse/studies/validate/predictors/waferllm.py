@@ -94,9 +94,9 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
 
 
 def best_rate(m: Measurement) -> Prediction | None:
-    """Predict WaferLLM's tokens/s in a table that compares it with services.
+    """Predict the speed of WaferLLM that a comparison with inference services states.
 
-    The rate is the decode rate on the fastest of several square meshes.
+    The predicted value is the decode rate, in tokens/s, on the fastest of several square meshes.
 
     Returns:
         A Prediction with the value, or with the reason why there is none. None if something else

@@ -60,8 +60,8 @@ def op_in_layer(name: str, layer: int) -> str:
 class OpNumbers:
     """Numbering of a trace's ops in which corresponding ops of different layers share a number.
 
-    Ops correspond if they have the same name within their layers and the same kind. All arrays have
-    an extra entry at the end, for steps that belong to no op.
+    Two ops correspond if they have the same kind and the same name within their layers. ``number``
+    and ``layer`` have an extra entry at the end, for steps that belong to no op.
 
     Attributes:
         number: int64 ``[op + 1]``: number of each op.
@@ -85,10 +85,12 @@ class OpNumbers:
         self.layer: Array = np.array([record["layer"] for record in records] + [-1], np.int64)
 
     def rows(self, op: Array) -> Array:
-        """Return the op of each step as an index into ``number``, even if it has none.
+        """Return, for each step, the index of its op in the arrays ``number`` and ``layer``.
+
+        Steps without an op get the last index.
 
         Args:
-            op: int ``[step]``: op of each step. Steps without an op get the last index.
+            op: int ``[step]``: op of each step, with an invalid index for steps without an op.
         """
         no_op = len(self.number) - 1
         return np.where((op >= 0) & (op < no_op), op, no_op)

@@ -137,7 +137,7 @@ def _equal_ops(sums: StepSums) -> Iterator[Group]:
 
 
 def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
-    """Return the layers, count, cycles and traffic of some ops as a dict of `Group` fields."""
+    """Return the fields that a `Group` of some ops needs: layers, op count, cycles and traffic."""
     names = ("layers", "count", "cycles", "words", "hops", "mostly")
     return {"phase": phase, **{name: getattr(part, name) for name in names}}
 
@@ -157,9 +157,10 @@ def _layers(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_layers(sums: StepSums) -> Iterator[Group]:
-    """Yield a group of steps for each set of layers that have equal cycles for every cause.
+    """Yield a group of steps for each set of layers with equal cycles, in each phase.
 
-    All ops outside the layers form one group.
+    Layers are in the same set if they take the same number of cycles for every cause. All ops
+    outside the layers form one group.
     """
     layers, layer_of = np.unique(sums.steps["layer"], return_inverse=True)
     totals = sums.by_group(layer_of, len(layers))
@@ -204,23 +205,24 @@ def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) 
 def _causes(sums: StepSums) -> Iterator[Group]:
     """Yield a group for each cause of cycles, with the op that has the most cycles of this cause.
 
-    The cycles of an op are summed over equal ops of all layers. The groups have no words or hops,
-    because words are sent by steps, and a step has several causes.
+    To find that op, the cycles of corresponding ops of all layers are added up. The groups have no
+    words or hops, because words belong to whole steps, and the cycles of a step can have several
+    causes.
     """
     ops = OpNumbers(sums.trace)
     return _causes_by(sums, ops.number[ops.rows(sums.steps["op"])], ops.names)
 
 
 def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
-    """Yield, for each cause of cycles in each phase, its cycles and the op that has most of them.
+    """Yield a group for each cause of cycles, with the op that has the most cycles of this cause.
 
-    Equal ops of different layers count as different ops.
+    In contrast to `_causes`, each op of each layer is considered separately.
     """
     return _causes_by(sums, sums.steps["op"], sums.trace.texts("graph/ops/name"))
 
 
 def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Group]:
-    """Yield, for each cause of cycles in each phase, its cycles and the op that has most of them.
+    """Yield a group for each cause of cycles in each phase, with the op that has most of them.
 
     Args:
         sums: Steps of a trace.

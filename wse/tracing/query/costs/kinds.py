@@ -25,7 +25,7 @@ from wse_traces.schema import CAUSES, KINDS, PHASES
 class PartCycles(Result):
     """Cycles and traffic of some steps in one phase, summed over the run.
 
-    This is the base class for steps that share a kernel, an op or a kind of op.
+    This is the base class for the totals of steps that share a kernel, an op or a kind of op.
     """
 
     cycles: Annotated[int, Doc("sum over the run", "cycles")]
@@ -41,9 +41,9 @@ class PartCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """Total cycles of the steps in some equal ops that run the same kernel or pattern.
+    """Cycles of those steps of a set of equal ops that run the same kernel or pattern.
 
-    A step runs either a kernel on the PEs or a communication pattern between them.
+    Each step of an op runs either a kernel on the PEs or a communication pattern between them.
     """
 
     name: Annotated[str, Doc("kernel or pattern")]

@@ -97,7 +97,7 @@ class StepSums:
         cell = phase[is_grouped] * groups + group[is_grouped]
 
         def total(name: str) -> Array:
-            """Return the sum of a column for each phase and group."""
+            """Return the sum of a column over the steps of each phase and group."""
             return group_sums(self.steps[name][is_grouped], cell, len(PHASES) * groups).reshape(len(PHASES), groups)
 
         by_cause = np.stack([total(f"{cause}_cycles") for cause in CAUSES], axis=-1)

@@ -103,13 +103,13 @@ def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool 
 
 
 def _each_step(sums: StepSums) -> tuple[Columns, list[Ranges]]:
-    """Return all steps in the form returned by ``fold_steps``, without combining equal steps."""
+    """Return all steps one by one, in the form in which ``fold_steps`` returns combined steps."""
     layers = [consecutive_ranges([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
     return {**sums.steps, "count": np.ones(len(layers), np.int64)}, layers
 
 
 def _step(steps: Columns, row: int, layers: Ranges, ops: list[str], names: list[str], totals: Sequence[int]) -> Step:
-    """Convert a row of the step table to an object.
+    """Convert a row of the table of summed steps to a `Step`.
 
     Args:
         steps: Columns of the steps.
@@ -117,7 +117,7 @@ def _step(steps: Columns, row: int, layers: Ranges, ops: list[str], names: list[
         layers: Layers of the combined steps, as ranges.
         ops: Names of the ops.
         names: Names of the kernels and patterns.
-        totals: Cycles of each phase.
+        totals: Total cycles of each phase, from which the fraction of the step is computed.
     """
     value = {name: int(column[row]) for name, column in steps.items()}
     phase = value["phase"]

@@ -49,7 +49,7 @@ class Content(Result):
         return values_of(np.frombuffer(self.raw(), np.uint8), self.dtype.encode())
 
     def raw(self) -> bytearray:
-        """Return the bytes in the order in which they were stored in SRAM."""
+        """Return the bytes of the buffer in the order in which they were stored in SRAM."""
         return bytearray.fromhex(self.hex)
 
 

@@ -37,7 +37,7 @@ class LinkTie(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """What the links of a tie have in common: their wafer, direction and number of words.
+    """Sort key of a tie (a set of links with equal wafer, direction and number of words).
 
     Attributes:
         words: Number of words on each link.
@@ -51,12 +51,12 @@ class _Key(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Sort key of the tie: most words first, then in order of wafer and direction."""
+        """Tuple by which ties are sorted: most words first, then by wafer and direction."""
         return -self.words, self.wafer, self.direction
 
 
 class _Chunk(NamedTuple):
-    """Rectangle in a map of words on links that contains one of the largest values.
+    """Rectangle in a map of words on links, to be read again to find the busiest links.
 
     Attributes:
         wafer: Wafer of the map.

@@ -20,7 +20,7 @@ from wse_traces.schema import DIRECTIONS, USES
 
 @dataclass(frozen=True, kw_only=True)
 class Buffer(Result):
-    """Buffer in the SRAM of a PE.
+    """Buffer in the SRAM of a PE: its addresses, its use, and the ops that need it.
 
     Buffers that are never needed at the same time may share addresses.
     """
@@ -76,6 +76,9 @@ def read_pe_sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row:
 
 def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
     """Return the indices of the stages whose recorded buffers apply to a PE.
+
+    A stage is a set of layers in a rectangle of PEs. Its buffers are recorded only once, even if it
+    spans several wafers.
 
     Args:
         trace: An open trace.

@@ -16,7 +16,9 @@ from wse_traces.schema import KINDS, PHASES, USES
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """Buffer of a PE, drawn as rectangles: its addresses and when it is needed.
+    """Buffer of a PE with its address range and the times at which it is needed.
+
+    A plot shows a band as one rectangle for each interval in which the buffer is needed.
 
     Attributes:
         name: Name of the buffer.

@@ -59,7 +59,7 @@ def used_fraction(uses: Mapping[str, int]) -> float:
 
 
 def narrow_attention(stages: Sequence[Stage]) -> list[int]:
-    """Return the numbers of PE columns that attention uses, for stages where it does not use all.
+    """Return how many PE columns attention uses in stages where it does not use all columns.
 
     Equal numbers are listed once, and the list is in ascending order.
     """

@@ -43,10 +43,10 @@ class Totals:
     """All quantities of a run that can be compared with those of another run.
 
     Attributes:
-        run: The run as a whole, with the totals of its phases.
+        run: Description of the run, with the totals of its phases.
         tree: Ops of each layer, with their mean cycles per pass.
-        crossing_bytes: Mean bytes per pass. Each key is a pair of the phase name and whether the
-            host sends or receives the bytes.
+        crossing_bytes: Mean bytes per pass sent between wafers, or between a wafer and the host.
+            Each key is a pair of the phase name and whether the host sends or receives the bytes.
     """
 
     run: TracedRun
@@ -155,7 +155,7 @@ def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
 
 
 def _combine(equal: Sequence[Change]) -> Change:
-    """Return one change that represents several equal changes, with the sums of their amounts."""
+    """Combine equal changes of different layers into one change, adding up their amounts."""
     change = equal[0]
     if change.layer is None:
         return change

@@ -113,7 +113,7 @@ class _Run:
         self._economics = _economics(self.run.wafer.name, economics, price)
 
     def row(self) -> ComparisonRow:
-        """Return the results of the run in the columns of a comparison."""
+        """Return the results of the run as a row of the comparison."""
         run, decode = self.run, self._decode
         users, wafers = max(1, len(run.users)), run.system.wafers
         decode_rate, rate_with_prompts = decode.tokens_per_s or 0.0, self._tokens_per_s()
@@ -189,7 +189,7 @@ class _Run:
         return {} if self._economics is None else {**power_and_cost(wafers, tokens_per_s, self._economics)}
 
     def _limits(self) -> Report:
-        """Return what limits the speed of a token, as columns of a comparison."""
+        """Return what limits the speed of a user, as columns of a comparison."""
         stages = self.run.system.stages
         spans = [(stage.first_layer, stage.last_layer) for stage in stages]
         limits = limits_of(

@@ -103,25 +103,32 @@ class ComparisonRow(Result):
 
     @property
     def layout(self) -> str:
-        """Requested mapping as text, including its layout objective.
+        """Requested mapping as text, with the objective for which its layout was chosen.
 
-        The objective is omitted if it is the latency of one user.
+        The objective is throughput or the speed for a number of users. It is omitted if it is the
+        latency of one user.
         """
         return f"{self.mapping}{self.purpose}"
 
     @property
     def purpose(self) -> str:
-        """Layout objective as text, or "" for the latency of one user."""
+        """Text such as " for throughput" that states for what the layout was chosen.
+
+        The text is "" if the layout was chosen for the latency of one user.
+        """
         return purpose_text(self.objective) if self.for_users is None else f", fastest for {self.for_users:,} users"
 
     @property
     def possible(self) -> bool:
-        """Whether the combination of options is possible."""
+        """Whether the combination of options can run. If it cannot, ``reason`` states why."""
         return self.reason is None
 
     @property
     def link(self) -> tuple[float | None, float | None]:
-        """Bandwidth and latency of the links between wafers. Both are None for a single wafer."""
+        """Bandwidth in bytes/s and latency in seconds of the links between wafers.
+
+        Both are None for a single wafer.
+        """
         return self.link_bytes_per_s, self.link_latency_s
 
 

@@ -59,7 +59,7 @@ def predict_layer(m: Measurement) -> Prediction | None:
 def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, awaited_part: str) -> Prediction:
     """Predict how long the attention block waits for the feed-forward block, or vice versa.
 
-    A block of PEs waits between its layers, which is one time fewer than it has layers.
+    A block (a rectangle of PEs) waits after each of its layers except the last.
 
     Args:
         m: The measurement.
@@ -112,7 +112,10 @@ def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float]:
 
 
 def _layers(m: Measurement, run: DescribedRun) -> int:
-    """Return the number of layers that a measured time includes."""
+    """Return the number of layers that a measured time includes.
+
+    If the metric does not state it, these are all layers of the fullest block of PEs.
+    """
     metric = m.text("metric")
     if _ONE_LAYER.search(metric):
         return 1
@@ -126,6 +129,9 @@ _TAIL: Final = re.compile(r"\bHT tail\b|\btail\b", re.IGNORECASE)
 
 def predict_head(m: Measurement) -> Prediction | None:
     """Predict the time of the output head, which computes logits and samples the next token.
+
+    If the metric is a change of the number of sampled candidates (top k), the difference of the
+    times is predicted.
 
     Returns:
         A Prediction with the value, or with the reason why there is none. None if something else
@@ -156,7 +162,7 @@ _REUSED_TOKENS: Final = re.compile(r"([0-9,]+) tokens (?:of the prefix )?(?:are 
 
 
 def predict_prefill(m: Measurement) -> Prediction | None:
-    """Predict the cycles of a prefill.
+    """Predict how long the prefill of a prompt takes, without the chunks that are reused.
 
     Returns:
         A Prediction with the value, or with the reason why there is none. None if something else
@@ -192,10 +198,10 @@ def predict_prefill(m: Measurement) -> Prediction | None:
 
 
 def _first_chunk(metric: str, prompt: int, chunk: int) -> int | None:
-    """Return how many chunks of a prompt are reused, or None if the number cannot be read.
+    """Return how many chunks of a prompt are reused from a cache; None if it cannot be read.
 
-    The metric may state the first computed chunk, or the reused part in percent or in tokens. Only
-    whole chunks count.
+    The metric may state the first computed chunk, or the reused part in percent or in tokens. A
+    chunk of which only a part is reused does not count.
 
     Args:
         metric: Metric of the measurement.

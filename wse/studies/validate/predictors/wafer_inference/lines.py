@@ -34,9 +34,9 @@ class MulticastMessage:
 
     Attributes:
         words: Number of 32-bit words in the message.
-        receivers: Number of receiving PEs, up to the one with which the measured time ends.
-        has_slow_task: Whether the time includes the start of a task. This is assumed for medians
-            over several runs.
+        receivers: Number of PEs that receive the message until the measured time ends.
+        has_slow_task: Whether the measured time includes the slow start of a task. This is assumed
+            if the measurement is a median.
     """
 
     words: float
@@ -52,7 +52,7 @@ class StoredWords:
         words: Number of words per PE.
         pes: Number of PEs.
         distance: Number of hops to the PE that stores the words.
-        by_vector_operation: Whether a vector operation receives the words, instead of a task.
+        by_vector_operation: True if a vector operation receives the words, False if a task does.
     """
 
     words: int
@@ -68,10 +68,11 @@ class LineCollective:
     Attributes:
         pes: Number of PEs on the line.
         words: Number of 32-bit words on each PE.
-        group: Number of PEs per group.
-        operations: Number of vector operations that a PE executes before and after the all-reduce.
-        length: Number of elements in each operation.
-        work: Type of these operations.
+        group: Number of PEs per group of the reduce.
+        operations: Number of vector operations that a PE executes before and after the all-reduce,
+            in total.
+        length: Number of elements in each vector operation.
+        work: Type of the vector operations.
         tasks: Number of tasks that start before the all-reduce.
     """
 
@@ -85,7 +86,7 @@ class LineCollective:
 
 
 def multicast_of(m: Measurement) -> MulticastMessage | None:
-    """Return the measured multicast, or None if something else was measured."""
+    """Return the multicast that a measurement timed, or None if it timed something else."""
     metric = m.text("metric")
     match = _MULTICAST.search(metric)
     if match is None or re.search(r"\bbusy\b", metric, re.IGNORECASE):
@@ -102,13 +103,15 @@ def multicast_of(m: Measurement) -> MulticastMessage | None:
 def collective_of(m: Measurement) -> LineCollective | None:
     """Return the measured all-reduce along a line of PEs, or None if something else was measured.
 
-    The metric may state the line and the number of words on each PE. If it states no words:
+    The metric may state the line and the number of words on each PE. If it does not state the
+    number of words, the following is assumed:
 
-    - along a column, the words of attention's output are assumed
-    - along a row, the words of the output projection are assumed
-    - inside a softmax, there is one word per head, after one vector operation per head
+    - Along a column, the words are those of the attention output.
+    - Along a row, the words are those of the output projection.
+    - Inside a softmax, there is one word per head, after one vector operation per head.
 
-    A barrier is an all-reduce of a single word, which a task loads and whose sum is not used.
+    A barrier is timed as an all-reduce of a single word, which a task loads and whose sum is not
+    used.
     """
     metric, model, rows = m.text("metric").lower(), dimensions_of(m.text("model")), m.sizes.get("block_rows")
     if "extra" in metric:
@@ -169,7 +172,10 @@ def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None
 
 
 def stored_words(m: Measurement) -> StoredWords | None:
-    """Return the words that PEs of a column store and reload, or None for another measurement."""
+    """Return the transfer that a measurement timed, in which PEs store words and reload them.
+
+    The PEs of a column store the words at other PEs. Return None for other measurements.
+    """
     match = _STORED.search(m.text("metric"))
     if match is None or "reload" not in m.text("metric"):
         return None

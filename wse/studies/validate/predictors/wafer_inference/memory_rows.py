@@ -116,8 +116,9 @@ def predict(m: Measurement) -> Prediction | None:
 def _is_constant(metric: str, pe: PeMemory) -> bool:
     """Return whether the size of an item in SRAM is a constant that was taken from measurements.
 
-    Such a size is not a prediction. Activations of an attention block are predicted, because they
-    grow with the scores, and so are buffers of a prefill, which grow with its tokens.
+    Such a size is not counted as a prediction. Two kinds of buffers are predicted: activations of
+    an attention block, because they grow with the number of scores, and buffers of prefill, because
+    they grow with the number of tokens.
 
     Args:
         metric: Metric of the measurement, which names the item.
@@ -152,7 +153,10 @@ def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float | None:
 
 
 def _memory_of(m: Measurement, model: Dimensions, wafer: WaferSpec) -> PeMemory | str:
-    """Return the SRAM use of the PE that a measurement describes, or why it describes none."""
+    """Return the SRAM use of the PE that a measurement describes.
+
+    If the measurement does not describe a known type of PE, return the reason as a text.
+    """
     metric = m.text("metric")
     is_shared_model = shares_blocks(m)
     role = next((role for pattern, role in _ROLES if pattern.search(metric)), None)
@@ -186,7 +190,7 @@ def _memory_of(m: Measurement, model: Dimensions, wafer: WaferSpec) -> PeMemory 
 
 
 def _layers(m: Measurement, *, is_shared_model: bool) -> int:
-    """Return the number of layers in a block of PEs: as stated, or the usual number.
+    """Return the number of layers in a block of PEs, as stated or by default.
 
     Args:
         m: The measurement, which may state the number in a column or in the metric.
@@ -200,7 +204,10 @@ def _layers(m: Measurement, *, is_shared_model: bool) -> int:
 
 
 def _shape(m: Measurement) -> tuple[int, int]:
-    """Return the numbers of PE rows and columns of a block: as stated, or the usual numbers."""
+    """Return the numbers of PE rows and columns of a block (a rectangle of PEs).
+
+    If the measurement does not state them, a default is returned.
+    """
     rows, cols = m.sizes.get("block_rows"), m.sizes.get("block_cols")
     match = _SHAPE.search(m.text("metric"))
     if (rows is None or cols is None) and match:

@@ -75,13 +75,13 @@ def predict_message(m: Measurement) -> Prediction | None:
 
 
 def _predict_words(m: Measurement, layer: LayerTime, *, is_cast: bool, stated_words: str) -> Prediction:
-    """Predict one vector operation that receives words of a message, or that casts elements.
+    """Predict the time of a vector operation that receives a message's words or casts elements.
 
     Args:
         m: The measurement.
         layer: Timing model.
-        is_cast: Whether elements are cast.
-        stated_words: Number of words or elements, as the metric states it.
+        is_cast: True if the operation casts elements, False if it receives words.
+        stated_words: Number of words or elements, as text from the metric.
     """
     words = read_whole(stated_words)
     if words is None:
@@ -92,7 +92,7 @@ def _predict_words(m: Measurement, layer: LayerTime, *, is_cast: bool, stated_wo
 
 
 def _stored_cycles(message: StoredWords, layer: LayerTime) -> float:
-    """Return the cycles in which the PEs of a column, one after another, store and reload words."""
+    """Return the cycles in which the PEs of a column store and reload words, one PE at a time."""
     costs = layer.costs
     word_cycles = costs.vector_stored_word_cycles if message.by_vector_operation else costs.stored_word_cycles
     hops = 2 * (message.distance - 1) * layer.wafer.hop_cycles
@@ -166,7 +166,11 @@ def predict_host(m: Measurement) -> Prediction | None:
 
 
 def _predict_ring(m: Measurement, steps: StepTime) -> Prediction:
-    """Predict the time of a message from the host through a wafer and back, or its time in PEs."""
+    """Predict how long a message from the host through the PEs of a wafer and back takes.
+
+    If the metric states only the part of this time that the message spends in the PEs, only this
+    part is predicted.
+    """
     costs, metric = steps.layer.costs, m.text("metric")
     shape = _COLUMN_SHAPE.search(metric) or _COLUMN_SHAPE.search(m.text("settings"))
     columns, pes = RING_COLUMNS, RING_COLUMN_PES
@@ -191,7 +195,10 @@ def _predict_ring(m: Measurement, steps: StepTime) -> Prediction:
 
 
 def _predict_two_wafers(m: Measurement, steps: StepTime) -> Prediction:
-    """Predict the time per token on several wafers, or only the time of a token's messages."""
+    """Predict the time per token on several wafers.
+
+    If the metric is the time between the wafers, only the messages of a token are predicted.
+    """
     metric, costs = m.text("metric"), steps.layer.costs
     wafers = m.sizes["wafers"]
     network_us = costs.tcp_us if re.search(r"\bTCP\b", f"{metric} {m.text('settings')}") else costs.rdma_us

@@ -77,7 +77,12 @@ Part = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _PhaseSum:
-    """Steps of a layer, or parts of steps, whose times a metric adds and subtracts."""
+    """A measured time as a sum and difference of the times of steps, such as "score + softmax".
+
+    Attributes:
+        positive_parts: Steps of a layer, or parts of steps, whose times are added.
+        negative_parts: Steps, or parts of steps, whose times are subtracted.
+    """
 
     positive_parts: frozenset[Part]
     negative_parts: frozenset[Part]
@@ -174,7 +179,7 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part] | str:
 def _cycles_of(parts: frozenset[Part], layer: LayerTime, shard: Shard) -> float:
     """Return the total cycles of steps and parts of steps.
 
-    A part of a step counts only if the whole step is not included too.
+    A part of a step is ignored if the whole step is in the set as well.
     """
     whole_steps = {step for step, purpose in parts if not purpose}
     cycles = layer.cycles([_STEPS[name] for name in sorted(whole_steps)], shard)

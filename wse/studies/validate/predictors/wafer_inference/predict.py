@@ -78,7 +78,10 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _contained(predictor: Predictor, m: Measurement) -> Prediction | None:
-    """Return the result of a predictor. An arithmetic error becomes a Prediction with a reason."""
+    """Return the result of a predictor, with arithmetic errors as Predictions without a value.
+
+    Such errors occur if the sizes in a row are too large or contradict each other.
+    """
     try:
         prediction = predictor(m)
     except (ArithmeticError, ValueError, MemoryError) as error:

@@ -103,7 +103,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _is_forced(m: Measurement) -> bool:
-    """Return whether all tokens are known in advance, so that they are pipelined."""
+    """Return whether all tokens of a run are known in advance, so that they can be pipelined."""
     return m.text("phase") == "decode-pipelined" or _FORCED.search(m.text("metric")) is not None
 
 
@@ -115,9 +115,11 @@ def _is_whole_step(metric: str) -> bool:
 
 
 def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
-    """Return the cycles per token, which is generated (free) or known in advance (forced).
+    """Return the cycles per token of a run.
 
-    If logits are computed for every forced token, the output head is one of the pipeline stages.
+    Forced tokens are known in advance, so they are pipelined through the stages. Free tokens are
+    generated one after another. If logits are computed for every forced token, the output head is
+    one of the pipeline stages.
     """
     metric = m.text("metric")
     if _is_forced(m) or _FRAMES.search(metric):
@@ -206,7 +208,8 @@ def _predict_span_with_forced(
         m: The measurement.
         steps: Timing model.
         run: The run.
-        forced_tokens: Number of known tokens. The first of them are not timed.
+        forced_tokens: Number of known tokens. The measured time excludes the first `UNTIMED_STEPS`
+            of them.
     """
     tokens, prefix = m.sizes.get("gen_tokens"), m.sizes.get("prompt_len") or 0
     if forced_tokens is None or tokens is None or not UNTIMED_STEPS <= forced_tokens <= tokens:
@@ -218,5 +221,5 @@ def _predict_span_with_forced(
 
 
 def _with_context(run: DescribedRun, context: float) -> DescribedRun:
-    """Return a run with another number of cached positions."""
+    """Return a copy of a run with another mean number of cached positions."""
     return replace(run, shard=run.shard.with_context(context), states_context=True)

@@ -30,7 +30,10 @@ class Dimensions:
 
     @property
     def kv_size(self) -> int:
-        """Number of key values of one token in a layer; the value vector has the same size."""
+        """Length of one token's key vector in a layer, for all heads together.
+
+        The value vector has the same length.
+        """
         return self.kv_heads * self.head_dim
 
 
@@ -107,20 +110,21 @@ _SHARED_BLOCK_MODELS: Final = ("qwen3-1.7b", "qwen3-0.6b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedRun:
-    """A measured run of a whole model, or of one block of PEs.
+    """A measured run of a whole model, or of one block (a rectangle of PEs that runs some layers).
 
     Attributes:
         shard: Sizes of the tensors on one PE.
         layers: Number of layers in the fullest block.
         blocks: Number of blocks of PEs; 0 if neither stated nor implied by stages and layers.
-        stages: Number of pipeline stages. If it is not stated, every block with whole layers is a
-            stage, and the number is 0 if blocks do not contain whole layers.
-        divides_attention: Whether attention consists of two stages, the second of which begins with
-            the scores.
+        stages: Number of pipeline stages. If the measurement does not state it, every block counts
+            as a stage, or the number is 0 if blocks do not contain whole layers.
+        divides_attention: Whether attention is divided into two pipeline stages. The second stage
+            begins with the attention scores.
         top_k: Number of candidates from which the sampler draws a token.
         states_context: Whether the measurement states a context. Otherwise, the context of
             ``shard`` is 0.
-        states_mean_context: Whether the measurement states the mean context, or the first and last.
+        states_mean_context: Whether the measurement states the mean context, or the first and last
+            context, instead of only a maximum or token counts.
     """
 
     shard: Shard
@@ -134,17 +138,20 @@ class DescribedRun:
 
     @property
     def states_stages(self) -> bool:
-        """Whether it is known what each pipeline stage contains, so that stages can be timed."""
+        """Whether the contents of all pipeline stages are known, so that they can be timed."""
         return self.divides_attention or self.shard.one_block_per_layer or (self.stages > 0 and self.blocks > 0)
 
     @property
     def rows_of_blocks(self) -> int:
-        """Number of rows in which the blocks are placed on the wafer."""
+        """Number of rows that the blocks (rectangles of PEs) form on the wafer."""
         return max(1, -(-self.blocks // BLOCKS_PER_ROW))
 
 
 def described_run(m: Measurement) -> DescribedRun | str:
-    """Return the run that a measurement describes, or a text about the missing information."""
+    """Return the run that a measurement describes.
+
+    If required information is missing, the result is a text that states what is missing.
+    """
     model = dimensions_of(m.text("model"))
     if model is None:
         return unknown_model(m)
@@ -181,7 +188,11 @@ def unknown_model(m: Measurement) -> str:
 
 
 def shares_blocks(m: Measurement) -> bool:
-    """Return whether a model's kernels place attention and feed-forward in one block of PEs."""
+    """Return whether the kernels of a model place both parts of a layer in one block of PEs.
+
+    The parts are attention and feed-forward. A block is a rectangle of PEs. The result depends on
+    the model that the measurement names.
+    """
     return m.text("model").strip().lower() in _SHARED_BLOCK_MODELS
 
 
@@ -237,7 +248,11 @@ def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | 
 
 
 def top_k_of(m: Measurement, *, is_shared_block: bool) -> int:
-    """Return from how many candidates the sampler draws a token: as stated, or the usual number."""
+    """Return the number of candidates from which the sampler draws a token (top k).
+
+    If the measurement does not state it, a default is returned. The default is smaller for short
+    runs with attention and feed-forward in separate blocks of PEs.
+    """
     match = _TOP_K.search(m.text("settings")) or _TOP_K.search(m.text("metric"))
     if match:
         return read_whole(match[1]) or 1
@@ -259,7 +274,8 @@ class Shard:
         cols: Number of PE columns of the block.
         context: Mean number of cached positions.
         batch: Number of sequences that are decoded together.
-        one_block_per_layer: Whether attention and feed-forward part of a layer share one block.
+        one_block_per_layer: Whether the attention part and the feed-forward part of a layer share
+            one block.
     """
 
     model: Dimensions
@@ -271,22 +287,28 @@ class Shard:
 
     @property
     def hidden(self) -> int:
-        """Number of values of the hidden vector on a PE."""
+        """Number of elements of the hidden vector on each PE.
+
+        The vector is distributed over the rows of the block.
+        """
         return math.ceil(self.model.hidden / self.rows)
 
     @property
     def queries(self) -> int:
-        """Number of query values on a PE, which is also the input size of the output projection."""
+        """Number of elements of the query vector on each PE.
+
+        This is also the length of the output projection's input on the PE.
+        """
         return math.ceil(self.model.query_size / self.cols)
 
     @property
     def keys(self) -> int:
-        """Number of key values on a PE, which is also the number of dimensions of each head."""
+        """Number of key values on a PE, which is the part of a head's dimensions stored on it."""
         return math.ceil(self.model.kv_size / self.cols)
 
     @property
     def ffn(self) -> int:
-        """Number of values of the feed-forward vector on a PE."""
+        """Number of elements of the feed-forward vector on each PE."""
         return math.ceil(self.model.ffn / self.cols)
 
     @property
@@ -296,19 +318,19 @@ class Shard:
 
     @property
     def heads(self) -> int:
-        """Number of query heads on a PE: all heads that use its key-value head."""
+        """Number of query heads on a PE: all query heads that share the PE's key-value head."""
         return self.model.heads // self.model.kv_heads
 
     @property
     def positions(self) -> int:
-        """Number of cached positions on the row of PEs with the most."""
+        """Maximum number of cached positions that a PE stores."""
         return max(1, math.ceil(self.context / self.rows))
 
     @property
     def scores(self) -> int:
-        """Number of attention scores of all heads of a PE."""
+        """Number of attention scores on a PE: one for each of its heads and cached positions."""
         return self.heads * self.positions
 
     def with_context(self, context: float) -> Shard:
-        """Return this shard with another number of cached positions."""
+        """Return a copy of this shard with another mean number of cached positions."""
         return replace(self, context=context)

@@ -42,8 +42,8 @@ class KernelWork:
 
     Attributes:
         repeats: How often the kernel executes the sequence of operations.
-        sequences: Fields of `ComputeEngineCosts` that add up to the number of operations in the
-            sequence. Empty if the sequence is a single operation.
+        sequences: Names of fields of `ComputeEngineCosts`, whose sum is the number of operations in
+            the sequence. Empty if the sequence is a single operation.
         length: Number of elements in each operation.
         macs: Number of 16-bit multiply-accumulates in all operations.
     """
@@ -55,7 +55,10 @@ class KernelWork:
 
 
 def kernel_work(m: Measurement) -> KernelWork | None:
-    """Return the vector operations of a measured kernel, or None if something else was measured."""
+    """Return the vector operations of the kernel that a measurement timed.
+
+    Return None if the measurement is about something else or does not state the required sizes.
+    """
     model, metric = dimensions_of(m.text("model")), m.text("metric").lower()
     rows, cols = m.sizes.get("block_rows"), m.sizes.get("block_cols")
     if model is None or rows is None or cols is None:
@@ -121,16 +124,20 @@ def _prefill_work(metric: str, model: Dimensions, rows: int, cols: int, chunk: i
 
 
 def product_work(model: Dimensions, hidden: int, ffn: int, side: int) -> tuple[int, int]:
-    """Return the operations and multiply-accumulates of one step of a layer's four products.
+    """Count the vector operations and multiply-accumulates of one step of a layer's four products.
 
-    The products are: queries, keys and values; output; up and gate; down. Each step multiplies one
-    tile for one token, with one operation for each input value.
+    The products are queries, keys and values; output projection; up and gate; down. In a step, a PE
+    multiplies one tile of each matrix by the vector of one token. It executes one vector operation
+    for each input value.
 
     Args:
         model: Sizes of the model.
         hidden: Values of the hidden vector on a PE.
         ffn: Values of the feed-forward vector on a PE.
-        side: PEs over which the queries, keys and values are distributed.
+        side: Number of PEs over which the queries, keys and values are distributed.
+
+    Returns:
+        Number of vector operations, and number of multiply-accumulates.
     """
     queries, keys = math.ceil(model.query_size / side), math.ceil(model.kv_size / side)
     operations = hidden + queries + hidden + ffn

@@ -24,16 +24,18 @@ Line = Literal["column", "row", "band"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """Equal vector operations that a PE executes in a step.
+    """Identical vector operations that a PE executes in a step of a layer.
 
     Attributes:
-        purpose: What they compute.
-        count: How many times they are executed for one sequence of the batch.
-        length: Elements of each operation.
-        work: ``plain`` for one float32 vector operation, ``multiply-accumulate`` for one on 16-bit
-            operands, ``reduction`` for the sum or maximum of a float32 vector, ``conversion`` for
-            one from float32 to bfloat16; otherwise a function such as an exponential, whose number
-            of operations is a constant of the software profile.
+        purpose: What the operations compute, such as "residual".
+        count: Function that maps a PE's tensor sizes to the number of operations for one sequence
+            of the batch.
+        length: Function that maps a PE's tensor sizes to the number of elements per operation.
+        work: Type of operation. ``plain`` is any float32 vector operation, ``multiply-accumulate``
+            has 16-bit operands, ``reduction`` is the sum or maximum of a float32 vector, and
+            ``conversion`` is from float32 to bfloat16. Any other value is a function, such as
+            ``exponential``, that needs several vector operations; their number is a constant of the
+            software profile.
         spans_batch: Whether one operation covers the adjacent vectors of all sequences.
     """
 
@@ -49,8 +51,10 @@ class Collective:
     """An all-reduce that follows the operations of a step.
 
     Attributes:
-        line: PEs that participate: a column or row of the block, or the columns of a KV head.
-        words: 32-bit words of each PE for one sequence.
+        line: PEs that participate: a ``column`` or ``row`` of the block, or a ``band`` (the PEs of
+            a row that share one KV head).
+        words: Function that maps a PE's tensor sizes to the number of 32-bit words that the PE
+            contributes for one sequence.
         only_in_one_block: Whether it is needed only if a block of PEs stores whole layers.
     """
 
@@ -61,13 +65,15 @@ class Collective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A separately timed step of a layer.
+    """A step of a layer that is timed separately, such as "qkv".
+
+    The operations are executed first, then the all-reduces.
 
     Attributes:
-        name: Name of the phase.
-        operations: Vector operations.
-        collectives: All-reduces.
-        messages: Messages to or from another block, each of which starts a task.
+        name: Name of the step.
+        operations: Vector operations of a PE.
+        collectives: All-reduces over lines of PEs.
+        messages: Number of messages to or from another block of PEs, each of which starts a task.
     """
 
     name: str

@@ -93,12 +93,12 @@ class PeMemory:
 
     @property
     def key_bytes(self) -> int:
-        """Bytes of one position's keys in a layer; its values have the same size."""
+        """Bytes of the keys of one cached position in one layer. The values need the same size."""
         return ELEMENT_BYTES * self.shard.keys
 
     @property
     def ingress_bytes(self) -> int:
-        """Bytes of the buffer through which a cache is loaded."""
+        """Bytes of the buffer through which KV caches are loaded; only attention PEs have one."""
         return self.key_bytes * self.shard.positions if self.role == "attention" else 0
 
     @property
@@ -114,7 +114,7 @@ class PeMemory:
 
     @property
     def system_bytes(self) -> int:
-        """Bytes of the runtime: tables, stack, and buffers that the linker counts with them."""
+        """Bytes of the runtime system: tables, stack, and buffers that the linker counts here."""
         return self.sizes.system_bytes + self.tokens * self.sizes.token_system_bytes
 
     @property
@@ -144,10 +144,11 @@ class PeMemory:
 
         Args:
             sram_bytes: SRAM of a PE.
-            has_long_strides: Whether keys can be appended beyond `MAX_STRIDE` positions.
+            has_long_strides: Whether the code can store keys with a stride of more than
+                `MAX_STRIDE`. If not, a PE caches at most `MAX_STRIDE` positions.
 
         Returns:
-            The tokens; None if the PE has no cache or if not even one position fits.
+            Number of tokens; None if the PE has no cache or if not even one position fits.
         """
         if not self.position_bytes:
             return None

@@ -48,7 +48,8 @@ class PrefillRun:
         rows: Number of PE rows in a block.
         cols: Number of PE columns in a block.
         layers: Number of layers in the fullest block.
-        one_block_per_layer: Whether attention and feed-forward part of a layer share one block.
+        one_block_per_layer: Whether the attention part and the feed-forward part of a layer share
+            one block.
         chunk: Number of tokens in a chunk.
         prompt: Number of tokens in the prompt.
         first_chunk: Index of the first chunk to compute. Earlier chunks are already cached.
@@ -65,7 +66,10 @@ class PrefillRun:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of a chunk that a PE processes."""
+        """Number of tokens of each chunk that one PE processes.
+
+        A chunk is distributed over the PE columns, and small chunks are padded.
+        """
         return max(MIN_TOKENS, math.ceil(self.chunk / self.cols))
 
     @property
@@ -110,7 +114,10 @@ class PrefillTime:
         return (run.rows + 1) * (body + PRODUCTS * shift + weights)
 
     def local_cycles(self, run: PrefillRun) -> float:
-        """Return the cycles of a layer's norms with their reduces, rotations and SiLU."""
+        """Return the cycles of a layer's norms, rotary embeddings and SiLU.
+
+        The reduces of the norms are included.
+        """
         layer, heads = self.layer, run.model.heads // run.model.kv_heads
         keys = max(1, run.model.kv_size // run.rows)
         ffn = math.ceil(run.model.ffn / run.rows / SILU_PARTS)
@@ -120,9 +127,10 @@ class PrefillTime:
         return run.tokens * (heads + 1) * head + silu + 2 * norm
 
     def pair_cycles(self, run: PrefillRun) -> float:
-        """Return the cycles in which a chunk attends to one chunk, itself or an earlier one.
+        """Return the cycles of attention from the tokens of one chunk to the tokens of one chunk.
 
-        Scores and sums of values each take one step for each PE column. In a step, a PE executes
+        The second chunk is the same chunk or an earlier one of the same prompt. The scores take one
+        step for each PE column, and so does the weighted sum of values. In each step, a PE executes
         one vector operation for each head and token, a send and a receive.
         """
         heads = run.model.heads // run.model.kv_heads

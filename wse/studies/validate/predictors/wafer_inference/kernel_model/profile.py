@@ -79,21 +79,21 @@ def timed_run(m: Measurement) -> tuple[StepTime, DescribedRun] | Prediction:
 def memory_wafer(m: Measurement) -> WaferSpec:
     """Return the wafer of an SRAM measurement, or the default wafer if none is stated.
 
-    The sizes reported by a linker state no wafer.
+    For example, sizes that a linker reports come without the name of a wafer.
     """
     return wafer_of(m) or load_wafer(DEFAULT_WAFER)
 
 
 @cache
 def step_time(wafer: WaferSpec) -> StepTime:
-    """Return the timing model of decode steps on a wafer with the software profile."""
+    """Return the timing model of decode steps on a wafer, with the costs of profile `PROFILE`."""
     return StepTime(LayerTime(wafer, load_compute_engine(PROFILE)))
 
 
 def duration(m: Measurement, cycles: float) -> Prediction:
     """Return a Prediction with a duration, converted from cycles to the measurement's unit.
 
-    If that unit is not one of a duration, the Prediction has a reason instead of a value.
+    If that unit is not a unit of time or rate, the Prediction has a reason instead of a value.
     """
     value = in_unit(m, cycles, load_compute_engine(PROFILE).clock_hz)
     if value is None:

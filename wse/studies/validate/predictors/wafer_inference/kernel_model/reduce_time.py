@@ -35,7 +35,8 @@ def all_reduce_cycles(
         costs: Costs of messages.
         pes: PEs on the line.
         words: 32-bit words on each PE.
-        group: PEs per group. At least ``pes`` for a reduce in one phase.
+        group: Number of PEs per group. With ``pes`` or more, there is a single group, so the reduce
+            has only one phase.
     """
     if pes < 2:
         return 0.0
@@ -43,11 +44,11 @@ def all_reduce_cycles(
 
 
 def multicast_cycles(costs: ComputeEngineCosts, receivers: int, words: float) -> float:
-    """Return the cycles of a multicast by routers along a line.
+    """Return the cycles of a multicast along a line of PEs, which the routers forward.
 
     Args:
         costs: Costs of messages.
-        receivers: PEs on the line that receive the words.
+        receivers: Number of PEs on the line that receive the words.
         words: 32-bit words of the message.
     """
     return costs.multicast_cycles + words * costs.multicast_word_cycles + receivers * costs.multicast_hop_cycles
@@ -61,7 +62,8 @@ def reduce_cycles(wafer: WaferSpec, costs: ComputeEngineCosts, pes: int, words: 
         costs: Costs of messages.
         pes: PEs on the line.
         words: 32-bit words on each PE.
-        group: PEs per group. At least ``pes`` for a reduce in one phase.
+        group: Number of PEs per group. With ``pes`` or more, there is a single group, so the reduce
+            has only one phase.
     """
     return _reduce_cycles(wafer, costs.relay_cycles, pes, words, group) if pes > 1 and words else 0.0
 
@@ -74,7 +76,12 @@ def _reduce_cycles(wafer: WaferSpec, relay: float, pes: int, words: int, group: 
 
 
 def _depth(pes: int, group: int) -> int:
-    """Return the number of relays between the ends of a line and the root of a grouped reduce."""
+    """Return the number of relays on the longest path of a grouped reduce, from a line end.
+
+    Args:
+        pes: Number of PEs on the line.
+        group: Number of PEs per group.
+    """
     groups = -(-pes // group)
     return min(group, pes) // 2 + groups // 2
 

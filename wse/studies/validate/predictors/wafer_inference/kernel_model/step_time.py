@@ -34,17 +34,17 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time im
 
 @dataclass(frozen=True, slots=True)
 class LayerTime:
-    """Timing model of the steps of a layer on one wafer with one software profile."""
+    """Timing model of the layer steps of measured kernels, for one wafer and software profile."""
 
     wafer: WaferSpec
     costs: ComputeEngineCosts
 
     def attention_cycles(self, shard: Shard) -> float:
-        """Return the cycles of the attention part of a layer."""
+        """Return how many cycles the attention part of a layer takes for one decode step."""
         return self.cycles(ATTENTION, shard)
 
     def ffn_cycles(self, shard: Shard) -> float:
-        """Return the cycles of the feed-forward part of a layer."""
+        """Return how many cycles the feed-forward part of a layer takes for one decode step."""
         return self.cycles(FEED_FORWARD, shard)
 
     def cycles(self, steps: Iterable[Step], shard: Shard) -> float:
@@ -59,7 +59,7 @@ class LayerTime:
         return operations + collectives + messages * self.costs.task_cycles
 
     def operations_cycles(self, operations: Operations, shard: Shard) -> float:
-        """Return the cycles of equal vector operations for all sequences of the batch."""
+        """Return the cycles of identical vector operations, for all sequences of the batch."""
         count, length = operations.count(shard), operations.length(shard)
         if operations.spans_batch:
             return count * self.work_cycles(operations.work, shard.batch * length)
@@ -111,12 +111,15 @@ CANDIDATE_WORDS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Timing model of the decode steps of a measured run."""
+    """Timing model of whole decode steps: layers, transfers between blocks, and output head."""
 
     layer: LayerTime
 
     def free_cycles(self, run: DescribedRun) -> float:
-        """Return the cycles per token if each step starts when the previous token is generated."""
+        """Return the cycles per generated token, when a pass starts only after the previous token.
+
+        Free tokens are not known in advance, so the passes of consecutive tokens cannot overlap.
+        """
         shard, parts = run.shard, 1 if run.shard.one_block_per_layer else 2
         layer = self.layer.attention_cycles(shard) + self.layer.ffn_cycles(shard)
         hops = (parts - 1) * self.hop_pair_cycles(shard)
@@ -160,15 +163,16 @@ class StepTime:
         return rows * row + (rows - 1) * self.strip_cycles(shard)
 
     def hop_pair_cycles(self, shard: Shard) -> float:
-        """Return the cycles to send the hidden vector to the neighbouring block and back."""
+        """Return the cycles to send the hidden vector to the neighbouring block of PEs and back."""
         words = shard.batch * math.ceil(shard.hidden / 2)
         return 2 * multicast_cycles(self.layer.costs, 1, words)
 
     def strip_cycles(self, shard: Shard) -> float:
         """Return the cycles to carry the hidden vector to the next row of blocks.
 
-        The PEs of a chain send the values of all PEs before them and then their own. A second chain
-        distributes them, and a multicast copies them along the rows.
+        A chain of PEs collects the vector: each PE forwards the values from the PEs before it and
+        then sends its own values. A second chain distributes the values, and a multicast copies
+        them along the rows.
         """
         costs = self.layer.costs
         cells = math.ceil(shard.rows / STRIP_PIPES)
@@ -177,7 +181,11 @@ class StepTime:
         return 2 * chain + multicast_cycles(costs, shard.cols, shard.batch * math.ceil(shard.hidden / 2))
 
     def head_cycles(self, shard: Shard) -> float:
-        """Return the cycles of the embedding: a token id, then its vector, cross many PEs."""
+        """Return the cycles of the embedding look-up for all sequences.
+
+        For each sequence, the token id is sent across the PEs of the embedding table, and then the
+        token's vector is sent back out.
+        """
         words = math.ceil(shard.model.hidden / TAIL_COLS / 2)
         crossing_cycles = multicast_cycles(self.layer.costs, TAIL_ROWS + TAIL_COLS, 1)
         return shard.batch * (crossing_cycles + multicast_cycles(self.layer.costs, TAIL_ROWS, words))
