@@ -213,7 +213,7 @@ def _commands_with(option: str) -> list[str]:
 
 
 def _plain(error: Exception) -> str:
-    """Return typer's message with a lower-case first letter and without the final full stop."""
+    """Return the message of a typer error, with a lower-case first letter and no final full stop."""
     text = str(getattr(error, "message", error)).rstrip(".")
     return text[:1].lower() + text[1:]
 

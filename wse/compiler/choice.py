@@ -23,8 +23,8 @@ class TreeSize(NamedTuple):
         pes: Number of PEs in the longest line segment that the all-reduce adds up.
         bytes: Message size in bytes with an empty KV cache. If messages contain an entry for each
             (token, expert) pair of a column of PEs, the size for the maximum number of pairs.
-    bytes_per_slot: Additional bytes for each KV-cache slot in use.
-    bytes_per_pair: Bytes to subtract for each (token, expert) pair below the maximum.
+        bytes_per_slot: Additional bytes for each KV-cache slot in use.
+        bytes_per_pair: Bytes to subtract for each (token, expert) pair below the maximum.
         pes_before, pes_after: Number of PEs before and after the segment that also receive the
             sums.
     """

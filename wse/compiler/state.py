@@ -127,7 +127,7 @@ class PatternCall(NamedTuple):
     Attributes:
         make: The function, such as `k_tree`.
         args: Positional arguments of the call.
-    options: Keyword arguments of the call as (name, value) pairs, sorted by name.
+        options: Keyword arguments of the call as (name, value) pairs, sorted by name.
     """
 
     make: Callable[..., LineSchedule]
@@ -171,7 +171,7 @@ class StagePlan:
             region is part of a band.
         first_part: Index of the first part of the first layer. Part 0 of a layer is attention;
             parts 1 to 8 are slices of its feed-forward block.
-    last_part: One past the last part of the last layer.
+        last_part: One past the last part of the last layer.
     """
 
     wafer: int

@@ -184,8 +184,8 @@ def layers_of_regions(demand: Demand, layout: Layout) -> tuple[RegionLayers, ...
 def _checked_regions(layout_strategy: Any, demand: Demand, layout: Layout) -> tuple[RegionLayers, ...]:
     """Return the layers that a mapping strategy places in each region of a layout.
 
-    They need no check here, because the methods of a strategy from a user's file check their own
-    results.
+    The result needs no check here, because the methods of a strategy from a user's file check their
+    own results.
     """
     return tuple(layout_strategy.partition(demand, layout))
 

@@ -23,8 +23,8 @@ class Tables:
     """Arrays of the wavelet simulation kernel, and what their rows stand for in the machine.
 
     Attributes:
-        queues, routes, links, members, routers, threads, ops, times, spans: Arrays as the kernel
-            (`wse_kernels.operands.wavelet_tables`) describes them.
+        queues, routes, links, members, routers, threads, ops, times, spans: Arrays of the kernel.
+            `wse_kernels.operands.wavelet_tables` describes their columns.
         identity: int32 ``[queues, 3]``: PE, side and colour of each queue.
         thread_pe: int32 ``[threads]``: PE of each thread.
         op_order: int32 ``[operations]``: for each row of ``ops``, the index of the operation in the
@@ -69,9 +69,10 @@ def tables(machine: WaveletMachine, *, shuffle: int | None = None) -> Tables:
 
 
 class _Flattening:
-    """Converter from a WaveletMachine (routes and vector operations) to the arrays of the kernel.
+    """Converter from a WaveletMachine to the arrays of the simulation kernel.
 
-    The kernel simulates the machine cycle by cycle.
+    A WaveletMachine consists of the routes and vector operations of PEs. The kernel simulates it
+    cycle by cycle.
     """
 
     def __init__(self, machine: WaveletMachine, shuffle: int | None) -> None:

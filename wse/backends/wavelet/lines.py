@@ -26,13 +26,13 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 
 class Lines:
-    """Builder that adds communication patterns to a WaveletMachine, one after another.
+    """Builder that adds communication patterns to a simulated machine, one after another.
 
     A PE executes its operations in the order in which they are added. Lines of PEs that send the
     same messages are planned only once.
 
     Args:
-        machine: The machine to configure.
+        machine: The machine (routes and vector operations of PEs) to which patterns are added.
         gap_cycles: Cycles between two vector operations on the main thread of a PE.
         relay_cycles: Cycles that software adds to a receive that is fused with a send.
         add_cycles: Cycles to add a stored message to a PE's own words, before its next operation.
@@ -70,8 +70,8 @@ class Lines:
         """Add one round (one iteration) of a communication pattern on rows or columns of the machine.
 
         Args:
-            schedule: The pattern.
-            words: Words of every message.
+            schedule: Messages of the pattern.
+            words: Number of words in every message.
             source: Address, in each PE's memory, of the words that are sent.
             target: Address at which received words are stored or combined with the words there. If
                 the pattern combines words, it must equal ``source``.
@@ -101,9 +101,9 @@ class Lines:
         """Add one round (one iteration) of a communication pattern along a path of neighbouring PEs.
 
         Args:
-            schedule: The pattern.
+            schedule: Messages of the pattern.
             pes: (row, col) of the PEs on the path, in order.
-            words: Words of every message.
+            words: Number of words in every message.
             source: Address, in each PE's memory, of the words that are sent.
             target: Address at which received words are stored or combined with the words there. If
                 the pattern combines words, it must equal ``source``.
@@ -119,10 +119,10 @@ class Lines:
         return self._add_round(schedule, numbers, slice(line, line + 1), words, source, target, round_, colour)
 
     def plane(self, schedule: PlaneSchedule, words: int, *, target: int) -> int:
-        """Add a pattern that covers the whole machine.
+        """Add a communication pattern that covers all PEs of the machine.
 
         Args:
-            schedule: The pattern.
+            schedule: Streams of the pattern.
             words: Number of words of a stream, or of the longest stream. A PE sends them from
                 address 0 of its memory.
             target: Address at which the words are stored.
@@ -155,10 +155,10 @@ class Lines:
         """Add one round (one iteration) of a communication pattern on parallel lines of PEs.
 
         Args:
-            schedule: The pattern.
+            schedule: Messages of the pattern.
             numbers: int32 ``[lines, places]``: indices of the PEs of each line, in order.
             lines: Indices of these lines in the pattern.
-            words: Words of every message.
+            words: Number of words in every message.
             source: Address, in each PE's memory, of the words that are sent.
             target: Address at which received words are stored or combined with the words there.
             round_: Index of the round.

@@ -125,7 +125,7 @@ class OperationBlock:
 
 @dataclass(slots=True)
 class WaveletMachine:
-    """Configuration of a region of PEs for the wavelet reference: routes and vector operations.
+    """Routes and vector operations of a region of PEs, as input of the cycle-by-cycle simulator.
 
     The threads of a PE run concurrently. The operations of a thread run in order. If two threads of
     a PE would send in the same cycle, the thread with the lower number sends first.
@@ -203,11 +203,6 @@ class WaveletMachine:
         """Add a switch position (setting) for a colour to the routers of some PEs.
 
         A router uses the switch positions of a colour in the order in which they were added.
-
-        Args:
-            pes: Indices of the PEs.
-            colour: The colour.
-            position: The switch position.
 
         Raises:
             BadInput: The wafer has no such colour.

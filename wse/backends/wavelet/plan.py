@@ -56,7 +56,7 @@ class PlannedOperation:
 
     Attributes:
         place: Index of the PE on its line, or on the rectangle of the pattern.
-    flow: The stream that is sent, if there is one; otherwise the received stream.
+        flow: The stream that is sent, if there is one; otherwise the received stream.
         receive: Received stream, or None.
         send: Sent stream, or None.
     """

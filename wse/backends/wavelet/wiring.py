@@ -243,7 +243,7 @@ class Wiring:
             side: INTO_PE for received words, Port.RAMP for sent words.
             colour: int32 ``[operations]``: colour on which each operation receives, or sends; -1
                 for none.
-        does: Verb for error messages, "receives" or "sends".
+            does: Verb for error messages, "receives" or "sends".
 
         Raises:
             BadInput: A queue does not exist, or two threads use the same queue.

@@ -176,7 +176,7 @@ def _copy(
         elements: Elements per PE.
         stage: Index of the other stage.
         leave: First column to copy, counted from the first column of the current stage.
-    enter: The same column, counted from the first column of the other stage.
+        enter: The same column, counted from the first column of the other stage.
         cols: Number of columns.
     """
     c.builder.transfer(

@@ -33,7 +33,7 @@ def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: in
         x: Input: ``[M, 2 n]`` for gated blocks, ``[M, n]`` for others.
         out: Output, ``[M, n]``.
         M: Number of vectors: tokens, or (token, expert) pairs.
-    n: Features per column of PEs.
+        n: Features per column of PEs.
     """
     c.builder.compute(
         "activate",

@@ -43,7 +43,7 @@ def project(
         tensors: Names of the weight matrices.
         widths: Number of outputs per column of each matrix; N is their sum.
         out: Buffer of the products.
-    K: Number of inputs on each PE.
+        K: Number of inputs on each PE.
         bias: Whether the matrices have biases.
     """
     N, M = sum(widths), c.tokens
@@ -128,8 +128,8 @@ def _own_products(
         x: Activations.
         tensors: Names of the weight matrices.
         widths: Number of outputs of each matrix on a column of PEs.
-    out: Buffer of the products, side by side.
-    K: Number of inputs on each PE.
+        out: Buffer of the products, side by side.
+        K: Number of inputs on each PE.
     """
     P, M, first = c.cut.rows, c.tokens, 0
     (a,) = align(c, (_moving_activations(c, x, f"{x.name}_spare", M * K), ROWS))

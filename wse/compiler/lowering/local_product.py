@@ -43,7 +43,7 @@ def local_product(
         c: Context of the phase being lowered.
         x: Activations.
         w: Weights. Quantised weights must be a whole tile (the block of a matrix that a PE stores).
-    out: Address or buffer of the product.
+        out: Address or buffer of the product.
         K, N: Rows and columns of the tile.
         stride: Elements from one row of ``w`` to the next.
         out_stride: Elements from one row of ``out`` to the next.
@@ -87,9 +87,9 @@ def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **ope
         kernel: Kernel for unquantised weights, ``expert_in`` (gate and up) or ``expert_out``
             (down). The names of the kernels for quantised weights start with this name.
         w: Address of the first expert's weights.
-    K: Number of rows of an expert's weight matrix.
-    N: Number of consecutive weights of an expert in each row.
-    operands: Further operands of the kernel, by name.
+        K: Number of rows of an expert's weight matrix.
+        N: Number of consecutive weights of an expert in each row.
+        operands: Further operands of the kernel, by name.
     """
     if w.buffer.view == "raw":
         coding, scale = _coding(c, w.buffer), c.tile(scales_name(w.buffer.name))

@@ -167,9 +167,11 @@ def dist_gemm_t(
         c: Context of the phase being lowered.
         kernel: Kernel of the local product.
         x: Buffer of X, whose K dimension is divided over columns.
-    b: Operand B, whose tiles move from PE to PE. partial: Buffer for the local products. out:
-    Buffer of the product, whose N dimension is divided over columns. M, K, N: Sizes of the product
-    on one PE. transposed: Whether a tile of B is ``[N, K]`` instead of ``[K, N]``.
+        b: Operand B, whose tiles move from PE to PE.
+        partial: Buffer for the local products.
+        out: Buffer of the product, whose N dimension is divided over columns.
+        M, K, N: Sizes of the product on one PE.
+        transposed: Whether a tile of B is ``[N, K]`` instead of ``[K, N]``.
     """
     P, builder = c.cut.rows, c.builder
     shift_pattern = c.patterns.get(ring_shift, P, P)

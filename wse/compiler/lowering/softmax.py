@@ -29,8 +29,8 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
         c: Context of the phase being lowered.
         op: Attention op.
         scores: Buffer of the partial scores.
-    values: Address of the value cache.
-    F: Number of features per head on a column of PEs.
+        values: Address of the value cache.
+        F: Number of features per head on a column of PEs.
         capacity: Maximum number of cache entries per row.
     """
     H, Hk, queries_per_kv, _ = c.heads

@@ -23,7 +23,7 @@ class _Columns(NamedTuple):
 
     Attributes:
         leave: First sending column, counted from the first column of the source region.
-    enter: First receiving column, counted from the first column of the target region.
+        enter: First receiving column, counted from the first column of the target region.
         cols: Number of columns.
         stride: Number of neighbouring columns that divide the rows of the region between them.
     """

@@ -55,7 +55,7 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
 
     Args:
         demand: The routes, with the number of colours and uses of each.
-    available: Number of colours that the wafer has for them.
+        available: Number of colours that the wafer has for them.
 
     Returns:
         The colours, or None if routes that are used concurrently need more colours than are

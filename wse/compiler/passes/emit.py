@@ -186,7 +186,7 @@ def _root_row(state: State) -> int:
 
 
 def _element(state: State, buffer: SymBuffer) -> int:
-    """Return the address of a buffer as a number of its own elements from the start of its stage."""
+    """Return the address of a buffer, counted in elements of its type from the start of its stage."""
     assert state.addresses is not None
     offset = state.addresses[buffer] - state.stages[buffer.stage].sram_base_byte
     return offset // element_bytes(state, buffer.view)

@@ -71,7 +71,7 @@ class _Stage:
 
     @property
     def all_own(self) -> bool:
-        """True if no route of the stage is ever rewritten, because each keeps its colours."""
+        """True if no route of the stage is ever rewritten, because each route keeps its colours."""
         return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.number)
 
 

@@ -28,7 +28,7 @@ class SramOverflow(DoesNotFit):
     """
 
     def __init__(self, state: State, stage: int, needed_bytes: int, buffers: Sequence[Buffer]) -> None:
-        """Compose the error message, which says what needs the memory and how to save some.
+        """Compose the error message, which says how much memory the stage needs, and for what.
 
         Args:
             state: State after placement, before addresses are known.

@@ -41,13 +41,13 @@ class MergeableNorm:
     Attributes:
         squares: Consecutive steps that compute the sums of all norms that share the all-reduce.
         own_squares: Step among ``squares`` that computes the sums of this norm.
-    reduce: All-reduce of the sums of all norms.
-    scaling: Step that scales the vectors of this norm.
-    other_scalings: Steps that scale the vectors of the other norms, before the products.
-    products: All-reduce of the products.
-    parts: Offset and width of each product in the buffer of the products.
-    products_live: Steps in which the buffer of the products is in use.
-    sums_live: Steps in which the buffer of the sums is in use.
+        reduce: All-reduce of the sums of all norms.
+        scaling: Step that scales the vectors of this norm.
+        other_scalings: Steps that scale the vectors of the other norms, before the products.
+        products: All-reduce of the products.
+        parts: Offset and width of each product in the buffer of the products.
+        products_live: Steps in which the buffer of the products is in use.
+        sums_live: Steps in which the buffer of the sums is in use.
     """
 
     squares: range

@@ -147,7 +147,7 @@ def _divided_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared
 
 
 def _whole_words(c: Context, buffer: SymBuffer, elements: int) -> int:
-    """Round a number of elements up so that they fill whole 32-bit words in a buffer's type."""
+    """Return a number of elements, rounded up so that they fill whole 32-bit words of the buffer."""
     per_word = max(1, WORD_BYTES // ELEMENT_BYTES[c.options.element_type(buffer.view)])
     return ceil_div(elements, per_word) * per_word
 

@@ -246,10 +246,10 @@ def line_step(
         template: Step whose rows of PEs and op (operation of the model) the new step has, too.
         pattern: Index of the pattern.
         axis: ROWS for a pattern along rows of PEs, COLUMNS for a pattern along columns.
-    at: Address of the elements to combine or send.
-    elements: Number of elements on each PE.
-    pairs: Address from which PEs read the number of (token, expert) pairs, if ``elements`` depends
-    on it.
+        at: Address of the elements to combine or send.
+        elements: Number of elements on each PE.
+        pairs: Address from which PEs read the number of (token, expert) pairs, if ``elements``
+            depends on it.
     """
     operands: dict[str, SymAddress | SymNumber] = {"source": at, "target": at, "elements": elements, "count": pairs}
     line_operands = {_LINE_OPERANDS[name]: value for name, value in operands.items() if value != NO_PAIRS}

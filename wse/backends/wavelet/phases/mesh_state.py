@@ -23,8 +23,9 @@ from wse_mappings.mesh.placement import Rect
 def check_size(program: Program, wafer: WaferSpec) -> None:
     """Raise an error if the wavelet reference cannot simulate a Program.
 
-    The reference simulates a region (a rectangle of PEs), or the smallest rectangle around two
-    regions that exchange words. Each such rectangle must be small enough.
+    The wavelet reference is the cycle-by-cycle simulator. It simulates a region (a rectangle of
+    PEs), or the smallest rectangle around two regions that exchange words. Each such rectangle must
+    be small enough.
 
     Raises:
         BadMesh: A rectangle is too large; the message states its size and the limit.
@@ -46,7 +47,8 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
 def check_fixed(phase: Phase) -> None:
     """Raise an error if the wavelet reference does not support the messages of a phase.
 
-    It supports only messages whose words and routes are known before the run, on a single wafer.
+    The wavelet reference is the cycle-by-cycle simulator. It requires that the words and routes of
+    all messages are known before the run, and that every region is on a single wafer.
     """
     if (transfer_steps(phase.steps, lambda kind: kind.leaves_wafer) & (phase.steps.pattern >= 0)).any():
         message = (

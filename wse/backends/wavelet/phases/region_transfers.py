@@ -40,7 +40,7 @@ class RegionTransfers:
         Args:
             step: Index of the step.
             transfer: The transfer.
-            messages: Pieces of vectors, with sending and receiving rows.
+            messages: Number of words that each row sends to each row.
             begin: int64 ``[rows, cols]``: cycle at which each PE of the sending region begins.
         """
         stages, sender, receiver = self._program.stages, transfer.site.stage, messages.target_stage

@@ -34,7 +34,8 @@ class StepRun(NamedTuple):
         ends: int32 ``[rows, cols]``: cycle in which each PE finished; 0 if it was idle.
         link_words: int64 ``[4, rows, cols]``: words that left each PE to the north, east, south and
             west.
-        moves: int32 ``[n, 6]``: moves of wavelets, as in `MachineRun`; empty unless requested.
+        moves: int32 ``[n, 6]``: moves of wavelets, with the columns that `MachineRun` describes;
+            empty unless requested.
     """
 
     ends: I32

@@ -84,8 +84,8 @@ class PhaseWalk:
         module docstring describes.
 
         Args:
-            steps: Indices of the steps.
-            iteration: Iteration of the loop.
+            steps: Indices of the step, or of all steps of the group.
+            iteration: Index of the iteration.
         """
         phase, first, hops = self.phase, steps.start, int(self.links.sum())
         transfers = {step: self._transfer(step, iteration) for step in steps if not phase.steps.computes(step)}

@@ -36,7 +36,7 @@ class PhaseBuilder:
         joins: Function that returns whether a step can run in the same task as the previous step on
             the same stage, which saves the start of a task.
         stage: Index of the stage whose PEs run the steps that are added.
-    op: Index of the model op to which the steps that are added belong.
+        op: Index of the model op to which the steps that are added belong.
         runs: Closed blocks so far, each with the stage and the buffers on which it runs.
     """
 

@@ -144,7 +144,7 @@ class Context:
 
     @property
     def own_weights(self) -> bool:
-        """True if the phase is prefill by MeshGEMM with its own copy of the weights."""
+        """True if the phase is prefill by MeshGEMM with a second copy of the weights."""
         return self.on_mesh and self.choice.prefill == MESH_GEMM_OWN
 
     @property
@@ -165,7 +165,7 @@ class Context:
 
     @property
     def normed_hidden(self) -> SymBuffer:
-        """Buffer of the normalised hidden vectors, the input to attention or feed-forward."""
+        """Buffer of the normalised hidden vectors, which attention and feed-forward blocks read."""
         return self.temp("normed", self.tokens * self.cut.hidden_per_pe, "act")
 
     def prompt_ids(self, elements: int) -> SymAddress:

@@ -201,7 +201,7 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
 
     @cache
     def best_cut(parts: int) -> tuple[int, Cut]:
-        """Return the division with the fewest bytes: the group size (0: even) and its blocks."""
+        """Return the division that needs the fewest bytes: its group size (0: even) and its blocks."""
         even_division = even_cut(dimension.extent, parts, dimension.group)
         if not dimension.group or not dimension.extent:
             return 0, even_division

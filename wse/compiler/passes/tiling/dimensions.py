@@ -29,7 +29,7 @@ class Dimension(NamedTuple):
         group: Size of the quantisation groups of the matrices that contract over the dimension; 0
             if there are no groups, or groups of different sizes.
         contracting_matrices: Matrices that contract over the dimension (have it as their input).
-    output_matrices: Matrices that have the dimension as their output.
+        output_matrices: Matrices that have the dimension as their output.
         float_bytes: Size of an unquantised element in bytes.
     """
 

@@ -83,7 +83,7 @@ def _router_vector(name: str, outputs: I32, *, scored_on_columns: bool) -> Tile:
     Args:
         name: Name of the vector, which says whether it contains biases or corrections.
         outputs: int32 ``[cols, n]``: outputs of the router on each column.
-    scored_on_columns: Whether a column needs only the corrections of its own outputs.
+        scored_on_columns: Whether a column needs only the corrections of its own outputs.
     """
     is_correction = name.endswith("router_correction")
     if scored_on_columns or not is_correction:

@@ -28,8 +28,8 @@ class RegionShape(NamedTuple):
 
     Attributes:
         rows: Number of rows.
-    cols_of_wafer: Number of columns on each wafer.
-    span: Number of wafers on which the region has a rectangle of PEs.
+        cols_of_wafer: Number of columns on each wafer.
+        span: Number of wafers on which the region has a rectangle of PEs.
         experts: Placement of experts, as a name or a number of groups; None if the region has no
             experts.
         apart: Whether every wafer stores different experts.

@@ -53,7 +53,7 @@ def part_of(
     Args:
         tensor: Name of the tensor.
         outer_cut: How the inputs are divided over PEs; None for a vector.
-    inner_cut: How the outputs, or the elements of a vector, are divided over PEs.
+        inner_cut: How the outputs, or the elements of a vector, are divided over PEs.
         transposed: Whether the tensor is ``[outputs, inputs]``.
         offset: int32 ``[cols, n]``. The inner index is repeated n times with these offsets added,
             for example one offset per expert; -1 means padding.
@@ -101,7 +101,7 @@ def matrix_tile(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: 
     Args:
         tensors: Names of the tensors.
         inputs: How the inputs are divided over PEs.
-    outputs: For each tensor, how its outputs are divided over PEs.
+        outputs: For each tensor, how its outputs are divided over PEs.
         transposed: Whether the tensors are ``[outputs, inputs]``.
     """
     pairs = zip(tensors, outputs, strict=True)
@@ -260,7 +260,7 @@ def frequency_table(cut: RegionCut, count: int) -> Tile:
 
 
 def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the weight tiles of an op of latent attention: what each PE stores of its matrices."""
+    """Return the weight tiles of a latent-attention op: the parts of its matrices that PEs store."""
     assert cut.latent is not None
     source, latent, hidden, rotated = (
         (index, ROWS) for index in (cut.latent.source, cut.latent.latent, cut.latent.hidden, cut.heads.features)
