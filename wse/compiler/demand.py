@@ -21,7 +21,7 @@ from wse_mappings.regions.demand import Demand
 
 
 def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
-    """Return the memory that a model's layers and tables need, and the wafers for them.
+    """Return the bytes of a model's layers and tables, with the wafers on which to place them.
 
     For the baseline schedule (the step order of the published research code),
     ``Demand.as_released`` is set. Wafers are then divided into regions by an earlier rule, which

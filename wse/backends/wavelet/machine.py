@@ -204,6 +204,11 @@ class WaveletMachine:
 
         A router uses the switch positions of a colour in the order in which they were added.
 
+        Args:
+            pes: Index of a PE, or int32 ``[n]``, indices of several PEs.
+            colour: Index of the colour.
+            position: The switch position: where words of the colour come from and where they go.
+
         Raises:
             BadInput: The wafer has no such colour.
         """

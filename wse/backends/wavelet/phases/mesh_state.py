@@ -49,6 +49,9 @@ def check_fixed(phase: Phase) -> None:
 
     The wavelet reference is the cycle-by-cycle simulator. It requires that the words and routes of
     all messages are known before the run, and that every region is on a single wafer.
+
+    Raises:
+        BadInput: The words of the phase depend on the selected experts, or a region spans wafers.
     """
     if (transfer_steps(phase.steps, lambda kind: kind.leaves_wafer) & (phase.steps.pattern >= 0)).any():
         message = (

@@ -52,7 +52,7 @@ class PhaseBuilder:
         self._open()
 
     def _open(self) -> None:
-        """Begin a new, empty block (a list of steps) that will run on the stage ``self.stage``."""
+        """Begin a new, empty block (a list of steps) that will run on the current stage."""
         self._block = BlockSteps(steps=[], iterations=[], groups=0)
         self._first_op, self._stage_of_block = self.op, self.stage
 

@@ -152,9 +152,6 @@ def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32,
 
     Args:
         function: Function of an index array and a hashable option. It returns two arrays.
-
-    Args:
-        function: Function of an index array and a hashable option.
     """
 
     @lru_cache(MAX_INDICES)
