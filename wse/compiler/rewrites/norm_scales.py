@@ -182,7 +182,8 @@ def _sum_step(steps: Sequence[SymStep], norm: MergeableNorm, kernel: str, **gain
 def _rewrite(c: Context, steps: list[SymStep], norm: MergeableNorm, new_steps: _NormSteps) -> list[SymStep]:
     """Return the steps of a block after a norm's all-reduce has been merged with that of products.
 
-    The products are the matrix products of the normalised vectors and the weights.
+    The products are the matrix products of the normalised vectors and the weights. The function
+    carries out phases 2 to 4 of the module docstring.
 
     Args:
         c: Context of the phase being lowered.
