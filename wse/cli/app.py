@@ -81,7 +81,7 @@ def option_rows(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
 
 
 def _argument(parameter: Any) -> str:
-    """Return an argument as the usage line shows it, in brackets if it is optional."""
+    """Return an argument as the usage line shows it, with square brackets if it is optional."""
     text = str(parameter.metavar)
     return text if parameter.required or text.startswith("[") else f"[{text}]"
 
@@ -207,13 +207,13 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
 
 
 def _commands_with(option: str) -> list[str]:
-    """Return the names of the commands that have an option with exactly this name."""
+    """Return the names of the commands that have an option with the given name, such as ``--mesh``."""
     group = command()
     return [name for name in COMMANDS if option in _options(typer.Context(group.get_command(None, name)))]
 
 
 def _plain(error: Exception) -> str:
-    """Return typer's message with a lower-case first letter and without the final full stop."""
+    """Return the message of a typer error, with a lower-case first letter and no final full stop."""
     text = str(getattr(error, "message", error)).rstrip(".")
     return text[:1].lower() + text[1:]
 

@@ -80,8 +80,9 @@ def _place(state: State) -> str | None:
 def _shard(state: State) -> str | None:
     """Return an error message if prefill by MeshGEMM is impossible on the regions; None otherwise.
 
-    MeshGEMM needs square regions of equal size, and prompt chunks whose token count is a multiple
-    of the region's row count. A prompt that fits in one chunk is exempt from the second condition.
+    MeshGEMM is a distributed matrix product for many tokens. It does not support some models. It
+    needs square regions of PEs of equal size, and prompt chunks whose token count is a multiple of
+    the region's row count. A prompt that fits in one chunk is exempt from the last condition.
     """
     choice = state.choice
     if choice.prefill == THIN_GEMM:
@@ -102,8 +103,9 @@ def _shard(state: State) -> str | None:
 def _lower_ops(state: State) -> str | None:
     """Check the lowered steps; return an error message, or None if they are valid.
 
-    1. Equivalent layers share one list of steps (a block), but run it on their own buffers. Each of
-       these buffers must be read with the same element type (``view``) as the buffer it replaces.
+    1. Equivalent layers share one list of steps (a block), which each of them runs on its own
+       buffers. The buffers that take the same place in the block must be read with the same element
+       type (``view``).
     2. The steps of a loop must be consecutive (`_loops`).
     3. No step may read or write another user's data (`_users`).
     """

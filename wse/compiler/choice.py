@@ -21,10 +21,10 @@ class TreeSize(NamedTuple):
     Attributes:
         phase: Name of the phase: ``prefill``, ``decode`` or ``verify``.
         pes: Number of PEs in the longest line segment that the all-reduce adds up.
-        bytes: Message size in bytes for the maximum number of (token, expert) pairs on a column,
-            excluding the part that grows with the KV cache.
-        bytes_per_slot: Additional bytes per KV-cache slot in use.
-        bytes_per_pair: Bytes to subtract for each pair below the maximum.
+        bytes: Message size in bytes with an empty KV cache. If messages contain an entry for each
+            (token, expert) pair of a column of PEs, the size for the maximum number of pairs.
+        bytes_per_slot: Additional bytes for each KV-cache slot in use.
+        bytes_per_pair: Bytes to subtract for each (token, expert) pair below the maximum.
         pes_before, pes_after: Number of PEs before and after the segment that also receive the
             sums.
     """
@@ -89,21 +89,22 @@ class Choice:
         )
 
     def uses(self, rewrite: str) -> bool:
-        """Return whether a rewrite is used in prefill and decode or in verification passes.
+        """Return whether a rewrite is used in any phase (prefill, decode or verification passes).
 
         A rewrite changes the steps of a layer to save cycles.
         """
         return any(name == rewrite for name, _ in (*self.rewrites, *(self.verify_rewrites or ())))
 
     def setting_of(self, rewrite: str) -> int:
-        """Return the setting of a rewrite in prefill and decode; 0 if it is not used there.
+        """Return the setting of a rewrite in prefill and decode; 0 if they do not use the rewrite.
 
-        The setting is an integer whose meaning depends on the rewrite.
+        A rewrite changes the steps of a layer to save cycles. Its setting is an integer whose
+        meaning depends on the rewrite.
         """
         return dict(self.rewrites).get(rewrite, 0)
 
     def always_uses(self, rewrite: str) -> bool:
-        """Return whether a rewrite is used in all phases.
+        """Return whether a rewrite is used in all phases (prefill, decode and verification passes).
 
         A rewrite changes the steps of a layer to save cycles.
         """

@@ -78,7 +78,7 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
 def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, int], ColumnBytes]:
     """Build the function that maps layers and a column count to bytes per column (`column_bytes`).
 
-    The results for a layer and for a column count are cached.
+    Intermediate results for each layer and each column count are cached.
     """
     types, shape = storage.types, replace(spec, layers=())
     table_bytes = spec.vocab_size * spec.hidden_size * types.float_bytes
@@ -132,17 +132,18 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
 
 
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """Return a function that computes the bytes per column of a token's gate and up projections.
+    """Return a function that computes how much memory a token's feed-forward features need.
 
-    The projections are the intermediate features of a dense feed-forward block. The activations
-    computed from the projections overwrite them, so only the projections need memory.
+    The features are the gate and up projections of a dense feed-forward block. The activations
+    computed from them overwrite them, so they need no additional memory.
 
     Args:
         spec: Model.
         options: The request, with the element type of sums.
 
     Returns:
-        A function that maps a region's column count to bytes.
+        A function that maps the column count of a region (a rectangle of PEs) to the bytes per
+        column.
     """
     features = 0 if all(layer.experts for layer in spec.layers) else spec.ffn_size
     return options.cache.of(_block_bytes, 16)(features, (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")])
@@ -159,17 +160,17 @@ def _block_bytes(features: int, size: int) -> ColumnBytes:
 
 
 def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """Return a function that computes the bytes per column of a token's attention scores.
+    """Return a function that computes how much memory a token's attention scores need.
 
     There is one score per query head and KV-cache entry. The cache entries are divided over the
-    rows of a region; the result is the total of all rows.
+    rows of a region (a rectangle of PEs); the result is the total of all rows.
 
     Args:
         spec: Model.
         options: The request, with the context and the element type of sums.
 
     Returns:
-        A function that maps a region's column count to bytes.
+        A function that maps the column count of a region to the bytes on its fullest column.
     """
     return options.cache.of(_score_bytes, 16)(
         replace(spec, layers=()), options.context * ELEMENT_BYTES[options.element_type("acc")]
@@ -200,24 +201,24 @@ def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
 
 
 def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
-    """Return how KV heads are divided over columns of PEs, for the fullest column.
+    """Return how many KV heads, and how many features of each, the fullest column of PEs stores.
 
     Args:
         spec: Model.
         cols: Number of columns.
 
     Returns:
-        Number of KV heads of which the column stores features, and features per head.
+        Number of KV heads of which the column stores features, and number of features per head.
     """
     sizes = spec.kv_head_count, spec.head_size, spec.rotary_size
     return head_places(cols, *sizes, mixed_pairs=spec.has_unit_rope)
 
 
 def _column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: int) -> tuple[float, ...]:
-    """Return the fraction of a region's bytes on the fullest column, per way to divide tensors.
+    """Return the fraction of a tensor's bytes on the fullest column, for each way to divide it.
 
-    A tensor may be divided over columns evenly, by attention heads, by features of a feed-forward
-    block, and so on. Each of these ways has a constant in this module, such as ``_HEADS``.
+    A tensor may be divided over the columns of a region evenly, by attention heads, by features of
+    a feed-forward block, and so on. Each of these ways has an index, such as ``_HEADS``.
 
     Args:
         spec: Model.
@@ -226,8 +227,9 @@ def _column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str
         cols: Columns of the region.
 
     Returns:
-        One fraction for each way, in the order of the constants. For the ways that stand for
-        quantisation scales, the number of quantisation groups that the column touches instead.
+        One fraction for each way, in order of the indices. The last three numbers, for the scales
+        of quantised weights, are not fractions: they count the quantisation groups of which the
+        column stores weights.
     """
     heads, features = _head_places(spec, cols)
     mixture, shared_size, expert_fraction, expert_groups = spec.experts, 0, 0.0, 0.0
@@ -265,9 +267,9 @@ def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) 
         parts: Parts of the block that the region stores.
 
     Returns:
-        For the dense block, the shared block and the experts: the constant of this module for the
-        tensors concerned (``_FFN``, ``_SHARED``, ``_EXPERTS``), and the additional bytes as a
-        fraction of the bytes without this padding. Blocks without stored features are omitted.
+        (index, added fraction) pairs. The index is ``_FFN`` for a dense block, ``_SHARED`` for
+        shared experts and ``_EXPERTS`` for routed experts. The fraction is the added padding
+        relative to the bytes without it. Blocks of which the region stores no features are omitted.
     """
     lines = [(_FFN, spec.ffn_size, cols)]
     if spec.experts is not None:
@@ -284,7 +286,7 @@ def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) 
 
 
 def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts) -> list[float]:
-    """Return the bytes of the stored parts of a layer, by the way tensors are divided over columns.
+    """Return the bytes of the stored parts of a layer, for each way to divide tensors over columns.
 
     The bytes include weights and KV cache. If only some parts of a feed-forward block are stored,
     its bytes are scaled by the fraction of parts.
@@ -296,8 +298,8 @@ def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts)
         parts: The parts of the layer that are stored.
 
     Returns:
-        Bytes for each way to divide a tensor (evenly, by heads, and so on), in the order of this
-        module's constants.
+        One number for each way to divide a tensor (by heads, evenly, and so on), in the order of
+        the constants ``_HEADS`` to ``_SHARED_SCALES``.
     """
     float_bytes = storage.types.float_bytes
     sizes = [0.0] * _WAY_COUNT

@@ -21,11 +21,11 @@ from wse_mappings.regions.demand import Demand
 
 
 def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
-    """Return how many bytes a model's layers and tables need, and the wafers to place them on.
+    """Return the bytes of a model's layers and tables, with the wafers on which to place them.
 
-    For the baseline schedule, ``Demand.as_released`` is set: wafers are divided into regions by the
-    rule that applied when the costs of this schedule were fitted to the two speeds published in
-    August 2024.
+    For the baseline schedule (the step order of the published research code),
+    ``Demand.as_released`` is set. Wafers are then divided into regions by an earlier rule, which
+    was used when the costs of this schedule were fitted to the two speeds published in August 2024.
 
     Args:
         spec: Model.
@@ -61,10 +61,11 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
 
 
 def _row_share(spec: ModelSpec, weight_types: WeightTypes) -> Callable[[int], float]:
-    """Return a cached function that maps a number of rows to the fraction of bytes on one row.
+    """Return a cached function that maps a row count to the fraction of a column on one row.
 
-    The fraction is that of `WeightTypes.row_share`: the bytes on the fullest row of PEs, relative
-    to the bytes of the whole column, including padding and scales.
+    The fraction is the number of bytes on the fullest PE of a column, relative to the bytes of the
+    whole column. It includes padding, and scales of quantised weights that the bytes of the column
+    do not include (`WeightTypes.row_share`).
     """
     return cache(lambda rows: weight_types.row_share(spec, rows))
 
@@ -73,10 +74,10 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
     """Return the size of each layer in bytes, as three tuples with one number per layer.
 
     Returns:
-        Bytes of weights and KV cache excluding experts; bytes of experts; bytes of everything
-        outside the feed-forward block, such as attention and its KV cache. If only a matrix product
-        is compiled, the first two tuples have a single placeholder entry and the last tuple is
-        empty.
+        Bytes of each layer's weights and KV cache without its experts; bytes of its experts; bytes
+        of everything outside its feed-forward block, such as attention and the KV cache. If only a
+        matrix product is compiled, the first two tuples have a single placeholder entry and the
+        last tuple is empty.
     """
     if options.scope == PRODUCT:
         return (1.0,), (0.0,), ()
@@ -84,9 +85,9 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
 
     @cache
     def layer_bytes(layer: Layer) -> tuple[float, float, float]:
-        """Return the bytes of one layer as a triple: all but its experts, its experts, attention.
+        """Return the bytes of a layer: without its experts; of its experts; of its attention.
 
-        The third number includes the KV cache and everything else outside the feed-forward block.
+        The last number includes the KV cache and everything else outside the feed-forward block.
         """
         weights = {
             name: tensor_bytes(shape, coding_of(spec, f"layers.0.{name}", options.dtype), float_bytes)

@@ -153,7 +153,7 @@ class Options:
 
     @property
     def mapping_name(self) -> str:
-        """Name of the mapping in reports: the mapping file if there is one, else the strategy."""
+        """Name of the mapping for reports: that of the mapping file, or else of the mapping strategy."""
         return self.mapping_file or self.mapping
 
     @property
@@ -173,15 +173,16 @@ class Options:
 
     @property
     def planned_cache_tokens(self) -> int:
-        """Total number of tokens in all KV caches for which wafers are divided into regions.
+        """Number of KV-cache tokens, over all users, that is assumed when wafers are divided.
 
-        This is ``cache_tokens``, but at least ``context`` tokens for each user.
+        The division into regions needs it to know how much memory a layer takes. It is
+        ``cache_tokens``, but at least ``context`` tokens for each user.
         """
         return max(self.context * self.batch, self.cache_tokens)
 
     @property
     def takes_drafts(self) -> bool:
-        """True if the token ids of a verification pass come from the host."""
+        """True if the host sends the token ids that a verification pass processes."""
         return "host" in (self.sampling, self.verify_ids)
 
     @property

@@ -45,15 +45,16 @@ class Placeable:
     def middle_context(self) -> list[int]:
         """Tokens in each user's KV cache when half of the new tokens have been generated.
 
-        The number is at most the context minus one.
+        Estimates use this cache length as the average of a run. Each number is at most the context
+        minus one.
         """
         return [min(tokens + self.new_tokens // 2, self.options.context - 1) for tokens in self.options.prompt_tokens]
 
     @property
     def middle_before_pass(self) -> int:
-        """Number of tokens of the first user before a verification pass midway through generation.
+        """Tokens in the first user's KV cache before a verification pass in the middle of a run.
 
-        It is limited so that the context can hold these tokens and the tokens of the pass.
+        The number is limited so that the tokens of the pass still fit into the context.
         """
         return min(self.middle_context[0], self.options.context - self.options.verify_tokens)
 

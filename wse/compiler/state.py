@@ -76,7 +76,7 @@ class RegionCut:
 
     @property
     def cols_of_wafer(self) -> int:
-        """Number of columns of the region on each wafer."""
+        """Number of columns of PEs that the region has on each wafer."""
         return self.cols // self.span
 
     @property
@@ -90,7 +90,9 @@ class RegionCut:
         return int(self.ffn.shape[1])
 
     def router_copies(self, outputs: int, max_outputs: int) -> int:
-        """Return how many column segments each compute all outputs of an expert router.
+        """Return the number of column segments that each compute all outputs of an expert router.
+
+        With several segments, the outputs need not travel along whole rows of PEs.
 
         Args:
             outputs: Number of router outputs, one per expert.
@@ -106,8 +108,8 @@ class RegionCut:
         """Return which features of a feed-forward block each column stores, int32 ``[cols, f]``.
 
         Args:
-            kind: Kind of op. Names that start with ``shared`` select the shared block of a mixture;
-                others select the dense block.
+            kind: Kind of op. Names that start with ``shared`` select the block of shared experts;
+                other names select the dense block.
         """
         return self.shared if kind.startswith("shared") else self.ffn
 
@@ -124,8 +126,8 @@ class PatternCall(NamedTuple):
 
     Attributes:
         make: The function, such as `k_tree`.
-        args: Its positional arguments.
-        options: Its keyword arguments as (name, value) pairs, sorted by name.
+        args: Positional arguments of the call.
+        options: Keyword arguments of the call as (name, value) pairs, sorted by name.
     """
 
     make: Callable[..., LineSchedule]
@@ -144,14 +146,16 @@ class PatternCall(NamedTuple):
 def _schedule(call: PatternCall) -> LineSchedule:
     """Create the messages of a communication pattern by executing its call.
 
-    `PatternCall.schedule` caches the results.
+    The function is separate because `PatternCall.schedule` caches its results.
     """
     return call.make(*call.args, **dict(call.options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
-    """The plan of one stage: its layers, and the wafers and size of its region.
+    """The plan of one stage: the layers that it stores, and the wafers and size of its region.
+
+    A region is a rectangle of PEs.
 
     Attributes:
         wafer: First wafer.
@@ -165,7 +169,8 @@ class StagePlan:
             as the other stages.
         corner: Row and column of the first PE if the mapping file lists the region; None if the
             region is part of a band.
-        first_part: First part of the first layer.
+        first_part: Index of the first part of the first layer. Part 0 of a layer is attention;
+            parts 1 to 8 are slices of its feed-forward block.
         last_part: One past the last part of the last layer.
     """
 

@@ -54,7 +54,9 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
     layouts, partition = strategy_copy.layouts, strategy_copy.partition
 
     def checked_layouts(demand: Demand, other_strategies: Sequence[Strategy]) -> list[Layout]:
-        """Return the layouts of the user's strategy after checking that it may propose them.
+        """Return the layouts that a user's strategy proposes, after checking them.
+
+        A layout is one way to divide wafers into regions.
 
         Raises:
             BadInput: An item is not a layout, or it belongs to a different strategy. Only a
@@ -69,7 +71,7 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
         return layouts_made
 
     def checked_partition(demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
-        """Return the layers of each region after checking that all layers are placed in order.
+        """Return the layers of each region, after checking that every layer is placed once, in order.
 
         Raises:
             BadInput: A layer is missing, placed twice, or out of order.
@@ -166,7 +168,7 @@ _strategies_of_files: Final[dict[str, tuple[Any, Strategy]]] = {}
 
 
 def layers_of_regions(demand: Demand, layout: Layout) -> tuple[RegionLayers, ...]:
-    """Return the layers of every region of a layout, as the layout's mapping strategy divides them.
+    """Return the layers that a layout's mapping strategy places in each region.
 
     Args:
         demand: Bytes of the layers, and the wafers on which they are placed.
@@ -180,15 +182,16 @@ def layers_of_regions(demand: Demand, layout: Layout) -> tuple[RegionLayers, ...
 
 
 def _checked_regions(layout_strategy: Any, demand: Demand, layout: Layout) -> tuple[RegionLayers, ...]:
-    """Return the layers of each region of a layout, as its mapping strategy divides them.
+    """Return the layers that a mapping strategy places in each region of a layout.
 
-    A strategy from a user's file checks its own result.
+    The result needs no check here, because the methods of a strategy from a user's file check their
+    own results.
     """
     return tuple(layout_strategy.partition(demand, layout))
 
 
 def _plugin_names(candidate: Any) -> tuple[str]:
-    """Check that the object of an entry point is a mapping strategy, and return its name.
+    """Check that the object of an entry point is a mapping strategy, and return its name as a tuple.
 
     Raises:
         TypeError: The object is not a strategy.
@@ -201,7 +204,7 @@ def _plugin_names(candidate: Any) -> tuple[str]:
 
 
 def _names(candidate: Any) -> tuple[str]:
-    """Check that an object is a mapping strategy, and return its name.
+    """Check that an object is a mapping strategy, and return its name as a tuple.
 
     Raises:
         AttributeError, TypeError: The object is not a strategy.

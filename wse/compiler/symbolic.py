@@ -64,7 +64,7 @@ class SymAddress:
     odd_round_buffer: SymBuffer | None = None
 
     def moved_to(self, buffer: SymBuffer, elements: int) -> SymAddress:
-        """Return the address of the same element once its buffer is part of another buffer.
+        """Return the address of the same element after its buffer has become part of another buffer.
 
         Args:
             buffer: The other buffer.
@@ -180,7 +180,7 @@ class Block:
         over_users: Indices of the loops that have one iteration per user.
         groups: Number of overlap groups.
         buffers: All buffers that the operands refer to. They belong to the layer for which the
-            block was created.
+            block was created; other layers replace them by position.
     """
 
     steps: tuple[SymStep, ...]
@@ -219,7 +219,7 @@ class SymSteps:
     """The steps of a phase before buffers have addresses, as a sequence of block runs.
 
     A phase is a prompt chunk, a decode pass or a verification pass. Phases with the same steps
-    share one object, and later one `wse.program.steps.Steps`.
+    share one object, and later one `Steps` object with addresses.
     """
 
     runs: tuple[BlockRun, ...]
@@ -282,7 +282,7 @@ class SymTile:
     Attributes:
         buffer: Buffer that stores the tile.
         tile: The tile, which specifies the elements of each tensor that each PE stores.
-        real_elements: Total number of elements on all PEs, excluding padding.
+        real_elements: Total number of elements on all PEs of the stage, excluding padding.
     """
 
     buffer: SymBuffer

@@ -73,7 +73,7 @@ def spans(component: I32, queues: int) -> I32:
 
 
 def circular_wait(starts: Iterable[int], waits_for: Callable[[int], Iterable[int]]) -> list[int]:
-    """Return nodes that wait for each other circularly, in order; empty if there are none.
+    """Find nodes that wait for each other in a circle; return them in order, or an empty list.
 
     The search is depth-first from each start.
 

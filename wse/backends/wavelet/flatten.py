@@ -20,14 +20,15 @@ from wse_kernels.operands.wavelet_tables import WaveletTables
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tables:
-    """Arrays of the simulation kernel, with the meaning of their rows in the machine.
+    """Arrays of the wavelet simulation kernel, and what their rows stand for in the machine.
 
     Attributes:
-        queues, routes, links, members, routers, threads, ops, times, spans: Arrays as the kernel
-            (`wse_kernels.operands.wavelet_tables`) describes them.
+        queues, routes, links, members, routers, threads, ops, times, spans: Arrays of the kernel.
+            `wse_kernels.operands.wavelet_tables` describes their columns.
         identity: int32 ``[queues, 3]``: PE, side and colour of each queue.
         thread_pe: int32 ``[threads]``: PE of each thread.
-        op_order: int32 ``[operations]``: index of each operation in the WaveletMachine.
+        op_order: int32 ``[operations]``: for each row of ``ops``, the index of the operation in the
+            WaveletMachine.
     """
 
     queues: I32
@@ -68,9 +69,10 @@ def tables(machine: WaveletMachine, *, shuffle: int | None = None) -> Tables:
 
 
 class _Flattening:
-    """Converter from a WaveletMachine (routes and vector operations) to the arrays of the kernel.
+    """Converter from a WaveletMachine to the arrays of the simulation kernel.
 
-    The kernel simulates the machine cycle by cycle.
+    A WaveletMachine consists of the routes and vector operations of PEs. The kernel simulates it
+    cycle by cycle.
     """
 
     def __init__(self, machine: WaveletMachine, shuffle: int | None) -> None:
@@ -118,11 +120,12 @@ class _Flattening:
         )
 
     def _route_table(self) -> I32:
-        """Return the table of switch positions (settings of a router for a colour), one row each.
+        """Return the table of switch positions, one row each.
 
-        A row has the queues that words are sent to, the number of control bits after which the
-        position ends, the next position, the position that it releases, and the queue that words
-        come from.
+        A switch position is a setting of a router for one colour. A row contains the queues to
+        which words are sent, the number of control bits after which the position ends, the index of
+        the next position, the index of the position that it releases, and the queue from which
+        words come.
         """
         table = np.zeros((len(self.wiring.place), 10), np.int32)
         table[:, 0] = self.wiring.targets.sum(axis=1)
@@ -138,7 +141,11 @@ class _Flattening:
         return table
 
     def _queue_table(self) -> I32:
-        """Return the table of queues: link, latency, capacity and first switch position of each."""
+        """Return the table of queues, one row each.
+
+        A row contains the index of the link into the queue, its latency in cycles, the capacity of
+        the queue in words, and its first switch position.
+        """
         machine, table = self.wiring.machine, np.zeros((len(self.wiring.key), k.QUEUE_WORDS), np.int32)
         latency = [machine.wafer.hop_cycles] * 4 + [machine.wafer.ramp_cycles + 1, machine.wafer.ramp_cycles]
         side, routes = self.wiring.identity[self.order, 1], self._route_table()
@@ -203,7 +210,15 @@ class _Flattening:
         return table, thread_order, op_order
 
     def _op_table(self, op_order: I64) -> I32:
-        """Return the table of vector operations: queues, arrival, address, words and delays."""
+        """Return the table of vector operations, one row each.
+
+        A row contains the queues that the operation receives from and sends to, how received words
+        are combined or stored, the address and number of words, the delays in cycles, and the
+        operation that must end before.
+
+        Args:
+            op_order: Index in the machine of the operation of each row.
+        """
         machine, table = self.wiring.machine, np.zeros((len(op_order), k.OP_WORDS), np.int32)
         new = np.empty(len(op_order) + 1, np.int64)
         new[op_order], new[NONE] = np.arange(len(op_order)), NONE

@@ -26,12 +26,13 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 
 class Lines:
-    """Builder that adds communication patterns to a WaveletMachine, one after another.
+    """Builder that adds communication patterns to a simulated machine, one after another.
 
-    A PE executes its operations in the order in which they are added. Equal lines are planned once.
+    A PE executes its operations in the order in which they are added. Lines of PEs that send the
+    same messages are planned only once.
 
     Args:
-        machine: The machine to configure.
+        machine: The machine (routes and vector operations of PEs) to which patterns are added.
         gap_cycles: Cycles between two vector operations on the main thread of a PE.
         relay_cycles: Cycles that software adds to a receive that is fused with a send.
         add_cycles: Cycles to add a stored message to a PE's own words, before its next operation.
@@ -66,21 +67,21 @@ class Lines:
         line_slice: slice = slice(None),
         transposed: bool = False,
     ) -> int:
-        """Add one round of a pattern on rows, or columns, of the machine.
+        """Add one round (one iteration) of a communication pattern on rows or columns of the machine.
 
         Args:
-            schedule: The pattern.
-            words: Words of every message.
-            source: Address of the words that are sent.
-            target: Address of the words they are combined with, or where they are stored. For
-                combining patterns it must equal ``source``.
+            schedule: Messages of the pattern.
+            words: Number of words in every message.
+            source: Address, in each PE's memory, of the words that are sent.
+            target: Address at which received words are stored or combined with the words there. If
+                the pattern combines words, it must equal ``source``.
             round_: Index of the round.
-            colour: Colour of the machine that is used for the pattern's colour 0.
-            line_slice: Selects the rows.
-            transposed: Whether to use columns, with index 0 at the north, instead of rows.
+            colour: First colour to use, which is added to each colour number of the pattern.
+            line_slice: Rows (or columns) of the machine on which the pattern runs.
+            transposed: Whether the lines are columns, which begin at the north, instead of rows.
 
         Returns:
-            The first colour after those of the pattern.
+            The first colour after the colours that the pattern uses.
         """
         numbers = self._grid().T if transposed else self._grid()
         return self._add_round(schedule, numbers[line_slice], line_slice, words, source, target, round_, colour)
@@ -97,36 +98,37 @@ class Lines:
         round_: int = 0,
         colour: int = 0,
     ) -> int:
-        """Add one round of a pattern along a path of PEs, each a neighbour of the one before.
+        """Add one round (one iteration) of a communication pattern along a path of neighbouring PEs.
 
         Args:
-            schedule: The pattern.
-            pes: (row, col) of the line's PEs, in order.
-            words: Words of every message.
-            source: Address of the words that are sent.
-            target: Address of the words they are combined with, or where they are stored. For
-                combining patterns it must equal ``source``.
-            line: Index of the pattern's line whose messages are sent.
+            schedule: Messages of the pattern.
+            pes: (row, col) of the PEs on the path, in order.
+            words: Number of words in every message.
+            source: Address, in each PE's memory, of the words that are sent.
+            target: Address at which received words are stored or combined with the words there. If
+                the pattern combines words, it must equal ``source``.
+            line: Index of the line whose messages are sent, because the lines of a pattern may
+                differ.
             round_: Index of the round.
-            colour: Colour of the machine that is used for the pattern's colour 0.
+            colour: First colour to use, which is added to each colour number of the pattern.
 
         Returns:
-            The first colour after those of the pattern.
+            The first colour after the colours that the pattern uses.
         """
         numbers = np.array([[self.machine.pe(row, col) for row, col in pes]], np.int32)
         return self._add_round(schedule, numbers, slice(line, line + 1), words, source, target, round_, colour)
 
     def plane(self, schedule: PlaneSchedule, words: int, *, target: int) -> int:
-        """Add a pattern that covers the whole machine.
+        """Add a communication pattern that covers all PEs of the machine.
 
         Args:
-            schedule: The pattern.
-            words: Words of a stream, which a PE sends from address 0 on; the maximum if the streams
-                have different numbers of words.
+            schedule: Streams of the pattern.
+            words: Number of words of a stream, or of the longest stream. A PE sends them from
+                address 0 of its memory.
             target: Address at which the words are stored.
 
         Returns:
-            Number of colours of the pattern, which begin with colour 0.
+            Number of colours that the pattern uses. The first is colour 0.
         """
         plan = plan_plane(schedule)
         numbers = self._grid().reshape(1, -1)
@@ -150,20 +152,20 @@ class Lines:
         round_: int,
         colour: int,
     ) -> int:
-        """Add one round of a pattern on parallel lines.
+        """Add one round (one iteration) of a communication pattern on parallel lines of PEs.
 
         Args:
-            schedule: The pattern.
-            numbers: int32 ``[lines, places]``, PEs of the lines.
+            schedule: Messages of the pattern.
+            numbers: int32 ``[lines, places]``: indices of the PEs of each line, in order.
             lines: Indices of these lines in the pattern.
-            words: Words of every message.
-            source: Address of the words that are sent.
-            target: Address of the words they are combined with, or where they are stored.
+            words: Number of words in every message.
+            source: Address, in each PE's memory, of the words that are sent.
+            target: Address at which received words are stored or combined with the words there.
             round_: Index of the round.
-            colour: Colour of the machine that is used for the pattern's colour 0.
+            colour: First colour to use, which is added to each colour number of the pattern.
 
         Returns:
-            The first colour after those of the pattern.
+            The first colour after the colours that the pattern uses.
         """
         free = colour
         variants = schedule.variants[round_ % len(schedule.variants), lines][: len(numbers)]
@@ -187,7 +189,8 @@ class Lines:
         Args:
             line: int32 ``[places]``, PEs of the line.
             place: Index of the PE on the line.
-            step: 1 for the next PE of the line, -1 for the one before, 0 for the ramp into the PE.
+            step: 1 for the next PE of the line, -1 for the previous PE, 0 for the ramp into the PE
+                itself.
         """
         if step == 0:
             return Port.RAMP
@@ -203,9 +206,9 @@ class Lines:
         Args:
             plan: Streams, switch positions and operations of the pattern.
             numbers: int32 ``[lines, places]``, PEs of the lines.
-            colour: Colour of the machine that is used for the plan's colour 0.
-            port: Function that returns the port of a PE's router, given the place of the PE on the
-                line and a side.
+            colour: First colour to use, which is added to each colour number of the plan.
+            port: Function that converts a side of the plan to a port of a router. Its arguments are
+                the place of the PE on the line and the side.
         """
         for (place, pattern_colour), positions in plan.positions.items():
             for i, planned_position in enumerate(positions):

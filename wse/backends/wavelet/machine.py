@@ -50,9 +50,9 @@ class SwitchPosition:
             position. The last position is followed by itself. 0 means that the position never ends.
         waits_for_release: Whether the colour accepts nothing after this position until another
             position of the PE releases it.
-        releases: (colour, index of the position that begins) that this position releases when it
-            ends. A PE that receives on one colour and sends on another uses it to block the words
-            of other PEs until its own words have left.
+        releases: (colour, index of a position of that colour) to which the router changes when this
+            position ends. A PE that receives on one colour and sends on another uses it to block
+            the words of other PEs until its own words have left.
     """
 
     source: Port
@@ -71,7 +71,7 @@ class Operation:
     Attributes:
         receive: Colour of the received operand; -1 to read the words from SRAM.
         send: Colour on which the results are sent; -1 if nothing is sent.
-        arrival: How a received word is combined or stored. MULTICAST stores it, as REPLACE does.
+        arrival: How a received word is combined or stored. MULTICAST and REPLACE both store it.
         address: Address of the first word in the PE's memory, in words.
         words: Number of words.
         mark: Whether the last word sent carries the control bit.
@@ -125,7 +125,7 @@ class OperationBlock:
 
 @dataclass(slots=True)
 class WaveletMachine:
-    """Configuration of a region of PEs for the wavelet reference: routes and vector operations.
+    """Routes and vector operations of a region of PEs, as input of the cycle-by-cycle simulator.
 
     The threads of a PE run concurrently. The operations of a thread run in order. If two threads of
     a PE would send in the same cycle, the thread with the lower number sends first.
@@ -205,9 +205,9 @@ class WaveletMachine:
         A router uses the switch positions of a colour in the order in which they were added.
 
         Args:
-            pes: Indices of the PEs.
-            colour: The colour.
-            position: The switch position.
+            pes: Index of a PE, or int32 ``[n]``, indices of several PEs.
+            colour: Index of the colour.
+            position: The switch position: where words of the colour come from and where they go.
 
         Raises:
             BadInput: The wafer has no such colour.

@@ -40,7 +40,12 @@ class WordParts:
     target: int
 
     def address(self, part: int, base: int) -> int:
-        """Return the address of the first word of a part, if all words begin at ``base``."""
+        """Return the address of the first word of a part of the pattern's words.
+
+        Args:
+            part: Index of the part.
+            base: Address of the first word of part 0.
+        """
         return base + part * self.words // self.parts
 
     def words_of(self, part: int) -> int:
@@ -78,7 +83,7 @@ class PeOperations:
     adding: Bools = field(init=False)
 
     def __post_init__(self) -> None:
-        """Initialise ``adding`` to False: no PE has a stored message that it must still add."""
+        """Set ``adding`` to False for all PEs: none has stored a message that it must still add."""
         self.adding = np.zeros(self.machine.rows * self.machine.cols, bool)
 
     def add(self, plan: Plan, numbers: I32, word_parts: WordParts, colour: int) -> None:
@@ -86,15 +91,16 @@ class PeOperations:
 
         1. Operations without words are skipped.
         2. A receive that only stores runs on a thread of its own.
-        3. Other operations run on the main thread. If words are divided into parts, sends run on
-           the thread for sends.
-        4. The operation is recorded as the last one that reads, and perhaps writes, its address.
+        3. Other operations run on the main thread. If words are divided into parts, operations that
+           send run on a separate thread.
+        4. The operation is recorded as the last one that reads its address. If words are divided
+           into parts and it receives words, it is also recorded as the last one that writes there.
 
         Args:
             plan: Streams, switch positions and operations of the pattern.
             numbers: int32 ``[lines, places]``, PEs of the lines.
             word_parts: Addresses of the words, and their division into parts.
-            colour: Colour of the machine that is used for the plan's colour 0.
+            colour: First colour to use, which is added to each colour number of the plan.
         """
         first = self.machine.operations
         for step in plan.operations:
@@ -129,17 +135,18 @@ class PeOperations:
     def _store(self, pes: I32, colour: int, flow: Flow, address: int, words: int, first: int) -> None:
         """Add a receive that only stores words, on a thread other than the main one.
 
-        It waits for an earlier operation that still reads the words that it replaces. If this
-        operation belongs to the same pattern and the words arrive by a multicast, no wait is
-        needed: these words are results that depend on the words that were read.
+        The receive waits until the last earlier operation that reads the replaced words has ended.
+        No wait is needed if that operation belongs to the same pattern and the new words arrive by
+        a multicast: they are results that depend on the words that were read.
 
         Args:
             pes: int32 ``[lines]``: PEs that receive.
-            colour: Colour of the machine that is used for the pattern's colour 0.
+            colour: First colour to use, which is added to each colour number of the pattern.
             flow: The received stream.
             address: Address where the words are stored.
             words: Number of words.
-            first: Number of the first operation of the pattern.
+            first: Index of the first operation of the pattern, to recognise operations of other
+                patterns.
         """
         reader = self._last(self.last_reads, address)[pes]
         is_stored = flow.arrival != Arrival.DROP

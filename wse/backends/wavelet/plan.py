@@ -35,8 +35,8 @@ class Flow:
         receivers: Places that receive the words.
         colour: Colour of the stream.
         part: Index of the part of a PE's words carried by the stream.
-        slot: Number of receive buffers between the target address and the address at which the
-            words are stored.
+        slot: Index of the receive buffer that stores the words. The buffers follow the target
+            address.
         words: Number of words if the streams of the pattern differ in length; otherwise None.
     """
 
@@ -55,8 +55,8 @@ class PlannedOperation:
     """Vector operation of a PE, which receives a stream, sends a stream, or does both at once.
 
     Attributes:
-        place: The PE.
-        flow: The received or sent stream.
+        place: Index of the PE on its line, or on the rectangle of the pattern.
+        flow: The stream that is sent, if there is one; otherwise the received stream.
         receive: Received stream, or None.
         send: Sent stream, or None.
     """
@@ -76,8 +76,8 @@ class PlannedPosition:
         flows: Streams that cross the router in this position, in order.
         waits_for_release: Whether the colour accepts nothing after this position until another
             position of the PE releases it.
-        releases: (colour, index of the position that begins) that this position releases when it
-            ends.
+        releases: (colour, index of a position of that colour) to which the router changes when this
+            position ends; None if this position releases nothing.
     """
 
     config: Config
@@ -127,10 +127,11 @@ def plan_line(
     """Plan the streams, switch positions and operations for the messages of one line.
 
     Args:
-        messages: int32 ``[m, 3]``: source, target, Arrival.
+        messages: int32 ``[m, 3]``: index of the sending PE, index of the receiving PE, and
+            `Arrival` (how the words are combined or stored) of each message.
         colours: int32 ``[m]``, fixed colours of the messages; None to choose colours.
-        part: int32 ``[m]``, part of the words that each message carries; None if words are not
-            divided.
+        part: int32 ``[m]``, index of the part of the words that each message carries; None if words
+            are not divided.
         store_and_forward: Whether a PE stores a message before it sends its own message, so that no
             receive is fused with a send.
     """
@@ -155,7 +156,8 @@ def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
     1. Each stream gets a switch position (setting of a router) at every place on its path.
        Consecutive streams with the same routing share a position.
     2. The operations of the PEs are put in order.
-    3. Colours are blocked where a receive is fused with a send.
+    3. If a PE receives and sends in one operation, the colour that it receives on is blocked until
+       its words have left.
 
     Args:
         flows: The streams.
@@ -176,7 +178,7 @@ def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
 
 
 def _operations_in_order(flows: list[Flow], *, fuse: bool) -> list[PlannedOperation]:
-    """Return the operations of all PEs, with those of each PE in the order of execution.
+    """Return the operations of all PEs. Each PE executes its operations in the order of the list.
 
     Args:
         flows: Streams, in order.
@@ -227,10 +229,11 @@ def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
     The two directions of a multicast become one stream. Copies within a PE are left out.
 
     Args:
-        messages: int32 ``[m, 3]``: source, target, Arrival.
+        messages: int32 ``[m, 3]``: index of the sending PE, index of the receiving PE, and
+            `Arrival` (how the words are combined or stored) of each message.
         colours: int32 ``[m]``, fixed colours of the messages; None if they are not fixed.
-        part: int32 ``[m]``, part of the words that each message carries; None if words are not
-            divided.
+        part: int32 ``[m]``, index of the part of the words that each message carries; None if words
+            are not divided.
     """
     flows: list[Flow] = []
     multicast: list[int] = []  # targets of the multicast to which the last message belongs

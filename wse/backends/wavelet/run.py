@@ -22,11 +22,11 @@ SIDES: Final = ("from north", "from east", "from south", "from west", "out of th
 
 
 def check_finished(machine: WaveletMachine, table: Tables) -> None:
-    """Raise Deadlock unless every operation of a simulated machine has ended without words left.
+    """Raise Deadlock if a simulation ended with unfinished operations or with words in queues.
 
     Args:
         machine: The machine.
-        table: Its tables after the simulation.
+        table: Arrays of the simulation kernel after the simulation.
     """
     stuck = [i for i, row in enumerate(table.threads) if row[k.CURRENT] != row[k.LAST]]
     full = [i for i, row in enumerate(table.queues) if row[k.TAIL] != row[k.HEAD]]
@@ -224,7 +224,7 @@ def _result(machine: WaveletMachine, table: Tables, memory: F32, visits: int, ev
 
     Args:
         machine: The machine.
-        table: Its tables.
+        table: Arrays of the simulation kernel after the simulation.
         memory: float32 words of all PEs.
         visits: Number of times that a queue or thread was processed.
         events: Recorded moves of wavelets between queues.
@@ -255,8 +255,9 @@ def _result(machine: WaveletMachine, table: Tables, memory: F32, visits: int, ev
 def _moves(machine: WaveletMachine, table: Tables, events: I32) -> I32:
     """Convert the events that the simulator recorded to moves of wavelets.
 
-    An event names the cycle, the queue that a wavelet enters, and the queue that it leaves. A move
-    names the router that the wavelet leaves instead; `MachineRun` describes its columns.
+    An event consists of a cycle, the queue that a wavelet enters, and the queue that it leaves. A
+    move states the router and port through which the wavelet leaves instead of the queues;
+    `MachineRun` describes its columns.
     """
     events = events[np.argsort(events[:, 0], kind="stable")]
     pe, side, colour = table.identity[events[:, 1]].T

@@ -37,10 +37,10 @@ def find_stall(plan: Plan) -> str:
 
 
 def _mixed_colour(plan: Plan) -> str:
-    """Describe a PE that adds some words of a colour and stores others; "" if there is none.
+    """Describe a PE that adds some messages of a colour and stores others; "" if there is none.
 
-    On such a PE, two threads would read from the same queue: one adds words, the other stores them.
-    The words would then reach the wrong thread.
+    On such a PE, one thread adds received words and another thread stores received words. Both
+    would read from the queue of the colour, so that words could reach the wrong thread.
     """
     combines: dict[tuple[int, int], bool] = {}
     for flow in plan.flows:

@@ -26,7 +26,8 @@ def _per_pe(blocks: list[Any], values: list[Any]) -> I32:
     """Repeat the value of each block for all PEs of the block, and return all values in one array.
 
     Args:
-        blocks: Items that were added to several PEs at once.
+        blocks: `RouteBlock` or `OperationBlock` objects: items that were added to several PEs at
+            once.
         values: One value per block.
     """
     return np.repeat(np.array(values, np.int32), [len(block.pes) for block in blocks])
@@ -36,13 +37,16 @@ def _pes(blocks: list[Any]) -> I32:
     """Return the PEs of all blocks in one array, int32 ``[n]``.
 
     Args:
-        blocks: Items that were added to several PEs at once.
+        blocks: `RouteBlock` or `OperationBlock` objects: items that were added to several PEs at
+            once.
     """
     return np.concatenate([np.zeros(0, np.int32), *(block.pes for block in blocks)])
 
 
 def _ranks(sorted_keys: I64) -> I64:
-    """Number the items with the same key from 0 on. For keys 3, 3, 5, the result is 0, 1, 0.
+    """Return the rank of each item among the items with the same key, from 0.
+
+    For keys 3, 3, 5, the result is 0, 1, 0.
 
     Args:
         sorted_keys: int64 ``[n]``, key of each item, in ascending order.
@@ -117,7 +121,7 @@ class Wiring:
             raise BadInput(msg)
 
     def _queues(self) -> None:
-        """Find all queues that routes need, and sort them by PE, side and colour."""
+        """Find all queues into which routes send words, and sort them by PE, side and colour."""
         enters_pe = self.targets[:, Port.RAMP]
         keys = [
             self._key(self.pe, self.source, self.colour),
@@ -137,7 +141,7 @@ class Wiring:
         self.position_queue = np.searchsorted(self.key, keys[0])
 
     def _key(self, pe: I32, side: I32 | np.int32, colour: I32) -> I64:
-        """Return the key of each queue, a number computed from its PE, side and colour."""
+        """Return a number for each queue that identifies it, computed from its PE, side and colour."""
         return (pe.astype(np.int64) * SIDES + side) * self.machine.wafer.colours + colour
 
     def _find(self, key: I64) -> I64:
@@ -198,7 +202,7 @@ class Wiring:
         raise BadInput(msg)
 
     def _operations(self) -> None:
-        """Collect the operations in the order of the machine, with their threads and queues."""
+        """Collect the operations as arrays, in the machine's order, with their threads and queues."""
         blocks: list[OperationBlock] = self.machine.operation_blocks
         ops = [block.operation for block in blocks]
         self.op_pe = _pes(blocks)
@@ -237,8 +241,9 @@ class Wiring:
 
         Args:
             side: INTO_PE for received words, Port.RAMP for sent words.
-            colour: Colour of each operation, or -1.
-            does: Verb for error messages.
+            colour: int32 ``[operations]``: colour on which each operation receives, or sends; -1
+                for none.
+            does: Verb for error messages, "receives" or "sends".
 
         Raises:
             BadInput: A queue does not exist, or two threads use the same queue.

@@ -53,6 +53,7 @@ def _section(name: str, command: Any, parent: Any) -> str:
 def _text(text: str) -> str:
     """Return a command's docstring as Markdown.
 
-    Examples, which follow a line with a marker, become code blocks.
+    Examples become code blocks. A marker line (a line that contains only a backspace character)
+    precedes them.
     """
     return re.sub(r"^ {2}", "    ", re.sub(r"\n*\x08\n", "\n\n", inspect.cleandoc(text)), flags=re.MULTILINE)

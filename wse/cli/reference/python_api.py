@@ -112,7 +112,7 @@ def _result(command: str, result: type[Result]) -> Iterator[str]:
 
 
 def _members(kind: type, base: type = object) -> Iterator[str]:
-    """Yield an item for each public method and property of a class.
+    """Yield a Markdown list item for each public method and property of a class.
 
     Fields of a dataclass and members of the base class are omitted.
 

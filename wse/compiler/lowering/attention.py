@@ -32,7 +32,7 @@ from wse_mappings.schedule import Arrival
 
 
 def qkv(c: Context, op: Op) -> None:
-    """Lower the query, key and value projections, including normalisation and rotation of heads.
+    """Lower the query, key and value projections to steps, with the norms and rotation of heads.
 
     The input is the normalised hidden vector; the outputs are queries, new keys and new values.
 
@@ -87,7 +87,7 @@ def rotation(c: Context) -> dict[str, Any]:
 
 
 def attention(c: Context, op: Op) -> None:
-    """Lower attention, from queries and the KV cache to the attended features of each query head.
+    """Lower attention to steps, from queries and KV cache to the result of each query head.
 
     The new keys and values are appended to the cache first. The result is divided over PEs in the
     same way as the queries.
@@ -116,7 +116,8 @@ def append(
     """Append the new keys and values to the KV cache.
 
     In decode, the cache is first shifted: entries move from row to row of PEs to free space on the
-    last row. Nothing is appended if the request compiles only layers or a single product.
+    last row. Nothing is appended if only layers or a single matrix product are compiled, instead of
+    a whole model.
 
     Args:
         c: Context of the phase being lowered.
@@ -147,9 +148,10 @@ def append(
 
 
 def output(c: Context, op: Op) -> None:
-    """Lower the output projection of attention: multiply, and add to the residual stream.
+    """Lower the output projection of attention to steps, and add it to the residual stream.
 
-    The input is the attended features of all heads, which are divided over the columns of PEs.
+    The input consists of the attention results of all heads, which are divided over the columns of
+    PEs.
     """
     H, _, _, F = c.heads
     attended, biased = c.temp("attended", c.tokens * H * F, "act"), c.spec.output_bias
@@ -157,10 +159,10 @@ def output(c: Context, op: Op) -> None:
 
 
 def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower attention for decode and for prefill by thin GEMM.
+    """Lower attention to steps, for decode and for prefill by thin GEMM.
 
-    Every row of PEs has the queries of all tokens, and computes their scores against its own part
-    of the KV cache.
+    Thin GEMM arranges matrices for all tokens of a chunk as decode does for one token. Every row of
+    PEs has the queries of all tokens, and computes their scores for its own part of the KV cache.
     """
     H, Hk, queries_per_kv, F = c.heads
     M, row = c.tokens, SymNumber(per_slot=H)
@@ -184,7 +186,7 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
 
 
 def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower attention for prefill by MeshGEMM: keys and values move along the columns.
+    """Lower attention to steps, for prefill by MeshGEMM: keys and values move along columns.
 
     The tokens of the chunk are divided over P rows. In each of P rounds:
 
@@ -230,7 +232,7 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
 
 
 def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower attention for a single KV head to distributed matrix products, in prefill by MeshGEMM.
+    """Lower attention with a single KV head to distributed matrix products (prefill by MeshGEMM).
 
     This form is used if prefill has its own copy of the weights, in the layout that MeshGEMM needs.
     Queries, keys and values are then matrices that are divided over the rows and columns of PEs.

@@ -28,7 +28,8 @@ from wse_mappings.schedule import Arrival
 def expert_stage(c: Context) -> int | None:
     """Return the index of the stage that stores the experts of all layers, or None.
 
-    Only the mapping ``expert`` has such a stage. It uses the PEs of all wafers.
+    Only the mapping strategy ``expert`` has such a stage (a part of the model that is stored on a
+    group of PEs). The stage uses the PEs of all wafers.
     """
     return next((stage for stage, plan in enumerate(c.plans) if plan.experts), None)
 
@@ -59,7 +60,7 @@ def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]
     4. Multicast the selection along the columns.
 
     Args:
-        c: Context, on the layer's stage.
+        c: Context of the phase being lowered, on the layer's stage.
         vectors: Hidden vectors.
         choice: Ids and weights of the selected experts.
     """
@@ -97,13 +98,13 @@ def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]
 
 
 def combine(c: Context, out: SymBuffer, elements: int) -> None:
-    """Add up all columns' contributions to the output of the experts.
+    """Add up the contributions of all columns of PEs to the output of the experts.
 
     If the layer's own stage stores its experts, this is an all-reduce along rows. If a separate
     stage stores the experts of all layers, the sum is sent back to the layer's stage.
 
     Args:
-        c: Context, on the layer's stage.
+        c: Context of the phase being lowered, on the layer's stage.
         out: The columns' contributions, on the stage that stores the experts.
         elements: Elements per PE.
     """
@@ -148,7 +149,7 @@ def _expert_copy(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
     buffers.
 
     Args:
-        c: Context, on the layer's stage.
+        c: Context of the phase being lowered, on the layer's stage.
         buffer: The buffer to copy.
         elements: Elements per PE.
 
@@ -174,8 +175,8 @@ def _copy(
         target: Buffer on the other stage.
         elements: Elements per PE.
         stage: Index of the other stage.
-        leave: First column to copy, relative to the current stage.
-        enter: The same column, relative to the other stage.
+        leave: First column to copy, counted from the first column of the current stage.
+        enter: The same column, counted from the first column of the other stage.
         cols: Number of columns.
     """
     c.builder.transfer(

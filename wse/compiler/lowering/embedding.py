@@ -24,7 +24,7 @@ ID_BYTES = 4
 
 
 def embedding(c: Context, op: Op) -> None:
-    """Lower the embedding lookup for token ids.
+    """Lower the embedding lookup for token ids to steps.
 
     In decode, the ids are already on the PEs. In other phases, they may have to be received from
     the host first. In prefill by MeshGEMM, each row of PEs processes its own tokens, but the table
@@ -54,7 +54,7 @@ def embedding(c: Context, op: Op) -> None:
 
 
 def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNumber) -> None:
-    """Lower the lookup of token embeddings and, if the model has them, learned position embeddings.
+    """Lower the lookup of token embeddings, and of learned position embeddings if there are any.
 
     Args:
         c: Context of the phase being lowered.
@@ -102,14 +102,14 @@ def receive_ids(
 def multicast_along_rows(
     c: Context, at: SymAddress, elements: int, *, only_first_row: bool = False, col: int = 0
 ) -> None:
-    """Multicast elements along the rows, from one column of each wafer.
+    """Send the elements of one column of PEs to all PEs of the same row, on each wafer.
 
     Args:
         c: Context of the phase being lowered.
         at: Address of the elements.
         elements: Elements per PE.
         only_first_row: Whether only the first row multicasts; otherwise every row does.
-        col: Column of each wafer that sends.
+        col: Index of the sending column on each wafer.
     """
     pattern = c.patterns.get(multicast, c.cut.cols, c.cut.rows, col, c.cut.span)
     c.builder.line(pattern, ROWS, at, elements, only_row=0 if only_first_row else None)

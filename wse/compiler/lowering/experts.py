@@ -37,11 +37,11 @@ SIGMOID = "sigmoid"
 
 
 def router(c: Context, op: Op) -> None:
-    """Lower an expert router: from normalised hidden vectors to the selected experts on every PE.
+    """Lower an expert router to steps, which select experts from normalised hidden vectors.
 
-    The results are the ids and weights of the selected experts, ``[tokens, active]``. The
-    feed-forward block may be split into parts on several stages. If the first of these stages sends
-    its selection, the others load it instead of selecting again.
+    The results are the ids and weights of the selected experts, ``[tokens, active]``, on every PE.
+    The feed-forward block may be split into parts on several stages. If the first of these stages
+    sends its selection, the other stages load it instead of selecting again.
     """
     if not (op.parts.cuts_block and sends_choice(c, op.layer)):
         _choose_experts(c, op)
@@ -70,7 +70,7 @@ def _load_choice(c: Context) -> None:
     """Load the selected experts that another stage has sent.
 
     If a feed-forward block is split between stages, its first stage selects the experts and sends
-    the selection to the others.
+    the selection to the other stages.
     """
     choice_elements = c.tokens * _experts(c).active
     for out, x in zip(_choice_buffers(c, _experts(c)), choice_of_parts(c), strict=True):
@@ -80,8 +80,8 @@ def _load_choice(c: Context) -> None:
 def _choose_experts(c: Context, op: Op) -> None:
     """Select experts for each token, from normalised hidden vectors, on every PE.
 
-    1. Compute router outputs on each column, and distribute them to all PEs by an all-reduce along
-       rows.
+    1. Compute the router outputs on each column of PEs, and distribute them to all PEs by an
+       all-reduce along rows.
     2. Compute scores by a sigmoid or a softmax. Some models add a correction that affects only the
        selection.
     3. If experts are grouped, limit the selection to the best groups.
@@ -134,9 +134,9 @@ def _choose_experts(c: Context, op: Op) -> None:
 
 
 def experts(c: Context, op: Op) -> None:
-    """Lower the gate and up projections of the selected experts.
+    """Lower the gate and up projections of the selected experts, and the activation, to steps.
 
-    The input is the normalised hidden vectors. The results are the activated features of each
+    The input consists of normalised hidden vectors. The results are the activated features of each
     (token, selected expert) pair.
     """
     dispatch(c, c.normed_hidden, _choice_buffers(c, _experts(c)))
@@ -145,14 +145,12 @@ def experts(c: Context, op: Op) -> None:
 
 
 def _gate_up_products(c: Context, op: Op) -> None:
-    """Lower the gate and up projections of the selected experts, and the activation.
+    """Lower the gate and up projections, and the activation, on the PEs that store the experts.
 
-    1. List the (token, expert) pairs of each column: the selected experts that the column stores.
+    1. List the (token, expert) pairs of each column of PEs: the selected experts that it stores.
     2. Multiply each pair's token vector by the gate and up weights of its expert, and add up the
        products over the rows.
     3. Apply the activation function.
-
-    The steps run on the stage that stores the experts.
     """
     spec, cut = _mixture(c)
     M, d, F, per_col, b = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col, c.builder
@@ -188,7 +186,7 @@ def _gate_up_products(c: Context, op: Op) -> None:
 
 
 def experts_down(c: Context, op: Op) -> None:
-    """Lower the down-projection of the selected experts.
+    """Lower the down-projection of the selected experts to steps.
 
     The outputs are multiplied by the weights of the experts, added up over columns, and added to
     the residual stream.
@@ -201,11 +199,11 @@ def experts_down(c: Context, op: Op) -> None:
 
 
 def _down_product(c: Context, op: Op) -> SymBuffer:
-    """Lower the down-projection of the selected experts, without the sum over columns.
+    """Lower the down-projection of the selected experts to steps, without the sum over columns.
 
     Returns:
-        The buffer with the products of each column of PEs, added up per token: the column's
-        contribution to the output of the experts.
+        The buffer with each column's contribution to the output of the experts: its products, added
+        up per token.
     """
     spec, cut = _mixture(c)
     M, d, F, per_col = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col
@@ -236,7 +234,7 @@ def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
 
     Args:
         c: Context of the phase being lowered.
-        x: Products.
+        x: Buffer of the products, to which the biases are added.
         vector: Name of the weight tile that contains the biases.
         numbers: Additional kernel operands.
     """
@@ -257,7 +255,7 @@ def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
 
 
 def _experts(c: Context) -> Experts:
-    """Return the description of the model's experts; the model must be a mixture of experts."""
+    """Return the description of the experts of a mixture-of-experts model."""
     assert c.spec.experts is not None
     return c.spec.experts
 
@@ -297,7 +295,8 @@ def _is_routed(c: Context) -> bool:
 def _times_pairs(c: Context, count: int = 1) -> SymNumber:
     """Return a kernel operand: ``count`` times the number of (token, expert) pairs of a column.
 
-    If columns store different experts, the number of pairs varies at run time.
+    The number is constant if all columns of PEs store the same experts. Otherwise it depends on the
+    selected experts and is computed at run time.
     """
     return SymNumber(fixed=_max_pairs(c) * count, per_pair=count if _is_routed(c) else 0)
 

@@ -13,7 +13,7 @@ from wse.program.isa.operands import PICO
 
 
 def gate_up(c: Context, op: Op) -> None:
-    """Lower a feed-forward block's gate and up projections (or only up) and its activation.
+    """Lower a feed-forward block's gate and up projections (or only up) and activation to steps.
 
     The input is ``[tokens, d]``, with d hidden features per PE. The result is ``[tokens, f]``, with
     f of the block's features on each column.
@@ -26,14 +26,14 @@ def gate_up(c: Context, op: Op) -> None:
 
 
 def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: int) -> None:
-    """Lower the activation function of a feed-forward block.
+    """Lower the activation function of a feed-forward block to a step.
 
     Args:
         c: Context of the phase being lowered.
         x: Input: ``[M, 2 n]`` for gated blocks, ``[M, n]`` for others.
         out: Output, ``[M, n]``.
-        M: Number of rows.
-        n: Features per column.
+        M: Number of vectors: tokens, or (token, expert) pairs.
+        n: Features per column of PEs.
     """
     c.builder.compute(
         "activate",
@@ -48,7 +48,7 @@ def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: in
 
 
 def down(c: Context, op: Op) -> None:
-    """Lower the down-projection of a feed-forward block, and add it to the residual stream."""
+    """Lower the down-projection of a feed-forward block to steps; add it to the residual stream."""
     f = c.cut.feed_forward(op.kind).shape[1]
     project_to_stream(c, c.temp("hidden", c.tokens * f, "act"), op.weights[0], f, bias=bool(op.vectors))
 

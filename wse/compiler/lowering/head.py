@@ -50,12 +50,14 @@ def last_token(c: Context) -> None:
 
 
 def head(c: Context, op: Op) -> None:
-    """Lower the head, from normalised hidden vectors to the next token ids on PEs and host.
+    """Lower the output head to steps: from hidden vectors to the next token ids on PEs and host.
 
-    1. Compute the logits for one chunk of each column's vocabulary entries at a time.
+    The input consists of normalised hidden vectors.
+
+    1. Each column of PEs computes logits for its own vocabulary entries, one chunk at a time.
     2. Send each chunk to the host if requested, and update each column's largest logit so far.
-    3. Find the ids of the largest logits with an all-reduce along the row that has the sums. If the
-       host does the sampling, receive the ids from the host instead.
+    3. Find the ids of the largest logits with an all-reduce along the row that has the logits. If
+       the host does the sampling, receive the ids from the host instead.
     4. Multicast the ids along columns, and send them to the host.
     """
     d, V, M, b = c.cut.hidden_per_pe, c.cut.vocab_per_pe, c.tokens, c.builder
@@ -110,11 +112,11 @@ def head(c: Context, op: Op) -> None:
 
 
 def _send_logits(c: Context, source: SymAddress, elements: int, first: int, n: int) -> None:
-    """Send logits to the host from all columns of the row that has them, eastwards on each wafer.
+    """Send logits to the host, eastwards along the row of PEs that has them on each wafer.
 
     Args:
         c: Context of the phase being lowered.
-        source: Logits.
+        source: Address of the logits.
         elements: Number of logits per column, for all tokens.
         first: Index, within the column, of the first vocabulary entry to send.
         n: Number of vocabulary entries to send per column.

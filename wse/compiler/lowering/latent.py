@@ -42,10 +42,10 @@ from wse_mappings.cuts.split import ceil_div
 def compress(c: Context, op: Op) -> None:
     """Lower the projections to the vectors that all heads of latent attention share.
 
-    These are the source of queries, the rotary key and the latent vector. The source is the
-    compressed vector from which the queries of all heads are computed. If the model computes
-    queries from the hidden vector directly, the hidden vector is the source. It is then transposed
-    from rows to columns and stored before the other results.
+    There are three such vectors: the query source, the rotary key and the latent vector. The
+    queries of all heads are computed from the query source. It is a compressed vector or, in some
+    models, the hidden vector itself. The hidden vector is transposed from rows to columns and
+    stored before the other results.
     """
     S, R, C = _shared_widths(c)
     d, M, w = c.cut.hidden_per_pe, c.tokens, c.tile("+".join(op.weights))
@@ -93,12 +93,13 @@ def query(c: Context, op: Op) -> None:
 
     This is the absorbed form of latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1.2).
 
-    1. Compute the queries of the row's heads from their source, with and without rotation.
-    2. Multiply the queries without rotation by the up-projection of keys, so that they can be
-       compared with latent vectors.
-    3. Write both into a vector over all heads, with zeros for the heads of other rows. The rotary
-       features of all heads come first.
-    4. Add up over the rows, so that every row has the queries of all heads, and rotate.
+    1. On each row of PEs, compute the queries of its heads. Some of their features will be rotated.
+    2. Multiply the other features by the up-projection of keys, so that they can be compared with
+       latent vectors.
+    3. Write both kinds of features into a vector over all heads, with zeros for the heads of other
+       rows. The rotary features of all heads come first.
+    4. Add up these vectors over the rows, so that every row has the queries of all heads, and
+       rotate the rotary features.
     """
     S, R, C = _shared_widths(c)
     per_row, nope, rope, _ = _head_widths(c)
@@ -155,7 +156,7 @@ def query(c: Context, op: Op) -> None:
 
 
 def attention(c: Context, op: Op) -> None:
-    """Lower latent attention, from queries and cache to the attended latent features of all heads.
+    """Lower latent attention to steps, from queries and cache to the latent results of all heads.
 
     The new rotary keys and latent vectors are appended to the cache first. The result is divided
     over columns.
@@ -186,14 +187,14 @@ def attention(c: Context, op: Op) -> None:
 
 
 def output(c: Context, op: Op) -> None:
-    """Lower the output of latent attention: expand latent vectors into values and project them.
+    """Lower the output projection of latent attention to steps.
 
     Each row of PEs processes its own heads.
 
-    1. Select the attended latent vectors of the row's heads.
-    2. Multiply them by the up-projection of values, and add up along rows.
-    3. Multiply by the output projection, and add up along columns. The result is divided over
-       columns.
+    1. Select the latent attention results of the row's heads.
+    2. Multiply them by the up-projection of values, and add up the products along rows.
+    3. Multiply the sums by the output projection, and add up the products along columns. The result
+       is divided over columns.
     4. Transpose the result, so that it is divided over rows like the residual stream, and add it to
        the stream.
     """
@@ -280,7 +281,7 @@ def _shared_widths(c: Context) -> tuple[int, int, int]:
 
 
 def _head_widths(c: Context) -> tuple[int, int, int, int]:
-    """Return how many heads a row of PEs stores in latent attention, and the features per head.
+    """Return how many latent-attention heads a row of PEs stores, and the features per head.
 
     Returns:
         Heads per row; features per head of queries without rotation, rotary queries, and values.
@@ -291,10 +292,7 @@ def _head_widths(c: Context) -> tuple[int, int, int, int]:
 
 
 def _cut(c: Context) -> LatentCut:
-    """Return how the dimensions of latent attention are divided over the PEs of a region.
-
-    The cut is for the region of the current stage.
-    """
+    """Return how the dimensions of latent attention are divided over the current region's PEs."""
     assert c.cut.latent is not None
     return c.cut.latent
 

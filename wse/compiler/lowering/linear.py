@@ -35,15 +35,15 @@ def project(
     *,
     bias: bool = False,
 ) -> None:
-    """Lower out[tokens, N] = x @ weights, plus biases, for several weight matrices side by side.
+    """Lower out[tokens, N] = x @ weights + biases to steps, for weight matrices side by side.
 
     Args:
         c: Context of the phase being lowered.
         x: Activations, divided over PEs like the hidden vector. MeshGEMM overwrites them.
         tensors: Names of the weight matrices.
         widths: Number of outputs per column of each matrix; N is their sum.
-        out: Products.
-        K: Inputs per PE.
+        out: Buffer of the products.
+        K: Number of inputs on each PE.
         bias: Whether the matrices have biases.
     """
     N, M = sum(widths), c.tokens
@@ -72,10 +72,10 @@ def project_to_stream(
         c: Context of the phase being lowered.
         x: Activations, divided over columns.
         tensor: Name of the weight matrix.
-        K: Inputs per column.
+        K: Number of inputs on each column of PEs.
         bias: Whether there is a bias.
-        column_range: First column and number of the columns over which ``x`` is divided; None for
-            all.
+        column_range: First column, and number of columns, over which ``x`` is divided; None for all
+            columns.
     """
     d, M = c.cut.hidden_per_pe, c.tokens
     out = c.temp("projected_back", M * d, "acc")
@@ -127,9 +127,9 @@ def _own_products(
         c: Context of the phase being lowered.
         x: Activations.
         tensors: Names of the weight matrices.
-        widths: Outputs per column of each matrix.
-        out: Products, side by side.
-        K: Inputs per PE.
+        widths: Number of outputs of each matrix on a column of PEs.
+        out: Buffer of the products, side by side.
+        K: Number of inputs on each PE.
     """
     P, M, first = c.cut.rows, c.tokens, 0
     (a,) = align(c, (_moving_activations(c, x, f"{x.name}_spare", M * K), ROWS))
@@ -145,7 +145,8 @@ def _own_products(
 def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> MovingOperand:
     """Return activations as a MeshGEMM operand, which moves from PE to PE in every round.
 
-    Each PE receives the next tile in a second buffer, which this function requests.
+    Each PE receives the activations of the next round in a second buffer, which this function
+    requests.
 
     Args:
         c: Context of the phase being lowered.
@@ -157,7 +158,7 @@ def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> M
 
 
 def product(c: Context, op: Op) -> None:
-    """Lower a single matrix product, for requests that compile only such a product.
+    """Lower a single matrix product to steps, for requests that compile nothing else.
 
     The input is divided in the same way as the residual stream; the result is divided over columns.
     """

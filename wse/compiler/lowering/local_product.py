@@ -42,8 +42,8 @@ def local_product(
     Args:
         c: Context of the phase being lowered.
         x: Activations.
-        w: Weights. Quantised weights must be a whole tile.
-        out: Product.
+        w: Weights. Quantised weights must be a whole tile (the block of a matrix that a PE stores).
+        out: Address or buffer of the product.
         K, N: Rows and columns of the tile.
         stride: Elements from one row of ``w`` to the next.
         out_stride: Elements from one row of ``out`` to the next.
@@ -72,7 +72,7 @@ def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
     """Return whether one GEMV per token takes at most as many cycles as one GEMM for all tokens.
 
     Args:
-        costs: Costs of operations on the PE.
+        costs: Model of the cycles that a PE needs for its operations.
         tokens: Number of tokens.
         K, N: Rows and columns of the weight tile.
     """
@@ -80,16 +80,16 @@ def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
 
 
 def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **operands: Any) -> None:
-    """Lower the product of each (token, expert) pair's vector and the weights of its expert.
+    """Lower the product of each (token, expert) pair's vector and its expert's weights to a step.
 
     Args:
         c: Context of the phase being lowered.
         kernel: Kernel for unquantised weights, ``expert_in`` (gate and up) or ``expert_out``
             (down). The names of the kernels for quantised weights start with this name.
-        w: Address of the first expert.
-        K: Rows of an expert.
+        w: Address of the first expert's weights.
+        K: Number of rows of an expert's weight matrix.
         N: Number of consecutive weights of an expert in each row.
-        operands: Further operands of the kernel.
+        operands: Further operands of the kernel, by name.
     """
     if w.buffer.view == "raw":
         coding, scale = _coding(c, w.buffer), c.tile(scales_name(w.buffer.name))
@@ -115,7 +115,7 @@ def _coding(c: Context, w: SymBuffer) -> Coding:
 
 
 def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[str, Any]:
-    """Return those operands of a product that are needed to unpack quantised weights.
+    """Return the kernel operands that a product needs to unpack quantised weights.
 
     Args:
         c: Context of the phase being lowered.
@@ -139,7 +139,9 @@ def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int
 
 
 def scratch(c: Context, K: int, N: int, max_codes: int) -> tuple[int, SymBuffer]:
-    """Return how many rows of a quantised tile to unpack at a time, and the scratch buffer.
+    """Return how many rows of a quantised tile to unpack at a time, and the buffer for them.
+
+    The tile is the block of a weight matrix that one PE stores.
 
     Args:
         c: Context of the phase being lowered.

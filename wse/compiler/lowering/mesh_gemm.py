@@ -34,7 +34,7 @@ class MovingOperand:
     elements: int | SymNumber
 
     def after_rounds(self, rounds: int) -> MovingOperand:
-        """Return the operand after some rounds of MeshGEMM, each of which swaps its two buffers."""
+        """Return the operand after ``rounds`` rounds of MeshGEMM, each of which swaps its two buffers."""
         return self if rounds % 2 == 0 else MovingOperand(current=self.next, next=self.current, elements=self.elements)
 
 
@@ -58,7 +58,7 @@ def moving_copy(
 ) -> MovingOperand:
     """Copy a weight tile or cache entries; return the copy as an operand that moves between PEs.
 
-    The original must stay in place, because decode uses it.
+    The original elements must stay in place, because decode uses them.
 
     Args:
         c: Context of the phase being lowered.
@@ -75,7 +75,7 @@ def moving_copy(
 
 
 def align(c: Context, *operands: tuple[MovingOperand, int]) -> list[MovingOperand]:
-    """Add the initial skew of MeshGEMM: rotate tiles along their rings of PEs.
+    """Add the steps of MeshGEMM's initial skew, which rotate tiles along rings of PEs.
 
     Each row (or column) of tiles is rotated by a different number of places. Afterwards, matching
     tiles of both operands are on the same PE in every round of MeshGEMM. All operands move
@@ -109,16 +109,17 @@ def mesh_gemm(
     N: int,
     out_stride: int,
 ) -> None:
-    """Lower out[M, N] = A @ B by MeshGEMM: P rounds, each of which multiplies and shifts tiles.
+    """Lower out[M, N] = A @ B to P rounds of MeshGEMM, each of which multiplies and shifts tiles.
 
-    The tiles must be aligned (`align`). They end on the PEs where they started, but in the other
-    buffer if P, the number of rows of the region, is odd.
+    P is the number of rows of the region. The tiles must be aligned (`align`). After P rounds, they
+    are back on the PEs where they started. If P is odd, they are then in the second buffer of their
+    operand.
 
     Args:
         c: Context of the phase being lowered.
         kernel: Kernel of the local product.
         a, b: Operands A and B.
-        out: Product.
+        out: Address or buffer of the product.
         M, K, N: Sizes of the product on one PE.
         out_stride: Elements from one row of ``out`` to the next.
     """
@@ -157,17 +158,18 @@ def dist_gemm_t(
 ) -> None:
     """Lower out[M, N] = X @ B by dist-GEMM-T, which needs no initial skew of its operands.
 
-    The K dimension of B is divided over the P columns of a square region, its N dimension over the
-    rows. In round t of P, each row multiplies by the tiles that started t places back on the ring.
-    The products are added up along the row, and one column keeps the sum.
+    Dist-GEMM-T is a distributed product with a transposed matrix. The K dimension of B is divided
+    over the P columns of a square region, its N dimension over the rows. In round t of P, each row
+    of PEs multiplies its part of X by the tiles of B that started t places back on the ring. The
+    products are added up along the row, and one column keeps the sum.
 
     Args:
         c: Context of the phase being lowered.
         kernel: Kernel of the local product.
-        x: X, divided over columns along K.
-        b: B.
+        x: Buffer of X, whose K dimension is divided over columns.
+        b: Operand B, whose tiles move from PE to PE.
         partial: Buffer for the local products.
-        out: Product, divided over columns along N.
+        out: Buffer of the product, whose N dimension is divided over columns.
         M, K, N: Sizes of the product on one PE.
         transposed: Whether a tile of B is ``[N, K]`` instead of ``[K, N]``.
     """

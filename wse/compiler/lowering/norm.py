@@ -21,11 +21,11 @@ from wse_mappings.cuts.layer_parts import BLOCK
 
 
 def norm(c: Context, op: Op) -> None:
-    """Lower the norm of the residual stream before attention or a feed-forward block.
+    """Lower the norm of the residual stream before attention or a feed-forward block to steps.
 
-    If a block is split between stages, all parts normalise the input of the first part. If the
-    first stage also sends its selection of experts, it sends that input already normalised, and the
-    other stages only copy it.
+    If a block is split between stages, all stages need the normalised input of the first part. If
+    the first stage also sends its selection of experts, it sends that input already normalised, and
+    the other stages only copy it. Otherwise every stage normalises the input.
     """
     if op.parts.first <= BLOCK.first:
         _normalise(c, op, c.stream, c.normed_hidden)
@@ -37,7 +37,7 @@ def norm(c: Context, op: Op) -> None:
 
 
 def post_norm(c: Context, op: Op) -> None:
-    """Lower the norm of the output of a block, and add the result to the residual stream.
+    """Lower the norm of a block's output to steps, and add the result to the residual stream.
 
     A block is the attention or the feed-forward part of a layer.
     """

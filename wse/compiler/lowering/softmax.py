@@ -15,7 +15,7 @@ from wse_mappings.schedule import Arrival
 
 
 def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, capacity: int) -> None:
-    """Lower the softmax and weighted values, from partial scores to attended features.
+    """Lower the softmax of attention scores and the weighted sum of values to steps.
 
     1. Add up the partial scores over the columns that store features of the same head.
     2. Compute the maximum score of each head over all rows.
@@ -28,9 +28,9 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
     Args:
         c: Context of the phase being lowered.
         op: Attention op.
-        scores: Partial scores.
-        values: Cached values.
-        F: Number of features per head on a column.
+        scores: Buffer of the partial scores.
+        values: Address of the value cache.
+        F: Number of features per head on a column of PEs.
         capacity: Maximum number of cache entries per row.
     """
     H, Hk, queries_per_kv, _ = c.heads
@@ -81,9 +81,10 @@ def softmax_operands(c: Context, op: Op, scores: SymBuffer, elements: SymNumber)
 
 
 def divide_by_sums(c: Context, op: Op, attended_sums: SymBuffer, sums: SymBuffer, maxima: SymBuffer, F: int) -> None:
-    """Divide the weighted sums of values by the softmax sums, which are complete on every PE.
+    """Add the steps that divide weighted sums of values by the softmax sums.
 
-    If the model has attention sinks, they are added to the softmax sums first.
+    Every PE has the complete softmax sums. If the model has attention sinks, they are added to
+    these sums first.
     """
     H, M, b = c.heads[0], c.tokens, c.builder
     if c.spec.sinks:

@@ -22,8 +22,8 @@ class _Columns(NamedTuple):
     """Columns of PEs that send hidden vectors from one region, and columns that receive them.
 
     Attributes:
-        leave: First sending column, relative to the source region.
-        enter: First receiving column, relative to the target region.
+        leave: First sending column, counted from the first column of the source region.
+        enter: First receiving column, counted from the first column of the target region.
         cols: Number of columns.
         stride: Number of neighbouring columns that divide the rows of the region between them.
     """
@@ -40,7 +40,7 @@ def transfer_to_stage(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
     Args:
         c: Context of the phase being lowered.
         target: Index of the other stage.
-        rects: Rectangle of each stage.
+        rects: Rectangle of PEs of each stage.
     """
     at, vectors = c.stream, c.tokens
     source = c.builder.stage
@@ -59,7 +59,7 @@ def transfer_inside_block(c: Context, target: int, rects: tuple[Rect, ...], laye
     Args:
         c: Context of the phase being lowered.
         target: Index of the stage with the next part of the block.
-        rects: Rectangle of each stage.
+        rects: Rectangle of PEs of each stage.
         layer: Index of the layer that is split.
     """
     source, at, choice = c.builder.stage, stream_before_block(c), 0
@@ -128,17 +128,17 @@ def _send_vectors(
 
 
 def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _Columns:
-    """Return the columns that send hidden vectors to another stage and those that receive them.
+    """Return the columns of PEs that send hidden vectors to another stage, and that receive them.
 
-    If the regions share columns, s neighbouring columns divide the rows between them, and each row
-    is sent by one of them. Each column then carries words / s words, and every row is afterwards
-    multicast over s columns. The time of the transfer and the multicast together is smallest for s
-    = sqrt(words).
+    If the regions share columns of the mesh, groups of s neighbouring columns divide the rows among
+    themselves: one column of the group sends each row. Each column then carries words / s words,
+    and every row is afterwards multicast over s columns. The total time of the transfer and the
+    multicast is smallest for s = sqrt(words).
 
     Args:
-        c: Context, on the source stage.
+        c: Context of the phase being lowered, on the source stage.
         target: Index of the target stage.
-        rects: Rectangle of each stage.
+        rects: Rectangle of PEs of each stage.
         words: Total number of words in all rows.
     """
     if c.on_mesh:

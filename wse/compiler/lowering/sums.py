@@ -138,8 +138,8 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
 def _reduce_over_wafers(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
     """Add a sum over the columns of each head group, for head groups that consist of whole wafers.
 
-    A head group is a set of columns that divide the features of the same attention heads. All of
-    its columns receive the sum.
+    A head group is a set of columns that divide the features of the same attention heads. All
+    columns of a group receive the sum.
     """
     at, teams = SymAddress(buffer=buffer), len(c.cut.heads.segments)
     if isinstance(elements, SymNumber):
@@ -176,7 +176,7 @@ def all_reduce_of_wafers(
         arrival: How values are combined.
         unpadded_elements: Total number of elements that a wafer sends in all participating rows,
             without padding.
-        only_row: Participating row; None for all rows.
+        only_row: The only row that takes part; None for all rows.
         teams: Number of equally sized groups of wafers, each of which combines its own values.
     """
     cols, rows, wafers, width, view = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer, at.buffer.view
@@ -253,8 +253,8 @@ def cross_wafers(
         only_row: Row that sends and receives; None for all rows.
         by_choice: FROM_CHOSEN or TO_CHOSEN of `wse.program.transfers.patterns` if only wafers with
             selected experts participate; 0 if all do.
-        operands: Operands of `BetweenWafers` that differ from the default. By default, elements
-            arrive at ``source`` in one message, and one link latency is added.
+        operands: Operands of the transfer class `BetweenWafers` that differ from their defaults. By
+            default, elements arrive at ``source`` in one message, which costs one link latency.
     """
     defaults: dict[str, Any] = {"target": source, "round_count": 1, "latencies": 1, "part": elements}
     numbers = {"elements": elements, "source_col": columns[0], "target_col": columns[1], "bytes": payload}
@@ -281,10 +281,7 @@ def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> f
 
 
 def _times(number: int | SymNumber, factor: int) -> int | SymNumber:
-    """Multiply a number by a factor.
-
-    If the number depends on the number of KV-cache slots in use, the product does, too.
-    """
+    """Multiply a constant number, or one that depends on the KV-cache slots in use, by a factor."""
     if isinstance(number, int):
         return number * factor
     return SymNumber(fixed=number.fixed * factor, per_slot=number.per_slot * factor)

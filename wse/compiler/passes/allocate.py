@@ -165,7 +165,8 @@ class _Need(NamedTuple):
 
     Attributes:
         size: Size in bytes, aligned.
-        live: Steps that need the value of the buffer, as a bit set over the steps of all phases.
+        live: Steps in which the buffer must keep its value, as a bit set over the steps of all
+            phases.
     """
 
     size: int
@@ -178,7 +179,8 @@ class _Interval(NamedTuple):
     Attributes:
         address: First byte.
         end: One past the last byte.
-        live: Steps that need the value of the buffer, as a bit set.
+        live: Steps in which the buffer must keep its value, as a bit set over the steps of all
+            phases.
     """
 
     address: int
@@ -187,7 +189,7 @@ class _Interval(NamedTuple):
 
 
 def aligned_bytes(size: int) -> int:
-    """Return a size in bytes, rounded up to a multiple of 4 as buffers are aligned to words."""
+    """Return a size in bytes, rounded up to a multiple of 4, because buffers are aligned to words."""
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 

@@ -21,10 +21,11 @@ from wse.compiler.passes.route_demand import RouteDemand, Visits, bit_set
 
 
 class Colouring(NamedTuple):
-    """An assignment of colours to the routes of a stage.
+    """An assignment of router colours to the routes of a stage.
 
-    Each route needs one or more consecutive colours. If two routes share a colour, one must be
-    rewritten at run time whenever the other was used in between.
+    A route is the configuration of routers for a transfer, and needs one or more consecutive
+    colours. If two routes share a colour, a route must be configured again (rewritten) at run time
+    whenever the other route has been used since its last use.
 
     Attributes:
         first: First colour of each route.
@@ -38,10 +39,11 @@ class Colouring(NamedTuple):
 
 
 def colouring(demand: RouteDemand, available: int) -> Colouring | None:
-    """Choose colours for all routes of a stage.
+    """Choose router colours for all routes of a stage.
 
-    If there are not enough colours for all routes, some routes share a pool of colours and are
-    rewritten at run time. Token phases are decode and verification.
+    A route is the configuration of routers for a transfer. If there are not enough colours for all
+    routes, some routes share a pool of colours and are rewritten at run time. Token phases are
+    decode and verification.
 
     1. Assign colours to the routes of token phases (`_beside_pool`), with the smallest possible
        pool. Then move routes to other colours while this reduces the number of route rewrites
@@ -52,8 +54,8 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
     If no pool size succeeds, repeat both steps, treating all routes as routes of token phases.
 
     Args:
-        demand: The routes.
-        available: Number of colours.
+        demand: The routes, with the number of colours and uses of each.
+        available: Number of colours that the wafer has for them.
 
     Returns:
         The colours, or None if routes that are used concurrently need more colours than are
@@ -81,11 +83,12 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
 def rewrite_count(visits: Visits, set_routes: int, conflicts: Sequence[int]) -> tuple[int, int]:
     """Count the route rewrites caused by a sequence of route uses.
 
-    A route must be rewritten when it is used, unless it is still set up from an earlier use.
-    Setting up a route removes any routes that share a colour with it.
+    A route must be rewritten when it is used, unless it is still set up from an earlier use. A
+    route that is set up removes all routes that share a colour with it.
 
     Args:
-        visits: (route, number of times) pairs, in the order in which steps use the routes.
+        visits: (route, number of equal uses) pairs, in the order in which steps use the routes. If
+            the route is not set up, every one of these uses counts as a rewrite.
         set_routes: Routes that are set up before the first use, as a bit set.
         conflicts: For each route, the routes that share a colour with it, as a bit set.
 
@@ -103,9 +106,9 @@ def rewrite_count(visits: Visits, set_routes: int, conflicts: Sequence[int]) -> 
 def _own_routes(routes: Sequence[int], conflicts: Sequence[int]) -> int:
     """Return the routes that are never rewritten during decode and verification, as a bit set.
 
-    A route is rewritten when its colours were last used by another route. These routes are never
-    rewritten: routes that share no colour, and routes of decode and verification that share colours
-    only with routes of prompts.
+    A route is rewritten when its colours were last used by another route. Two kinds of routes are
+    never rewritten: routes that share no colour, and routes of decode and verification that share
+    colours only with routes of prompts.
 
     Args:
         routes: Indices of the routes of decode and verification.
@@ -116,9 +119,9 @@ def _own_routes(routes: Sequence[int], conflicts: Sequence[int]) -> int:
 
 
 def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, pool: int) -> dict[int, int] | None:
-    """Assign colours to routes: some get dedicated colours, and the others share a pool.
+    """Assign colours to routes: some get colours of their own, and the others share a pool.
 
-    1. The most frequently used routes get dedicated colours from outside the pool.
+    1. The most frequently used routes get colours of their own, outside the pool.
     2. Each remaining route, most used first, gets pool colours that no concurrently used route has.
        Among these, the colours whose other routes are used least are preferred.
 

@@ -186,7 +186,7 @@ def _root_row(state: State) -> int:
 
 
 def _element(state: State, buffer: SymBuffer) -> int:
-    """Return the address of a buffer, in elements of the buffer from the start of its stage."""
+    """Return the address of a buffer, counted in elements of its type from the start of its stage."""
     assert state.addresses is not None
     offset = state.addresses[buffer] - state.stages[buffer.stage].sram_base_byte
     return offset // element_bytes(state, buffer.view)
@@ -218,11 +218,11 @@ def _phases(state: State) -> tuple[Phase, ...]:
 def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
     """Return the arrays of all steps of a phase, with addresses as operands.
 
-    A phase runs blocks (lists of steps that equivalent layers share); the arrays of all runs are
-    concatenated.
+    A phase consists of runs of blocks. A block is a list of steps that equivalent layers share. The
+    arrays of each run are computed from its block, and then concatenated in the order of the runs.
 
     Args:
-        state: State with addresses.
+        state: State after allocation, with the addresses of all buffers.
         phase: The phase.
         route_rewrites: int32 ``[steps]``: number of route rewrites in each step.
     """

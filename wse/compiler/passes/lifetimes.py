@@ -136,7 +136,7 @@ class _Life:
 
     Attributes:
         intervals: First and last step of each interval in which the buffer is live.
-        is_made: Whether the block wrote the start of the buffer before reading it.
+        is_made: Whether every read so far followed a write of the buffer's start in the same block.
         has_beginning: Whether the block has written the start of the buffer.
         has_unread_part: Whether the last step that used the buffer wrote to the middle of it.
     """

@@ -103,7 +103,7 @@ def lower_ops(state: State) -> State:
 
 
 class _Demand(NamedTuple):
-    """The properties of a phase that determine its steps.
+    """The properties of a phase (prompt chunk, decode or verification pass) that determine its steps.
 
     Attributes:
         name: Name of the phase: ``prefill``, ``decode`` or ``verify``.

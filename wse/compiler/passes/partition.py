@@ -28,9 +28,10 @@ from wse_mappings.regions.region_shapes import region_shapes
 
 
 def partition(state: State) -> State:
-    """Divide the model into stages, and the ops of split layers between their stages.
+    """Divide the model into stages, the parts that are each stored on a rectangle of PEs.
 
-    The pass fills in ``plans`` and replaces ``graph``.
+    The pass fills in ``plans`` and replaces ``graph``. If the feed-forward block of a layer is
+    split between stages, the new graph has separate ops for each of its parts.
 
     Raises:
         BadMesh, BadInput: See `plan_stages`.

@@ -71,7 +71,7 @@ class _Stage:
 
     @property
     def all_own(self) -> bool:
-        """True if no route of the stage is ever rewritten, because each keeps its colours."""
+        """True if no route of the stage is ever rewritten, because each route keeps its colours."""
         return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.number)
 
 
@@ -105,10 +105,11 @@ def route(state: State) -> State:
 
 
 def count_route_rewrites(state: State, first_with_routes: list[int]) -> dict[SymSteps, I32]:
-    """Count how many routes each step must rewrite, without returning the colours.
+    """Return how many routes each step must rewrite at run time.
 
-    A step rewrites a route if the colours of the route were last used by another one. The search
-    for all-reduce trees uses the counts to compare sets of patterns.
+    A step rewrites a route (the configuration of routers for a transfer) if the colours of the
+    route were last used by another route. The search for all-reduce trees uses the counts to
+    compare sets of patterns.
 
     Args:
         state: State after lowering.
@@ -119,13 +120,13 @@ def count_route_rewrites(state: State, first_with_routes: list[int]) -> dict[Sym
         For the steps of each phase, int32 ``[steps]``: rewrites in one run of the phase.
 
     Raises:
-        TooFewColours: As in `route`.
+        TooFewColours: Patterns that run concurrently need more colours than the wafer has.
     """
     return _colour_stages(state, first_with_routes)[1]
 
 
 def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_Stage], dict[SymSteps, I32]]:
-    """Assign colours to the routes of all stages and count the route rewrites.
+    """Assign router colours to the routes of all stages, and count how often routes are rewritten.
 
     1. Count how often each stage uses each route (`_demand`).
     2. Choose colours for the routes of each stage (`_assign`). Stages do not depend on each other.
@@ -154,7 +155,7 @@ def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_St
 def _demand(state: State, routes: BlockRoutes) -> list[_Stage]:
     """Count how often each stage uses each route, before colours are assigned.
 
-    A route is the use of some router colours by a transfer. A stage is a region of PEs with its
+    A route is the configuration of routers for a transfer. A stage is a region of PEs with its
     layers.
 
     Args:
@@ -262,7 +263,7 @@ def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cac
 
 
 def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: BlockRoutes, *, is_prompt: bool) -> I32:
-    """Return the number of route rewrites per step in one run of a phase, including all iterations.
+    """Return how many routes each step rewrites in one run of a phase, over all its iterations.
 
     Args:
         phase: Steps of the phase.

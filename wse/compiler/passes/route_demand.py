@@ -35,7 +35,7 @@ class BlockRoutes:
         self._visits: dict[Block, list[tuple[int, Key, int]]] = {}
 
     def of(self, block: Block) -> list[tuple[Key, int] | None]:
-        """Return the route of each step of a block and its number of colours, or None.
+        """Return, for each step of a block, its route and how many colours the route needs.
 
         A route is identified by a tuple of indices: kind of transfer, pattern, and axis. The item
         is None for a step that needs no route.
@@ -45,10 +45,11 @@ class BlockRoutes:
         return self._of_blocks[block]
 
     def visits(self, block: Block) -> list[tuple[int, Key, int]]:
-        """List the uses of routes in a block of steps, in execution order.
+        """List the uses of routes in a block of steps: (step index, route, number of uses).
 
-        A route is the configuration of some colours for a transfer. A step in a loop of several
-        iterations occurs twice in the list: once for the first iteration, and once for all others.
+        The list is in execution order. A route is the configuration of some colours for a transfer.
+        A step in a loop of several iterations occurs twice in the list: once for the first
+        iteration, and once for all other iterations.
         """
         if block not in self._visits:
             needs = self.of(block)
@@ -58,7 +59,7 @@ class BlockRoutes:
         return self._visits[block]
 
     def _route_of_step(self, step: SymStep) -> tuple[Key, int] | None:
-        """Return the route of a step and its number of colours; None if the step needs no route.
+        """Return the route of a step and how many colours it needs; None if the step needs no route.
 
         A route is identified by a tuple of indices: kind of transfer, pattern, and axis.
         """
@@ -139,9 +140,9 @@ class RouteDemand(NamedTuple):
     def routes_by_phase(self) -> Iterator[tuple[list[int], int]]:
         """Yield alternative sets of routes to colour first, each with the colours that it needs.
 
-        The first set contains the routes of token phases (decode and verification). The second
-        contains all routes; it is tried if the first leaves too few colours for the routes of
-        colours for the routes of prompts.
+        The first set contains the routes of token phases (decode and verification). The second set
+        contains all routes. It is tried if the first set leaves too few colours for the routes of
+        prompts.
 
         Yields:
             Indices of the routes, and the maximum total number of colours that concurrently used
@@ -154,10 +155,10 @@ class RouteDemand(NamedTuple):
             yield all_routes, self.max_widths[1]
 
     def free_colours(self, route: int, start: int, end: int, first: dict[int, int]) -> list[int]:
-        """Return the colours from which a route could start without conflicts.
+        """Return the colours that a route could have as its first colour without conflicts.
 
-        A route uses consecutive colours. It may share none of them with a route that is in use at
-        the same time.
+        A route uses consecutive colours. It must not share any of them with a route that is in use
+        at the same time.
 
         Args:
             route: Index of the route.
@@ -169,12 +170,12 @@ class RouteDemand(NamedTuple):
         return [at for at in range(start, end - width + 1) if not self.sharers(route, at, simultaneous)]
 
     def contention(self, route: int, first: dict[int, int], at: int) -> tuple[int, int]:
-        """Return how often the routes that would share a colour with a given route are used.
+        """Return how often other routes use the colours that a route would get.
 
         Args:
             route: Index of the route.
             first: First colours of the other routes.
-            at: First colour of the route.
+            at: First colour that the route would get.
 
         Returns:
             Total number of uses of the routes that share a colour, and the number of these routes.

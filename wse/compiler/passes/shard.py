@@ -60,9 +60,9 @@ def shard(state: State) -> State:
 
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
-    """Return the weight tiles of an op on a stage, in the form of tiles of stage 0.
+    """Return the weight tiles of an op on a stage, marked as tiles of stage 0.
 
-    All stages share the tiles in this form, so that they can be cached.
+    Stages with equal tiles can then share a cached result.
     """
     return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
 
@@ -70,8 +70,8 @@ def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int
 def model_shape(state: State) -> ModelSpec:
     """Return the model without its layers, for use as a key of cached results.
 
-    A search compiles reduced models, which differ from the whole model only in their layers, so
-    they share these results.
+    A search compiles reduced models (one layer of each kind). They differ from the whole model only
+    in their layers, so they share these results.
     """
     return replace(state.spec, layers=())
 
@@ -136,7 +136,7 @@ def _in_first_layer(op: Op) -> Op:
 def table_needs(state: State) -> list[tuple[bool, bool]]:
     """For each stage, return whether it has attention and whether it rotates queries and keys.
 
-    These are the arguments of `region_tables`.
+    Both determine which index and frequency tables its PEs store (`region_tables`).
     """
     attention_layers = [
         [state.spec.layers[layer] for layer, parts in plan.layers.parts if parts.has_attention] for plan in state.plans

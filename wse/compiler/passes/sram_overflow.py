@@ -23,12 +23,12 @@ class SramOverflow(DoesNotFit):
     Attributes:
         needed: Bytes that the stage needs per PE.
         available: Bytes of SRAM per PE.
-        largest_use: The use that takes the most bytes: ``code``, ``weights``, ``KV cache`` or
-            ``activations and buffers``.
+        largest_use: The use of SRAM that needs the most bytes: ``code``, ``weights``, ``KV cache``
+            or ``activations and buffers``.
     """
 
     def __init__(self, state: State, stage: int, needed_bytes: int, buffers: Sequence[Buffer]) -> None:
-        """Compose the error message.
+        """Compose the error message, which says how much memory the stage needs, and for what.
 
         Args:
             state: State after placement, before addresses are known.
@@ -72,8 +72,8 @@ def _largest_buffer_text(buffers: Sequence[Buffer], use: str, room: int) -> str:
     Args:
         buffers: Buffers of a PE.
         use: The use, such as ``KV cache``.
-        room: Bytes per PE that are not used by code. A larger buffer is reported as too large for
-            any PE.
+        room: Bytes per PE that code does not use. A buffer that needs more is reported as too large
+            for any PE.
     """
     sizes: dict[str, list[int]] = defaultdict(list)
     for buffer in buffers:

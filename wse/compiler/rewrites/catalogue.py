@@ -22,7 +22,8 @@ from wse.plugins import REWRITES, with_plugins, wrong_type
 def known_rewrites() -> Mapping[str, Rewrite]:
     """Return all rewrites by name, in the order in which they are applied.
 
-    A rewrite changes the steps of a layer to save cycles.
+    A rewrite changes the steps of a layer to save cycles. Some rewrites come with this package, and
+    users' packages may add others.
 
     Raises:
         BadInput: A rewrite from a user's package is unusable.
@@ -35,7 +36,7 @@ def known_rewrites() -> Mapping[str, Rewrite]:
 
 
 def _names(candidate: Any) -> tuple[str]:
-    """Check that an object is a rewrite, and return a tuple with its name.
+    """Check that an object from a package is a rewrite, and return its name as a tuple.
 
     Raises:
         TypeError: The object is not a rewrite.

@@ -27,10 +27,10 @@ CHOOSING: Final = ("router_scores", "router_correct", "router_limit", "router_ch
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Select the experts of a single token in the middle column, and multicast only the selection.
+    """Let the middle column select the experts of a single token, and multicast the selection.
 
-    Without this rewrite, the middle column multicasts all router outputs, and every PE selects the
-    experts itself. The steps are modified in place. ``setting`` is not used.
+    Without this rewrite, the middle column of PEs multicasts all router outputs, and every PE
+    selects the experts itself. The steps are modified in place. ``setting`` is not used.
     """
     steps = block_steps.steps
     for multicast_step in [
@@ -55,7 +55,7 @@ def _is_gathered(c: Context, step: SymStep) -> bool:
 
 
 def _choose_first(c: Context, block_steps: BlockSteps, index: int, end: int, choose: SymStep) -> None:
-    """Move the expert selection before the multicast, which then sends only ids and weights.
+    """Move the selection of experts before the multicast, which then sends only ids and weights.
 
     Args:
         c: Context of the phase being lowered.

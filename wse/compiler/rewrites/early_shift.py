@@ -18,10 +18,10 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Run each group of KV-cache shifts in parallel with the preceding all-reduce.
+    """Let each group of KV-cache shifts run in parallel with the preceding all-reduce.
 
-    A shift passes cache entries from row to row and does not depend on the all-reduce's result. The
-    steps are modified in place. ``setting`` is not used.
+    A shift passes cache entries from row to row of PEs. It does not depend on the result of the
+    all-reduce. The steps are modified in place. ``setting`` is not used.
     """
     first = 0
     while (shifts := _next_shifts(block_steps.steps, first)) is not None:
@@ -35,7 +35,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
-    """Return the next run of steps outside loops that shift KV-cache entries between rows.
+    """Return the next consecutive steps, outside loops, that shift KV-cache entries between rows.
 
     Args:
         steps: Steps of the block.

@@ -22,7 +22,7 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Compute the softmax weights of attention sinks in parallel with the preceding all-reduce.
+    """Let the softmax weights of attention sinks be computed during the preceding all-reduce.
 
     An attention sink is a trained score per head that takes part in the softmax but has no value.
     The steps are modified in place. ``setting`` is not used.
@@ -43,10 +43,15 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _may_run_beside(sinks: SymStep, line: SymStep) -> bool:
-    """Return whether the weights of attention sinks can be computed in parallel with a step.
+    """Return whether the softmax weights of attention sinks can be computed during another step.
 
-    The step must be a transfer along rows or columns, outside loops and overlap groups, that does
-    not change the softmax maxima.
+    An attention sink is a trained score per head that takes part in the softmax but has no value.
+    The other step must be a transfer along rows or columns, outside loops and overlap groups, that
+    does not change the softmax maxima.
+
+    Args:
+        sinks: Step that computes the weights of the sinks.
+        line: The other step.
     """
     return (
         is_line(line) and (line.loop, line.overlap) == (-1, -1) and not touches(line, address(sinks, "maxima").buffer)

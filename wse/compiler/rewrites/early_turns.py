@@ -23,7 +23,7 @@ ROTATIONS: Final = ("rope", "rotate")
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Compute the cosines and sines of rotary positions once, in parallel with a transfer.
+    """Let the cosines and sines of rotary positions be computed only once, during a transfer.
 
     All rotations of the block then read these values. Nothing is changed if the rotations use
     different angles, or if no kernel can run in parallel with the preceding transfer. ``setting``

@@ -42,13 +42,13 @@ def with_groups(tree: PatternCall, count: int) -> PatternCall:
 
     Args:
         tree: Call that creates a K-tree.
-        count: Number of groups in its first level.
+        count: Number of groups in the first level of the new tree.
     """
     return tree.with_options(groups=groups_of(count))
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Replace all-reduce trees with the ones chosen by the search, and record their sizes.
+    """Replace all-reduce trees with the trees that a search has chosen, and record their sizes.
 
     The size of an all-reduce is recorded in its step, so that the search can find out which sizes
     occur. ``setting`` is not used.

@@ -62,7 +62,7 @@ def _sums_outputs(step: SymStep, places: Sequence[SymStep]) -> bool:
 
     Args:
         step: The step.
-        places: Steps that store the outputs one after another in a buffer.
+        places: Steps that store the router outputs one after another in a buffer.
     """
     is_separate, start, elements = step.loop < 0 and step.overlap < 0 and in_place(step), address(step, "source"), 0
     for place in places:
@@ -77,7 +77,7 @@ def _gather_steps(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[
     Args:
         c: Context of the phase being lowered.
         line: The all-reduce to replace.
-        places: Steps that write a column's outputs to their places in a buffer.
+        places: Steps that store the router outputs of a column at their places in a buffer.
     """
     length, lines = c.lines(ROWS)
     root, at, elements = length // 2, address(line, "source"), number(line, "elements")

@@ -33,7 +33,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _runs_in_same_task(previous_step: SymStep, step: SymStep) -> bool:
     """Return whether a step can run in the same task as the previous step.
 
-    The preceding step must run a kernel on the same rows. Both steps must be in the same loop, and
+    The previous step must run a kernel on the same rows. Both steps must be in the same loop, and
     either outside overlap groups or in the chain (the sequence of steps) of the same group.
     """
     follows = (

@@ -104,8 +104,6 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
     """Find the experts and the shared feed-forward block of a layer, each with its two all-reduces.
 
-    This is phase 1 of the rewrite.
-
     Returns:
         The experts and the shared block; None if there is no shared block or the steps do not have
         the expected form.

@@ -34,10 +34,10 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge the exchanges after the first two divided activations that allow it.
+    """Merge the exchanges of the first two consecutive divided activations that can be merged.
 
-    With the rewrite `shared_activation`, neighbouring PEs each compute part of an activation
-    function and then exchange the results. ``setting`` is not used.
+    With the rewrite `shared_activation`, neighbouring PEs each compute a part of an activation
+    function (a divided activation), and then exchange the results. ``setting`` is not used.
     """
     shares = [i for i, step in enumerate(block_steps.steps) if runs(step, "activate_share")]
     for first, second in pairwise(shares):
@@ -75,9 +75,13 @@ def _may_be_merged(steps: Sequence[SymStep], first: int, second: int) -> bool:
 def _merge(c: Context, block_steps: BlockSteps, first: int, second: int) -> None:
     """Move the second divided activation directly after the first, and merge their exchanges.
 
+    In a divided activation, neighbouring PEs each compute a part of the results, and then exchange
+    them.
+
     1. Find the steps that use the results of each activation.
-    2. Store both results in one buffer, with the second activation's results first.
-    3. Replace the two exchanges with a single one after both activations.
+    2. Store the results of both activations in one buffer, with those of the second activation
+       first.
+    3. Replace the two exchanges with a single exchange after both activations.
 
     Args:
         c: Context of the phase being lowered.

@@ -40,7 +40,7 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """All-reduce the maxima of each softmax in parallel with the exponentials, where possible.
+    """Let softmax maxima be all-reduced in parallel with the exponentials, where possible.
 
     Each row of PEs first uses the maxima of its own scores, and rescales the results once the
     common maxima are known. The steps are modified in place. ``setting`` is not used.
@@ -64,7 +64,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _makes_weights(step: SymStep) -> bool:
-    """Return whether a step computes softmax exponentials, equally in each loop iteration."""
+    """Return whether a step computes softmax exponentials, with the same operands in all iterations."""
     return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not varies_by_round(step)
 
 
@@ -84,17 +84,17 @@ def _may_join(step: SymStep, max_reduce: SymStep) -> bool:
 
 
 def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
-    """Return the index of the all-reduce of the softmax sums, if it also adds up weighted values.
+    """Return the index of the all-reduce that adds up softmax sums and weighted values together.
 
-    The softmax sums are the sums of the exponentials. The values are multiplied by the
-    exponentials.
+    The softmax sums are the sums of the exponentials. The weighted values are the values multiplied
+    by the exponentials.
 
     Args:
         steps: Steps of a block.
         exp: Index of the step that computes the exponentials.
 
     Returns:
-        The index; None if sums and values are sent in two messages.
+        The index; None if sums and weighted values are sent in two messages.
     """
     summing = (steps[i] for i in range(exp, len(steps)) if runs(steps[i], "softmax_sums"))
     sums = address(steps[exp] if runs(steps[exp], "attention_exp") else next(summing), "sums")
@@ -106,13 +106,13 @@ def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
 
 
 def _rewrite(c: Context, block_steps: BlockSteps, exp: int, sums_index: int) -> None:
-    """All-reduce the softmax maxima in parallel with the exponentials; rescale sums and values.
+    """Let softmax maxima be all-reduced during the exponentials; rescale sums and values later.
 
     Args:
         c: Context of the phase being lowered.
         block_steps: The steps of the block, modified in place.
         exp: Index of the step that computes exponentials.
-        sums_index: Index of the all-reduce of the sums and values.
+        sums_index: Index of the all-reduce of the softmax sums and weighted values.
     """
     steps = block_steps.steps
     weights, max_reduce, max_step = steps[exp], steps[exp - 1], steps[exp - 2]

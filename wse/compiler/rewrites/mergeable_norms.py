@@ -34,20 +34,20 @@ _LINEAR: Final = frozenset(("turn_block", *(kernel.name for kernel in PRODUCTS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeableNorm:
-    """A norm and the matrix products that read the normalised vectors, as step indices.
+    """A norm and the matrix products of the normalised vectors, as indices of steps in a block.
 
     Several norms may share one all-reduce of their sums.
 
     Attributes:
         squares: Consecutive steps that compute the sums of all norms that share the all-reduce.
-        own_squares: The one among these steps that belongs to this norm.
-        reduce: All-reduce of all sums.
-        scaling: Scaling of this norm.
-        other_scalings: Scalings of the other norms before the products.
+        own_squares: Step among ``squares`` that computes the sums of this norm.
+        reduce: All-reduce of the sums of all norms.
+        scaling: Step that scales the vectors of this norm.
+        other_scalings: Steps that scale the vectors of the other norms, before the products.
         products: All-reduce of the products.
-        parts: Offset and width of each product in their buffer.
-        products_live: Steps in which the products in their buffer are live.
-        sums_live: Steps in which the sums in their buffer are live.
+        parts: Offset and width of each product in the buffer of the products.
+        products_live: Steps in which the buffer of the products is in use.
+        sums_live: Steps in which the buffer of the sums is in use.
     """
 
     squares: range
@@ -62,10 +62,11 @@ class MergeableNorm:
 
 
 def mergeable_norm(steps: Sequence[SymStep], scaling: int) -> MergeableNorm | None:
-    """Return the norm that a scaling step belongs to, if it can be merged with the next products.
+    """Return the norm of a scaling step, if it can be merged with the matrix products after it.
 
-    A norm adds up squares on each PE, combines them in an all-reduce, and scales vectors. It can be
-    merged with matrix products of the scaled vectors if one all-reduce can combine both sums.
+    A norm adds up squares on each PE, combines the sums in an all-reduce, and scales vectors. It
+    can be merged with matrix products of the scaled vectors if one all-reduce can combine the sums
+    of squares and the products.
 
     Args:
         steps: Steps of a block.
@@ -120,9 +121,9 @@ def mergeable_norm(steps: Sequence[SymStep], scaling: int) -> MergeableNorm | No
 def _can_follow_products(steps: Sequence[SymStep], scaling: int, other_scalings: Sequence[int], products: int) -> bool:
     """Return whether the scalings of other norms may be moved after the all-reduce of the products.
 
-    The products are those of the vectors that the norm to be merged normalises. The other scalings
-    may be moved if they scale other vectors, and no step reads these vectors before the products
-    are complete.
+    The products are the matrix products of the vectors that the norm to be merged normalises. The
+    scalings of other norms may be moved if they scale other vectors, and no step reads these
+    vectors before the products are complete.
 
     Args:
         steps: Steps of a block.
@@ -166,7 +167,7 @@ def scaled_vectors(scale: SymStep) -> tuple[SymAddress, int]:
 
 
 def _parts(reduce_step: SymStep, writers: Sequence[SymStep], tokens: int) -> tuple[tuple[int, int], ...] | None:
-    """Return where the products of several steps are stored in the buffer of an all-reduce.
+    """Return where several steps store their products in the buffer of an all-reduce.
 
     Args:
         reduce_step: The all-reduce.

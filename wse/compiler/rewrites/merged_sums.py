@@ -47,7 +47,8 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _partner(steps: Sequence[SymStep], first: int) -> int | None:
     """Find an all-reduce that can be merged with an earlier one, and return its index or None.
 
-    No step between the two may use the sums of the first one. This is phase 1 of the rewrite.
+    Both must run along the same lines of PEs, and no step between them may use the sums of the
+    first one.
 
     Args:
         steps: Steps of a block.
@@ -66,10 +67,10 @@ def _partner(steps: Sequence[SymStep], first: int) -> int | None:
 
 
 def _merge(c: Context, steps: list[SymStep], first: int, second: int) -> bool:
-    """Merge two all-reduces, provided that their buffers can be combined into one.
+    """Merge two all-reduces into one, provided that their buffers can be combined.
 
-    If this is impossible, nothing is changed, for example because a buffer's value comes from an
-    earlier block.
+    If this is impossible, for example because the value of a buffer comes from an earlier block,
+    nothing is changed.
 
     Args:
         c: Context of the phase being lowered.

@@ -80,8 +80,8 @@ class _NormSteps(NamedTuple):
 
     Attributes:
         summing: Step that computes the sums and multiplies by the gain.
-        scale_step: Function that returns the step that scales a product, given its offset and
-            width.
+        scale_step: Function that returns the step that scales a product. Its arguments are the
+            offset and the width of the product.
     """
 
     summing: SymStep
@@ -89,12 +89,12 @@ class _NormSteps(NamedTuple):
 
 
 def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps:
-    """Return the steps that replace an RMSNorm whose all-reduce is merged with its products'.
+    """Return the steps that replace an RMSNorm whose sums are added up together with products.
 
     Args:
-        c: Context of the phase; not used, but passed to all functions of this kind.
+        c: Context of the phase being lowered; not used, but `_layer` has the same parameters.
         steps: Steps of a block.
-        norm: The norm, and the products of the normalised vectors.
+        norm: The norm, and the matrix products of the normalised vectors.
     """
     scale, products = steps[norm.scaling], steps[norm.products]
     gain: dict[str, Operand] = {"gain": address(scale, "gain"), "offset": number(scale, "offset")}
@@ -114,10 +114,11 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormStep
 
 
 def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps | None:
-    """Return the steps that replace a LayerNorm whose all-reduce is merged with its products'.
+    """Return the steps that replace a LayerNorm whose sums are added up together with products.
 
-    Return None if the normalised vectors are read later, or if PEs do not store the products of the
-    weight matrices with the gain and bias.
+    The products are the matrix products of the normalised vectors. Return None if other steps read
+    these vectors later, or if PEs do not store the products of the weight matrices with the norm's
+    gain and bias.
     """
     scale, products = steps[norm.scaling], steps[norm.products]
     M, gain = count(scale, "M"), address(scale, "gain")
@@ -147,7 +148,7 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSt
 
 
 def _own_sums(steps: Sequence[SymStep], norm: MergeableNorm) -> SymAddress:
-    """Return the address of a norm's sums in the buffer that stores them and the products."""
+    """Return the address of a norm's sums in the buffer that stores both sums and products."""
     return replace(address(steps[norm.scaling], "sums"), buffer=address(steps[norm.products], "source").buffer)
 
 
@@ -155,10 +156,10 @@ def _rms_operands(scale: SymStep) -> dict[str, Operand]:
     """Return the operands for the root mean square of a norm: tokens, features and epsilon.
 
     Args:
-        scale: Step that scales the vectors, from which the operands are taken.
+        scale: Step that scales the vectors of the norm. The operands are copied from it.
 
     Returns:
-        Operands by name.
+        Operands of a kernel by name.
     """
     return {"M": count(scale, "M"), "size": number(scale, "size"), "eps_atto": number(scale, "eps_atto")}
 
@@ -179,10 +180,10 @@ def _sum_step(steps: Sequence[SymStep], norm: MergeableNorm, kernel: str, **gain
 
 
 def _rewrite(c: Context, steps: list[SymStep], norm: MergeableNorm, new_steps: _NormSteps) -> list[SymStep]:
-    """Return the steps of a block after merging a norm's all-reduce with that of its products.
+    """Return the steps of a block after a norm's all-reduce has been merged with that of products.
 
-    The products are those of the normalised vectors and weight matrices. The function carries out
-    phases 2 to 4 of the rewrite.
+    The products are the matrix products of the normalised vectors and the weights. The function
+    carries out phases 2 to 4 of the module docstring.
 
     Args:
         c: Context of the phase being lowered.

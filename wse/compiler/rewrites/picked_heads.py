@@ -18,10 +18,11 @@ from wse.compiler.rewrites.steps import address, compute_step, number, runs, tou
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Select the heads that a row of PEs uses before dividing their values by the softmax sums.
+    """Let each row of PEs divide only the heads that it uses by the softmax sums.
 
-    The values of the other heads need not be divided on this row. Nothing is changed if other steps
-    read the values of all heads. The steps are modified in place. ``setting`` is not used.
+    The row selects these heads first, so it need not divide the values of the other heads. Nothing
+    is changed if other steps read the values of all heads. The steps are modified in place.
+    ``setting`` is not used.
     """
     steps = block_steps.steps
     for pick in [step for step in steps if runs(step, "pick_heads")]:

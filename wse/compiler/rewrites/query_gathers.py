@@ -47,8 +47,9 @@ from wse_mappings.schedule import Arrival
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Replace the all-reduce of one token's queries with per-head sums, a gather and a multicast.
 
-    Each row of PEs computes the queries of only one head, so the queries of different heads need
-    not be added up. The steps are modified in place. ``setting`` is not used.
+    The rewrite applies if each row of PEs computes the queries of only one head: the queries of
+    different heads then need not be added up. The steps are modified in place. ``setting`` is not
+    used.
     """
     for place in [step for step in block_steps.steps if runs(step, "place_rotated")]:
         index, segments = block_steps.steps.index(place), _rows_of_heads(c)
@@ -57,10 +58,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _rows_of_heads(c: Context) -> list[tuple[int, int]]:
-    """Return the rows of PEs that share each attention head; an empty list if a row has several.
+    """Return which rows of PEs compute each attention head.
 
     Returns:
-        (first row, number of rows) of each head.
+        (first row, number of rows) of each head; an empty list if a row computes several heads.
     """
     assert c.cut.latent is not None
     heads = c.cut.latent.heads
@@ -93,7 +94,7 @@ def _are_queries(steps: Sequence[SymStep]) -> bool:
 
 
 def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence[tuple[int, int]]) -> list[SymStep]:
-    """Return the steps that gather the queries of all heads instead of adding up over all rows.
+    """Return the steps that gather the queries of all heads instead of adding them up over all rows.
 
     Args:
         c: Context of the phase being lowered.

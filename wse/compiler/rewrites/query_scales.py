@@ -60,7 +60,7 @@ class _Queries(NamedTuple):
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Scale the attention scores, which are fewer, instead of the normalised queries.
+    """Move the scale of normalised queries to the attention scores, which have fewer elements.
 
     Only queries whose steps have the expected form are changed. The steps are modified in place.
     ``setting`` is not used.
@@ -167,10 +167,10 @@ def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
 
 
 def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
-    """Return a copy of a step that uses vector instructions over heads if the scaling step does.
+    """Return a copy of a step that vectorises over heads if the scaling step does.
 
     A vector instruction over heads processes one element of every head. If the kernel of the step
-    has no variant with such instructions, it processes the heads one after another.
+    has no such variant, the step processes the heads one after another.
 
     Args:
         scale: Step that scales the queries.

@@ -14,9 +14,10 @@ from wse.models.spec import ModelSpec
 
 
 def rewrite(c: Context, block_steps: BlockSteps) -> None:
-    """Apply all rewrites that the phase uses to the steps of a block, ordered by ``position``.
+    """Apply all rewrites that a phase uses to the steps of a block, in the order of their positions.
 
-    A rewrite changes the steps of a layer to save cycles. The steps are modified in place.
+    A rewrite changes the steps of a layer to save cycles. Its ``position`` determines when it is
+    applied. The steps are modified in place.
     """
     settings = c.rewrites
     for name, known_rewrite in known_rewrites().items():
@@ -39,12 +40,12 @@ def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
 
 
 def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:
-    """Return (name, setting) of each rewrite in the requested schedule.
+    """Return the rewrites in the requested schedule, each as (name, setting).
 
-    A rewrite changes the steps of a layer to save cycles. It lists its possible settings, and the
-    first one is returned. Schedule ``baseline`` has no rewrites. Schedule ``optimized`` has all
-    rewrites that are valid for the model and request. Otherwise the schedule is a comma-separated
-    list of rewrites.
+    A rewrite changes the steps of a layer to save cycles. If it lists several possible settings,
+    the first of them is returned. Schedule ``baseline`` has no rewrites. Schedule ``optimized`` has
+    all rewrites that are valid for the model and request. Otherwise the schedule is a
+    comma-separated list of rewrites.
 
     Raises:
         UnknownName: A name is neither a schedule nor a rewrite.

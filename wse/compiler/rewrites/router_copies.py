@@ -35,8 +35,9 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Replace gathers of router outputs along whole rows with gathers inside column segments.
 
     A gather collects values on one PE. Each segment of columns computes all outputs of the router,
-    so the paths are shorter. The steps are modified in place. ``setting`` is not used here because
-    it has already determined how the outputs are divided over columns.
+    so the paths are shorter. The steps are modified in place. ``setting`` is not used here: it is
+    the maximum number of outputs per column, which has already determined how the outputs are
+    divided over columns.
     """
     steps, (length, lines) = block_steps.steps, c.lines(ROWS)
     for index in [i for i, step in enumerate(steps) if is_line(step) and i and runs(steps[i - 1], "router_place")]:

@@ -40,11 +40,11 @@ from wse.program.isa.operands import PICO
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Compute router scores on fewer PEs or for fewer experts, if steps have the expected form.
+    """Let router scores be computed on fewer PEs or for fewer experts.
 
-    A sigmoid is computed only on the column that has the output. A softmax over the selected
-    experts is computed only for those experts. The steps are modified in place. ``setting`` is not
-    used.
+    A sigmoid is computed only on the column of PEs that has the router output. A softmax over the
+    selected experts is computed only for those experts. Steps that do not have the expected form
+    are not changed. The steps are modified in place. ``setting`` is not used.
 
     Raises:
         WseBug: After the rewrite, a PE would correct the scores of all experts but store only the
@@ -68,15 +68,13 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_steps: range) -> None:
-    """Compute the sigmoid of a column's own outputs before they are all-reduced.
-
-    This is case 1 of the rewrite.
+    """Let each column compute the sigmoid of its own router outputs before the all-reduce.
 
     Args:
         c: Context of the phase being lowered.
         block_steps: The steps of the block, modified in place.
         index: Index of the step that computes the scores of all experts.
-        live_steps: Steps in which these scores are live.
+        live_steps: Indices of the steps in which the scores are needed.
     """
     steps = block_steps.steps
     scores, place = steps[index], steps[index - 2]
@@ -95,9 +93,10 @@ def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_step
 
 
 def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
-    """Correct the scores of a column's own outputs; send original and corrected scores together.
+    """Let each column correct its own scores, and send original and corrected scores together.
 
-    Corrected scores are used only to select experts.
+    Corrected scores are used only to select experts. The weights of the experts are computed from
+    the original scores.
 
     Args:
         c: Context of the phase being lowered.
@@ -128,14 +127,12 @@ def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
 
 
 def _score_selected(block_steps: BlockSteps, index: int, live_steps: range) -> None:
-    """Select experts by their outputs, and compute the softmax over the selected experts only.
-
-    This is case 2 of the rewrite.
+    """Let experts be selected by their router outputs, and apply the softmax to the selected ones.
 
     Args:
         block_steps: The steps of the block, modified in place.
         index: Index of the step that computes the scores of all experts.
-        live_steps: Steps in which these scores are live.
+        live_steps: Indices of the steps in which the scores are needed.
     """
     steps = block_steps.steps
     scores, choose = steps[index], steps[index + 1]

@@ -29,8 +29,9 @@ EXACT_INTEGERS: Final = {"bfloat16": 1 << 8, "float16": 1 << 11, "float32": 1 <<
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Leave the steps of a block unchanged, because lowering has already applied this rewrite.
 
-    The rewrite sends the selected experts from one part of a feed-forward block to the next. The
-    steps for this are not in a single block.
+    The rewrite sends the selected experts from one part of a feed-forward block to the next part.
+    This concerns the steps of several blocks (lists of steps), but this function receives only one
+    block.
     """
 
 

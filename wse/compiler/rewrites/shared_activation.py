@@ -79,9 +79,9 @@ def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep |
 
 
 def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
-    """Return whether the step before an activation scales exactly the input of the activation.
+    """Return whether the step before an activation scales exactly its input.
 
-    No other step may read the scaled values.
+    The result is False if other steps read the scaled values, too.
 
     Args:
         steps: Steps of a block.
@@ -99,14 +99,14 @@ def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
 
 
 def _partial_scaling(c: Context, scaling: SymStep, step: SymStep, groups: int) -> SymStep:
-    """Return a step that scales only those features that the PE activates itself.
+    """Return a step that scales only the features to which the PE applies the activation.
 
-    Neighbouring PEs of a column divide the features between them.
+    Neighbouring PEs of a column divide the features among themselves.
 
     Args:
         c: Context of the phase being lowered.
         scaling: Step that scales all features.
-        step: The activation.
+        step: The activation step.
         groups: Number of groups of rows. The PEs of a group divide the features of a column.
     """
     kernel = kernel_of(scaling)
@@ -117,14 +117,17 @@ def _partial_scaling(c: Context, scaling: SymStep, step: SymStep, groups: int) -
 
 
 def _divided_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_tokens: int) -> list[SymStep]:
-    """Return the activation of a PE's part of the features, and the all-reduce of all parts.
+    """Return the steps that activate a PE's part of the features, and all-reduce the results.
+
+    The all-reduce gives each PE of a group the results of all features.
 
     Args:
         c: Context of the phase being lowered.
-        step: The activation of all features, which is replaced.
+        step: The step to replace, which activates all features.
         groups: Number of groups of rows. The PEs of a group divide the features of a column.
         line: All-reduce of the activation's input.
-        shared_tokens: Number of tokens whose features are divided as one vector.
+        shared_tokens: Number of tokens whose features are concatenated to one vector, which is then
+            divided.
     """
     rows, kernel = c.cut.rows, kernel_of(step)
     assert kernel is not None
@@ -144,7 +147,7 @@ def _divided_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared
 
 
 def _whole_words(c: Context, buffer: SymBuffer, elements: int) -> int:
-    """Round a number of elements of a buffer up so that they fill whole 32-bit words."""
+    """Return a number of elements, rounded up so that they fill whole 32-bit words of the buffer."""
     per_word = max(1, WORD_BYTES // ELEMENT_BYTES[c.options.element_type(buffer.view)])
     return ceil_div(elements, per_word) * per_word
 

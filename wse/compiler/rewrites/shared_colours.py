@@ -26,7 +26,8 @@ PATTERNS: Final = (k_tree, multicast, shared_multicast)
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Replace K-trees and multicasts with variants that use the same colours in both directions.
 
-    Colours are a scarce router resource. The steps are modified in place. ``setting`` is not used.
+    A router has few colours (routes that it can be configured for). The steps are modified in
+    place. ``setting`` is not used.
     """
     for index, step in enumerate(block_steps.steps):
         if not is_line(step):

@@ -28,11 +28,12 @@ from wse_mappings.cuts.split import balanced_segments, even_segments
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Divide the exponentials of every softmax between the columns of a head group.
+    """Divide the computation of softmax exponentials among the columns of a head group.
 
-    A head group is a set of neighbouring columns that divide the features of the same heads.
+    A head group is a set of neighbouring columns of PEs that divide the features of the same heads.
     Without this rewrite, all of these columns compute the same exponentials. Nothing is changed if
-    the groups do not divide the columns of attention evenly, or have too few columns.
+    the columns used for attention cannot be divided into equal head groups, or if a group has too
+    few columns.
 
     Args:
         c: Context of the phase being lowered.
@@ -54,8 +55,9 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
     """Return the index of the first step that uses the exponentials of a softmax or their sums.
 
-    The rewrite inserts the step that computes the sums before it. Return None if that is impossible
-    because the exponentials or the step that uses them, but not both, are in a loop over users.
+    The rewrite inserts the step that computes the sums before this step. Return None if that is
+    impossible, because either the exponentials or the step that uses them is in a loop over users,
+    but not both.
 
     Args:
         steps: Steps of a block.
@@ -89,7 +91,7 @@ def _divided_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
 
 
 def _sums(step: SymStep, use: SymStep) -> SymStep:
-    """Return the step that adds up the softmax weights, which is phase 4 of the rewrite.
+    """Return the step that adds up the softmax exponentials after columns have exchanged them.
 
     Args:
         step: Step that computes the exponentials.

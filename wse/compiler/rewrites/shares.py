@@ -31,12 +31,13 @@ def combine_shares(
 
     Args:
         c: Context of the phase being lowered.
-        template: Step whose rows and op are used.
-        axis: Axis of the lines.
+        template: Step whose rows of PEs and op (operation of the model) the new step has, too.
+        axis: ROWS for lines along rows of PEs, COLUMNS for lines along columns.
         sets: First PE and length of each line segment whose PEs have divided a computation.
-        at: Results of a PE.
-        elements: Number of elements.
-        pairs: Address of the number of (token, expert) pairs; see `line_step`.
+        at: Address of the results of a PE.
+        elements: Number of elements on each PE.
+        pairs: Address from which PEs read the number of (token, expert) pairs, if ``elements``
+            depends on it.
     """
     length, lines = c.lines(axis)
     pattern = c.patterns.get(k_tree, length, lines, Arrival.ADD, broadcast=True, segments=tuple(sets), groups=())

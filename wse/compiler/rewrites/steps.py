@@ -54,7 +54,7 @@ def address(step: SymStep, name: str) -> SymAddress:
 
 
 def number(step: SymStep, name: str) -> SymNumber:
-    """Return the operand of a step with a given name, which must be a number; 0 if missing."""
+    """Return the operand of a step with a given name, which must be a number; 0 if it is missing."""
     value = _operand(step, name)
     assert isinstance(value, SymNumber)
     return value
@@ -72,7 +72,7 @@ def count(step: SymStep, name: str) -> int:
 
 
 def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
-    """Return the operand of a step with a given name: an address or a number; 0 if missing."""
+    """Return the operand of a step with a given name, an address or a number; 0 if it is missing."""
     return step.operands.get(_index(step)[name], fixed_number(0))
 
 
@@ -91,9 +91,10 @@ def in_place(step: SymStep) -> bool:
 
 
 def pairs_of(step: SymStep) -> SymAddress | SymNumber:
-    """Return the address from which a line step reads its number of (token, expert) pairs.
+    """Return the address from which a transfer reads its number of (token, expert) pairs.
 
-    A line step is a transfer along rows or columns. Its number of elements may depend on the pairs.
+    The transfer must run along rows or columns. Its number of elements may depend on the number of
+    pairs that a column of PEs processes.
 
     Returns:
         The address; NO_PAIRS if the number of elements does not depend on pairs.
@@ -172,7 +173,7 @@ def varies_by_round(step: SymStep) -> bool:
 
 
 def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range | None:
-    """Return the range of steps in which the value of a buffer at a given step is live.
+    """Return the range of steps that use the value that a buffer has at a given step.
 
     Args:
         steps: Steps of a block.
@@ -202,7 +203,7 @@ def _overwrites(step: SymStep, buffer: SymBuffer) -> bool:
 
 
 def _uses_double_buffer(step: SymStep) -> bool:
-    """Return whether an operand of a step alternates between two buffers from round to round."""
+    """Return whether an operand of a step alternates between two buffers in successive iterations."""
     return any(isinstance(v, SymAddress) and v.odd_round_buffer is not None for v in step.operands.values())
 
 
@@ -215,13 +216,13 @@ def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
 def compute_step(template: SymStep, kernel: str, **operands: Operand) -> SymStep:
     """Return a step that runs a kernel on the same rows, and for the same op, as another step.
 
-    The new step is outside loops.
+    The new step is outside loops and overlap groups.
 
     Args:
-        template: Step whose rows and op are used.
+        template: Step whose rows of PEs and op (operation of the model) the new step has, too.
         kernel: Name of the kernel.
-        operands: Operands of the kernel. A buffer may have a different view than the kernel
-            expects, provided that the element types are the same.
+        operands: Operands of the kernel by name. A buffer may have a different view than the kernel
+            expects, provided that both views stand for the same element type.
     """
     kernel_operands_by_index = kernel_operands(kernel, operands)
     return _separate_step(
@@ -237,17 +238,18 @@ def line_step(
     elements: SymNumber,
     pairs: SymAddress | SymNumber = NO_PAIRS,
 ) -> SymStep:
-    """Return a step that runs a pattern in place, on the same rows and op as another step.
+    """Return a step that runs a pattern in place, for the rows and the op of another step.
 
-    The new step is outside loops.
+    The new step is outside loops and overlap groups.
 
     Args:
-        template: Step whose rows and op are used.
+        template: Step whose rows of PEs and op (operation of the model) the new step has, too.
         pattern: Index of the pattern.
-        axis: Axis of the pattern's lines.
-        at: Elements to combine or send.
-        elements: Number of elements.
-        pairs: Address of the number of (token, expert) pairs, if ``elements`` depends on it.
+        axis: ROWS for a pattern along rows of PEs, COLUMNS for a pattern along columns.
+        at: Address of the elements to combine or send.
+        elements: Number of elements on each PE.
+        pairs: Address from which PEs read the number of (token, expert) pairs, if ``elements``
+            depends on it.
     """
     operands: dict[str, SymAddress | SymNumber] = {"source": at, "target": at, "elements": elements, "count": pairs}
     line_operands = {_LINE_OPERANDS[name]: value for name, value in operands.items() if value != NO_PAIRS}
@@ -260,7 +262,7 @@ def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNum
     """Create a step that is in no loop or overlap group, based on another step.
 
     Args:
-        template: Step whose rows and op the new step has.
+        template: Step whose rows of PEs and op (operation of the model) the new step has, too.
         operands: Operands of the new step, by index.
         fields: Additional fields of the new step.
     """

@@ -28,7 +28,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _has_heads(step: SymStep) -> bool:
-    """Return whether the kernel of a step can vectorise over heads, not only over elements."""
+    """Return whether the kernel of a step can vectorise over attention heads."""
     kernel = kernel_of(step)
     return kernel is not None and kernel.cycles_over_heads is not None
 

@@ -25,7 +25,7 @@ from wse.number_formats import CODINGS
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Let kernels unpack more quantised weights at a time, with a larger scratch buffer.
+    """Let kernels unpack more quantised weights at a time, into a larger scratch buffer.
 
     Args:
         c: Context of the phase being lowered.

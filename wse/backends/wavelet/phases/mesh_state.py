@@ -23,8 +23,9 @@ from wse_mappings.mesh.placement import Rect
 def check_size(program: Program, wafer: WaferSpec) -> None:
     """Raise an error if the wavelet reference cannot simulate a Program.
 
-    Every region must be small enough, and so must every rectangle that contains two regions that
-    exchange words.
+    The wavelet reference is the cycle-by-cycle simulator. It simulates a region (a rectangle of
+    PEs), or the smallest rectangle around two regions that exchange words. Each such rectangle must
+    be small enough.
 
     Raises:
         BadMesh: A rectangle is too large; the message states its size and the limit.
@@ -45,6 +46,9 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
 
 def check_fixed(phase: Phase) -> None:
     """Raise an error if the wavelet reference does not support the messages of a phase.
+
+    The wavelet reference is the cycle-by-cycle simulator. It requires that the words and routes of
+    all messages are known before the run, and that every region is on a single wafer.
 
     Raises:
         BadInput: The words of the phase depend on the selected experts, or a region spans wafers.
@@ -80,7 +84,7 @@ colour, counted from the first one of the step; Port that it leaves through; Por
 
 
 class MeshState:
-    """Cycle from which each PE is free, and words that links have carried, in a simulated phase.
+    """State of a simulated phase: when each PE is free, and how many words each link has carried.
 
     Attributes:
         free: For each stage, int64 ``[rows, cols]``: cycle from which each of its PEs is free.
@@ -104,7 +108,7 @@ class MeshState:
             stage: Index of the stage.
             first_row, row_count: The rows.
             cycles: Number of cycles.
-            begin: int64 ``[rows, cols]``: cycle at which each PE begins.
+            begin: int64 ``[rows, cols]``: cycle at which each PE of the stage begins the work.
         """
         rows, free = slice(first_row, first_row + row_count), self.free[stage]
         free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
@@ -112,13 +116,13 @@ class MeshState:
     def record_run(self, step: int, stage: int, base: int, step_run: StepRun) -> None:
         """Record the result of simulating a step on a stage's region.
 
-        The words on links are added, the moves of wavelets are reported, and PEs are busy until the
-        cycle in which each ended.
+        The words on links are added to the totals, the moves of wavelets are reported, and each PE
+        is marked as busy until the cycle in which it ended.
 
         Args:
             step: Index of the step.
             stage: Index of the stage.
-            base: Cycle of the phase at which the simulation began.
+            base: Cycle of the phase that is cycle 0 of the simulated step.
             step_run: Result of the simulation.
         """
         wafer, rect = self._program.stages[stage].wafer, self._program.stages[stage].rect
@@ -142,12 +146,13 @@ class MeshState:
             self._on_moves(step, np.stack(columns, axis=1))
 
     def occupy(self, stage: int, base: int, ends: I32) -> None:
-        """Make the PEs of a stage busy until the cycle at which each ended in a simulation.
+        """Mark the PEs of a stage as busy until the cycles at which they ended in a simulated step.
 
         Args:
             stage: Index of the stage.
-            base: Cycle of the phase at which the simulation began.
-            ends: Cycle of the simulation at which each PE ended; 0 if it was idle.
+            base: Cycle of the phase that is cycle 0 of the simulated step.
+            ends: int32 ``[rows, cols]``: cycle, counted from ``base``, at which each PE ended; 0 if
+                it was idle.
         """
         free = self.free[stage]
         free[:] = np.maximum(free, np.where(ends > 0, base + ends, 0))

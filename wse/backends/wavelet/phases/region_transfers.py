@@ -20,7 +20,7 @@ from wse_mappings.mesh.placement import Rect
 
 
 class RegionTransfers:
-    """Simulator of transfers whose words leave their region.
+    """Simulator of transfers whose words leave their region, a rectangle of PEs.
 
     Args:
         program: The Program.
@@ -40,7 +40,7 @@ class RegionTransfers:
         Args:
             step: Index of the step.
             transfer: The transfer.
-            messages: Pieces of vectors, with sending and receiving rows.
+            messages: Number of words that each row sends to each row.
             begin: int64 ``[rows, cols]``: cycle at which each PE of the sending region begins.
         """
         stages, sender, receiver = self._program.stages, transfer.site.stage, messages.target_stage
@@ -65,8 +65,8 @@ class RegionTransfers:
         """Simulate a transfer to another wafer, on the meshes of both wafers.
 
         Words travel to the edge of the sending region, and from the edge of the receiving region.
-        They start to enter the receiving region as soon as the first word of the slowest row is at
-        the edge, but late enough that the stream is not interrupted.
+        They start to enter the receiving region when the first word of the slowest row is at the
+        edge, or later if the stream would otherwise be interrupted.
 
         Args:
             step: Index of the step.

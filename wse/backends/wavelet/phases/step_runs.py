@@ -28,13 +28,14 @@ from wse_mappings.patterns.translation import translation
 
 
 class StepRun(NamedTuple):
-    """Result of simulating one step.
+    """Result of simulating one step (one kernel or transfer on a rectangle of PEs).
 
     Attributes:
         ends: int32 ``[rows, cols]``: cycle in which each PE finished; 0 if it was idle.
         link_words: int64 ``[4, rows, cols]``: words that left each PE to the north, east, south and
             west.
-        moves: int32 ``[n, 6]``: moves of wavelets, as in `MachineRun`; empty unless requested.
+        moves: int32 ``[n, 6]``: moves of wavelets, with the columns that `MachineRun` describes;
+            empty unless requested.
     """
 
     ends: I32
@@ -52,9 +53,9 @@ class StepRuns:
     Attributes:
         wafer: Wafer type.
         software: Software profile.
-        pe: Costs of operations on one PE.
+        pe: Model of the cycles that a PE needs for its operations.
         log: Whether moves of wavelets are recorded.
-        runs_by_key: Cached results.
+        runs_by_key: Results of earlier simulations, by everything that they depend on.
     """
 
     wafer: WaferSpec
@@ -66,9 +67,9 @@ class StepRuns:
     def lines(self, messages_and_transfers: Sequence[tuple[LineMessages, Transfer]], start: I32) -> StepRun:
         """Simulate patterns that run concurrently on lines of one region.
 
-        Each pattern has its own colours, threads and addresses. In memory, its sent words are
-        followed by an equal number of received words. A PE is busy until it has added its last
-        stored message.
+        Each communication pattern has its own colours, threads and addresses. In memory, the words
+        that it sends are followed by an equal number of received words. A PE is busy until it has
+        added its last stored message.
 
         Args:
             messages_and_transfers: Messages of each pattern, with the transfer whose words they
@@ -110,7 +111,7 @@ class StepRuns:
 
         Args:
             source, target: Sending and receiving rectangle, within the simulated region.
-            messages: Pieces of vectors: which row sends how many words to which row.
+            messages: Number of words that each row sends to each row.
             start: int32 ``[rows, cols]``, cycle at which each PE starts to work.
         """
         key = ("translation", source, target, tuple(messages.sent_words), messages.stride, start.tobytes())
@@ -157,9 +158,9 @@ class StepRuns:
 
         Args:
             machine: The machine to configure.
-            main: Number of the main thread.
-            add: Cycles needed to add a message that was stored and awaited; None if words are
-                combined as they arrive.
+            main: Number of the main thread on each PE.
+            add: Cycles needed to add a stored message to a PE's own words; None if the pattern adds
+                words as they arrive.
         """
         gap = self.software.reduce_gap_cycles if add is None else self.software.transfer_sync_cycles
         relay = self.software.relay_cycles

@@ -49,8 +49,9 @@ from wse_mappings.patterns.cache_shift import cache_shift
 class PhaseWalk:
     """Cycle-by-cycle simulation of a phase, one step after another.
 
-    The state is the cycle from which each PE of each stage is free. The totals so far are
-    ``step_cycles``, ``hops`` and ``links``, as in `PhaseRun`.
+    It keeps the cycle from which each PE of each stage is free. ``step_cycles``, ``hops`` and
+    ``links`` are the cycles, crossed links and words of the steps simulated so far, in the form
+    that `PhaseRun` describes.
     """
 
     def __init__(
@@ -77,14 +78,14 @@ class PhaseWalk:
         self.step_cycles, self.hops = np.zeros(len(phase.steps), np.int64), np.zeros(len(phase.steps), np.int64)
 
     def carry_out(self, steps: range, iteration: int) -> None:
-        """Simulate a step, or the steps of an overlap group, in one iteration of their loop.
+        """Simulate a step, or all steps of an overlap group, in one iteration of their loop.
 
-        The steps of an overlap group run at the same time. The module docstring describes the five
-        phases of the simulation.
+        The steps of an overlap group run at the same time. The simulation has five parts, which the
+        module docstring describes.
 
         Args:
-            steps: Indices of the steps.
-            iteration: Iteration of the loop.
+            steps: Indices of the step, or of all steps of the group.
+            iteration: Index of the iteration.
         """
         phase, first, hops = self.phase, steps.start, int(self.links.sum())
         transfers = {step: self._transfer(step, iteration) for step in steps if not phase.steps.computes(step)}
@@ -201,10 +202,10 @@ class PhaseWalk:
         )
 
     def _shift_lines(self, transfer: Transfer, iteration: int) -> list[tuple[LineMessages, Transfer]]:
-        """Return the messages of a cache shift, with its transfer, as a pattern along columns.
+        """Return the messages of a cache shift as a pattern along columns, together with its transfer.
 
-        In a cache shift, the last rows of a region send a cache entry to the row above. The list is
-        empty if no row sends.
+        In a cache shift, each of the last rows of a region sends a KV-cache entry to the row above.
+        The list is empty if no row sends an entry, and otherwise has one item.
         """
         rect = transfer.site.placed_stage.rect
         passing = CacheBalance.passing_rows(self.lengths[iteration], rect.rows)
@@ -217,8 +218,8 @@ class PhaseWalk:
     def _stream(self, step: int, transfer: Transfer, iteration: int, begin: I64) -> None:
         """Simulate a transfer that is not a pattern along lines.
 
-        It is a cache shift, or sends words to another region, to another wafer, or to or from the
-        host. Only the links of the mesh are simulated.
+        Such a transfer is a cache shift, or it sends words to another region, to another wafer, or
+        to or from the host. Only the links of the mesh are simulated.
 
         Args:
             step: Index of the step.

@@ -17,7 +17,8 @@ class BlockSteps:
     Attributes:
         steps: The steps in order. The steps of a loop are consecutive.
         iterations: Number of iterations of each loop.
-        groups: Number of overlap groups; the steps of a group run concurrently.
+        groups: Number of overlap groups created so far. The steps of an overlap group run
+            concurrently.
         over_users: Indices of the loops that have one iteration per user.
     """
 
@@ -54,8 +55,8 @@ class BlockSteps:
         """Add an empty overlap group, whose steps will run concurrently.
 
         Returns:
-            Values of ``loop`` and ``overlap`` for steps in the group. The group is also a loop with
-            one iteration.
+            Values of the fields ``loop`` and ``overlap`` that put a step into the group. The group
+            is also a loop with one iteration.
         """
         self.iterations.append(1)
         self.groups += 1
@@ -71,9 +72,9 @@ class BlockSteps:
             index: Index of the step that runs the pattern.
 
         Returns:
-            Values of ``loop`` and ``overlap`` for steps in the group. None if no step can run in
-            parallel with the pattern because it is in a chain (a sequence of steps within a group),
-            in a loop with several iterations, or in a loop without a group.
+            Values of the fields ``loop`` and ``overlap`` that put a step into the group. None if no
+            step can run in parallel with the pattern because it is in a chain (a sequence of steps
+            within a group), in a loop with several iterations, or in a loop without a group.
         """
         step = self.steps[index]
         if step.in_chain or (step.loop >= 0 and (step.overlap < 0 or self.iterations[step.loop] > 1)):
@@ -97,7 +98,7 @@ class BlockSteps:
 
         Returns:
             The steps; (first step, one past the last step, iterations) of each loop that has steps;
-            and the indices of the loops over users.
+            and the indices of the loops with one iteration per user.
         """
         steps_of_loop: dict[int, list[int]] = {}
         for index, step in enumerate(self.steps):

@@ -52,7 +52,8 @@ class Patterns:
 class Buffers:
     """The buffers of all phases, including weight tiles.
 
-    A buffer is identified by its stage and name. Phases that use the same name share the buffer.
+    A buffer is identified by its name and its stage (the part of the model that is stored on the
+    same PEs). Phases that use the same name share the buffer.
     """
 
     def __init__(self, tiles: Iterable[SymBuffer]) -> None:
@@ -76,10 +77,10 @@ class Buffers:
         return (stage, name) in self._tiles
 
     def get(self, stage: int, name: str, elements: int, view: str, use: str, *, permanent: bool = False) -> SymBuffer:
-        """Return the named buffer, created or enlarged to at least ``elements`` if necessary.
+        """Return a buffer by stage and name; create it, or enlarge it to ``elements``, if necessary.
 
         Args:
-            stage: Stage of the buffer.
+            stage: Index of the stage whose PEs store the buffer.
             name: Name of the buffer.
             elements: Minimum number of elements.
             view: How the elements are read, such as ``act`` for activations or ``f32``.

@@ -24,19 +24,19 @@ from wse.program.transfers.transfer_types import TRANSFERS
 
 
 class PhaseBuilder:
-    """Builder of one phase, which collects in blocks the steps that lowering functions add.
+    """Builder of one phase, to which lowering functions add steps.
 
-    A block contains the steps of one layer, or of ops outside layers. Callers set ``stage`` and
-    ``op`` before they add steps.
+    Steps are collected in blocks. A block contains the steps of one layer, or of ops outside
+    layers. Callers set ``stage`` and ``op`` before they add steps.
 
     Attributes:
         rows: Rows of the region of each stage.
         rewrite: Function that rewrites the steps of a block before the block is closed; None for no
             rewriting.
         joins: Function that returns whether a step can run in the same task as the previous step on
-            the same stage.
-        stage: Index of the current stage.
-        op: Index of the current op.
+            the same stage, which saves the start of a task.
+        stage: Index of the stage whose PEs run the steps that are added.
+        op: Index of the model op to which the steps that are added belong.
         runs: Closed blocks so far, each with the stage and the buffers on which it runs.
     """
 
@@ -52,7 +52,7 @@ class PhaseBuilder:
         self._open()
 
     def _open(self) -> None:
-        """Begin a new block (a list of steps), which is empty, at the current op and stage."""
+        """Begin a new, empty block (a list of steps) that will run on the current stage."""
         self._block = BlockSteps(steps=[], iterations=[], groups=0)
         self._first_op, self._stage_of_block = self.op, self.stage
 
@@ -67,7 +67,7 @@ class PhaseBuilder:
             self.stage = stage
 
     def close(self, requests: Iterable[SymBuffer] = ()) -> Block:
-        """End the current block, and record its first run if it has steps.
+        """End the current block; if it has steps, record that it runs on the current stage.
 
         A block is a list of steps that equivalent layers share. Each layer runs it on its own
         buffers.
@@ -120,8 +120,8 @@ class PhaseBuilder:
             operands: All operands of the kernel, by name.
 
         Raises:
-            WseBug: An operand is missing, unknown, or has a different view than the kernel
-                requires.
+            WseBug: An operand is missing or unknown, or its element type (view) is not the one that
+                the kernel requires.
         """
         indexed = kernel_operands(kernel, operands)
         record = kernel_named(kernel)
@@ -151,7 +151,7 @@ class PhaseBuilder:
             source: Elements to send.
             elements: Number of elements per PE.
             target: Where arriving elements are written or accumulated; None for ``source``.
-            only_row: Participating row; None for all rows.
+            only_row: The only row that takes part; None for all rows.
             count: Buffer from which PEs read the number of (token, expert) pairs, if ``elements``
                 depends on it.
         """
@@ -171,14 +171,14 @@ class PhaseBuilder:
         by_choice: int = 0,
         **operands: Operand,
     ) -> None:
-        """Add a transfer of a given kind.
+        """Add a step that moves words between PEs, wafers or the host.
 
         Args:
             kind: Class of the transfer, which defines the operand names.
             source: Elements to send.
             pattern: Index of the pattern; -1 for transfers without one.
             axis: Axis of the pattern's lines.
-            only_row: Participating row; None for the whole region.
+            only_row: The only row that takes part; None for the whole region.
             by_choice: FROM_CHOSEN or TO_CHOSEN of `wse.program.transfers.patterns` if only wafers
                 with selected experts participate; 0 if all do.
             operands: Additional operands of the kind, by name. Omitted operands are 0.

@@ -105,13 +105,17 @@ class Context:
 
     @property
     def heads(self) -> tuple[int, int, int, int]:
-        """Query heads, KV heads, queries per KV head, and features per head, per PE column."""
+        """Attention heads on a column of PEs, as four numbers.
+
+        The numbers are the query heads and KV heads of which the column stores features, the query
+        heads per KV head, and the features per head that the column stores.
+        """
         kv_heads, queries_per_kv = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv // self.cut.heads.copies
         return kv_heads * queries_per_kv, kv_heads, queries_per_kv, self.cut.heads.features_per_head
 
     @property
     def rotated_size(self) -> int:
-        """Number of rotated features (rotary embedding) per head that a column stores.
+        """Number of rotated features (rotary embedding) of each head that a column of PEs stores.
 
         They are stored before the other features of the head.
         """
@@ -140,7 +144,7 @@ class Context:
 
     @property
     def own_weights(self) -> bool:
-        """True if the phase is prefill by MeshGEMM with its own copy of the weights."""
+        """True if the phase is prefill by MeshGEMM with a second copy of the weights."""
         return self.on_mesh and self.choice.prefill == MESH_GEMM_OWN
 
     @property
@@ -161,7 +165,7 @@ class Context:
 
     @property
     def normed_hidden(self) -> SymBuffer:
-        """Buffer of the normalised hidden vectors, the input to attention or feed-forward."""
+        """Buffer of the normalised hidden vectors, which attention and feed-forward blocks read."""
         return self.temp("normed", self.tokens * self.cut.hidden_per_pe, "act")
 
     def prompt_ids(self, elements: int) -> SymAddress:
@@ -193,9 +197,10 @@ class Context:
         return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", permanent=True)
 
     def cache(self, name: str, elements: int) -> SymAddress:
-        """Return the address of one user's key cache or value cache.
+        """Return the address of the key cache or value cache of one user.
 
-        The user is that of the phase or, in a loop over users, that of the current iteration.
+        In a loop over users, the address is that of the current iteration's user. Elsewhere, it is
+        that of the user to whom the phase belongs.
 
         Args:
             name: Name of the buffer with the caches of all users.
@@ -229,7 +234,7 @@ class Context:
 
         Args:
             name: Name of the vector.
-            use: Purpose, for the name of the buffer that receives the vector.
+            use: Purpose of the vector, which is part of the name of the buffer that receives it.
         """
         if self.own_weights:
             return self.own_tile(name)
@@ -267,9 +272,10 @@ class Context:
         return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
 
     def enter_stage(self, stage: int) -> None:
-        """Continue lowering on another stage: the following steps run on that stage's region.
+        """Continue lowering on another stage: the following steps run on the PEs of that stage.
 
-        The address of the residual stream becomes that of the stream's buffer on the stage.
+        ``stream``, the address of the residual stream, becomes the address of its buffer on that
+        stage.
         """
         self.builder.stage = stage
         self.stream = SymAddress(buffer=self.temp("x", self.tokens * self.cut.hidden_per_pe, "act"))

@@ -37,7 +37,7 @@ class UserTokens:
 
 @contextmanager
 def over_users(c: Context) -> Iterator[UserTokens]:
-    """Add the steps of a ``with`` block so that each run processes one user.
+    """Add the steps of a ``with`` block so that each run of them processes the tokens of one user.
 
     In decode with several users, the steps are put into a loop with one iteration per user. In
     other phases they run once, because the whole phase belongs to one user.

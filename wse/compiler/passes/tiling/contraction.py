@@ -109,7 +109,7 @@ class WeightTypes:
         return dimension.line_bytes(self.cut(spec, HIDDEN, rows)) / dimension.place_bytes / spec.hidden_size
 
     def expert_bytes(self, spec: ModelSpec, cols: int) -> float:
-        """Return how many bytes of one expert the fullest of its columns stores.
+        """Return how many bytes of one expert's weights the fullest of its columns of PEs stores.
 
         Args:
             spec: Model with experts.
@@ -144,10 +144,10 @@ class WeightTypes:
 
 
 def even_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the size of the largest block when a dimension is divided evenly.
+    """Return the largest block, and the groups that a block touches, for an even division.
 
-    The blocks are computed as in `padded_blocks`. The result also says how many quantisation groups
-    a block touches.
+    The blocks are computed as in `padded_blocks`. Groups are quantisation groups: sets of inputs
+    that share a scale.
 
     Args:
         extent: Number of elements of the dimension.
@@ -166,10 +166,10 @@ def even_cut(extent: int, parts: int, group: int) -> Cut:
 
 
 def grouped_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the size of the largest block when a dimension is divided along quantisation groups.
+    """Return the largest block, and the groups that a block touches, for a division by groups.
 
-    The blocks are computed as in `grouped_blocks`. The result also says how many quantisation
-    groups a block touches.
+    The blocks are computed as in `grouped_blocks`. Groups are quantisation groups: sets of inputs
+    that share a scale.
 
     Args:
         extent: Number of elements of the dimension.
@@ -201,7 +201,7 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
 
     @cache
     def best_cut(parts: int) -> tuple[int, Cut]:
-        """Return the division with the fewest bytes: the group size (0: even) and its blocks."""
+        """Return the division that needs the fewest bytes: its group size (0: even) and its blocks."""
         even_division = even_cut(dimension.extent, parts, dimension.group)
         if not dimension.group or not dimension.extent:
             return 0, even_division

@@ -28,8 +28,8 @@ class Dimension(NamedTuple):
         extent: Number of elements.
         group: Size of the quantisation groups of the matrices that contract over the dimension; 0
             if there are no groups, or groups of different sizes.
-        contracting_matrices: Matrices that contract over the dimension.
-        output_matrices: Matrices whose outputs are the dimension.
+        contracting_matrices: Matrices that contract over the dimension (have it as their input).
+        output_matrices: Matrices that have the dimension as their output.
         float_bytes: Size of an unquantised element in bytes.
     """
 
@@ -126,7 +126,7 @@ def _extent(spec: ModelSpec, kind: str) -> int:
 
 
 def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
-    """Return the matrices of a layer whose inputs or outputs are a given dimension.
+    """Return the matrices of a layer that have a given dimension as their input or output.
 
     Returns:
         (name of the matrix, weights per element of the dimension) pairs.
@@ -147,7 +147,9 @@ def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
 
 
 def _contracts(name: str, kind: str) -> bool:
-    """Return whether a dimension is the input of a matrix, which sums over it, not the output.
+    """Return whether a matrix has a dimension as its input, and not as its output.
+
+    A matrix product sums (contracts) over the input dimension of the matrix.
 
     Args:
         name: Name of the matrix.
@@ -158,7 +160,7 @@ def _contracts(name: str, kind: str) -> bool:
 
 
 def _bits(coding: Coding | None, float_bytes: int) -> int:
-    """Return the bits per weight of a quantisation format, or of a float if there is no format.
+    """Return the number of bits per weight, without the scales of quantised weights.
 
     Args:
         coding: Quantisation format; None for floating-point weights.
@@ -170,6 +172,9 @@ def _bits(coding: Coding | None, float_bytes: int) -> int:
 def _code_bytes(coding: Coding | None, rows: int, float_bytes: int) -> int:
     """Return the bytes of the weights from ``rows`` inputs to one output, without scales.
 
-    ``coding`` is None for floating-point weights, which have ``float_bytes`` bytes each.
+    Args:
+        coding: Quantisation format; None for floating-point weights.
+        rows: Number of inputs.
+        float_bytes: Bytes of a floating-point weight.
     """
     return rows * float_bytes if coding is None else coding.code_bytes(rows, 1)

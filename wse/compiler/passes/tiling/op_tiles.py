@@ -42,7 +42,7 @@ def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: boo
 
     Args:
         op: Op of kind ``router``.
-        cut: Division over the region.
+        cut: How model dimensions are divided over the PEs of the region.
         outputs: int32 ``[cols, n]``: outputs of the router on each column.
         scored_on_columns: Whether each column computes the scores of only its own outputs. A column
             then stores the score corrections of these outputs; otherwise every PE stores the
@@ -63,7 +63,7 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
 
     Args:
         op: Op of kind ``experts`` or ``experts_down``.
-        cut: Division over the region.
+        cut: How model dimensions are divided over the PEs of the region.
         hidden_size: Number of hidden features of the model.
     """
     hidden, groups = (cut.hidden, COLUMNS), cut.experts
@@ -81,7 +81,8 @@ def _router_vector(name: str, outputs: I32, *, scored_on_columns: bool) -> Tile:
     """Return the tile of a router's bias, or of the corrections added to scores to select experts.
 
     Args:
-        name: Name of the vector, which says which of the two it is.
+        name: Name of the vector, which says whether it contains biases or corrections.
+        outputs: int32 ``[cols, n]``: outputs of the router on each column.
         scored_on_columns: Whether a column needs only the corrections of its own outputs.
     """
     is_correction = name.endswith("router_correction")
@@ -98,7 +99,7 @@ def _expert_down(name: str, groups: ExpertGroups, cut: RegionCut, hidden_size: i
     Args:
         name: Name of the tensor with all experts.
         groups: Assignment of experts to columns.
-        cut: Division over the region.
+        cut: How model dimensions are divided over the PEs of the region.
         hidden_size: Number of hidden features of the model.
         vector: Whether the part contains the biases of the projections instead of their matrices.
     """
@@ -121,7 +122,8 @@ class Tiling(NamedTuple):
         dtype: Storage type of the weights.
         phases: Phases that use the tiles.
         prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
-        with_norms: Whether the tiles of `norm_products` are needed.
+        with_norms: Whether the products of weights and norm vectors are stored, too
+            (`norm_products`).
         scored_on_columns: Whether, on single-wafer regions, each column computes only the scores of
             its own router outputs.
         router_outputs: Maximum number of router outputs per column if several column segments
@@ -154,18 +156,19 @@ def prefill_tile_name(tensor: str) -> str:
 
 
 def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the weight tiles of one op, in the layouts of all phases, as tiles of stage 0.
+    """Return the weight tiles of one op, in the layouts of all phases, marked as tiles of stage 0.
 
-    If prefill by MeshGEMM has its own weights, ops in layers have two layouts; other ops have one.
-    Results are cached because layers share them. Only a few results are cached for experts, because
-    an index of all experts for each column of many wafers needs tens of megabytes.
+    If prefill by MeshGEMM has its own copy of the weights, the weights of ops in layers are stored
+    in two layouts. Other weights are stored in one layout. Results are cached because layers share
+    them. Only a few results are cached for experts, because an index of all experts for each column
+    of many wafers needs tens of megabytes.
 
     Args:
         cache: The request's cache.
         spec: Model.
         tiling: Choices that determine the tiles, in addition to ``cut``.
         op: The op.
-        cut: Division over the region of the stage.
+        cut: How model dimensions are divided over the PEs of the stage.
     """
     if op.kind in _OF_EXPERTS:
         return cache.of(_expert_tiles, 6)(spec, tiling, op, cut)

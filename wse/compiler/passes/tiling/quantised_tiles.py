@@ -61,7 +61,7 @@ def widths_name(tile: str, parts: Parts) -> str:
 def _first_matrix(tile: str) -> str:
     """Return the name of the first matrix in a tile, without its layer.
 
-    For ``layers.3.q+layers.3.k``, the name is ``q``.
+    For the tile name ``layers.3.q+layers.3.k``, the result is ``q``.
     """
     return tile.partition("+")[0].split(".", 2)[-1]
 
@@ -127,7 +127,7 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
     Args:
         scales: Parts of the tile of scales, one per weight matrix, with one scale per output.
         codings: Quantisation format of each part.
-        blocks: Number of experts in each part. All experts have the same run lengths, which are
+        blocks: Number of experts in each part. The run lengths are the same for all experts and are
             stored once.
 
     Returns:
@@ -148,10 +148,10 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
 
 
 def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32, T], tuple[I32, I32]]:
-    """Return a function with a cache that compares its index arrays by their content.
+    """Return a cached version of a function, whose cache compares index arrays by content.
 
     Args:
-        function: Function of an index array and a hashable option.
+        function: Function of an index array and a hashable option. It returns two arrays.
     """
 
     @lru_cache(MAX_INDICES)

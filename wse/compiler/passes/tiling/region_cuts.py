@@ -27,9 +27,9 @@ class RegionShape(NamedTuple):
     These properties determine how a model is divided over the region.
 
     Attributes:
-        rows: Rows.
-        cols_of_wafer: Columns on each wafer.
-        span: Number of wafers.
+        rows: Number of rows.
+        cols_of_wafer: Number of columns on each wafer.
+        span: Number of wafers on which the region has a rectangle of PEs.
         experts: Placement of experts, as a name or a number of groups; None if the region has no
             experts.
         apart: Whether every wafer stores different experts.
@@ -78,7 +78,7 @@ def region_cut(
 
 
 def _cut_on_one_wafer(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Return how a model is divided over a region on one wafer, with whole feed-forward blocks.
+    """Return how a model is divided over a region on one wafer that stores whole layers.
 
     This function is separate from `_cut_across_wafers` because it has a larger cache.
     """
@@ -86,7 +86,7 @@ def _cut_on_one_wafer(spec: ModelSpec, weight_types: WeightTypes, scope: str, re
 
 
 def _cut_across_wafers(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Return how a model is divided over a region on several wafers, with whole blocks.
+    """Return how a model is divided over a region on several wafers that stores whole layers.
 
     Each result needs megabytes of memory. The cache of this function therefore stores fewer results
     than the cache for regions on one wafer.
@@ -97,7 +97,11 @@ def _cut_across_wafers(spec: ModelSpec, weight_types: WeightTypes, scope: str, r
 def _region_cut(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
     """Compute how a model is divided over a region of PEs that stores whole feed-forward blocks.
 
-    The arguments are the same as for `region_cut`.
+    Args:
+        spec: Model.
+        weight_types: Storage types of the weights.
+        scope: What is compiled: the whole model, its layers, or a single product.
+        region: Shape of the region.
     """
     rows, cols, span, attention_cols = region.rows, region.cols, region.span, region.attention_cols
     hidden_group = weight_types.group_of_cut(spec, HIDDEN, rows)
@@ -209,7 +213,7 @@ def _latent_cut(
 ) -> LatentCut | None:
     """Return how latent attention is divided over the PEs of a region, or None without it.
 
-    It uses ``attention_cols`` columns in the middle of the region.
+    Latent attention uses ``attention_cols`` columns in the middle of the region.
     """
     if spec.latent is None:
         return None

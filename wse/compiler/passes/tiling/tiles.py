@@ -52,8 +52,8 @@ def part_of(
 
     Args:
         tensor: Name of the tensor.
-        outer_cut: Division of the inputs; None for a vector.
-        inner_cut: Division of the outputs, or of the elements of a vector.
+        outer_cut: How the inputs are divided over PEs; None for a vector.
+        inner_cut: How the outputs, or the elements of a vector, are divided over PEs.
         transposed: Whether the tensor is ``[outputs, inputs]``.
         offset: int32 ``[cols, n]``. The inner index is repeated n times with these offsets added,
             for example one offset per expert; -1 means padding.
@@ -100,8 +100,8 @@ def matrix_tile(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: 
 
     Args:
         tensors: Names of the tensors.
-        inputs: Division of the inputs.
-        outputs: Division of the outputs of each tensor.
+        inputs: How the inputs are divided over PEs.
+        outputs: For each tensor, how its outputs are divided over PEs.
         transposed: Whether the tensors are ``[outputs, inputs]``.
     """
     pairs = zip(tensors, outputs, strict=True)
@@ -174,7 +174,7 @@ def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
 
     Args:
         op: The op.
-        cut: Division over the region.
+        cut: How model dimensions are divided over the PEs of the region.
         spec: Model.
     """
     return [
@@ -193,7 +193,7 @@ def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
 
     Args:
         op: The op.
-        cut: Division over the region.
+        cut: How model dimensions are divided over the PEs of the region.
         spec: Model.
 
     Returns:
@@ -223,7 +223,7 @@ def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
 
     Args:
         op: The op.
-        cut: Division over the region.
+        cut: How model dimensions are divided over the PEs of the region.
         axis: Axis along which the features vary: COLUMNS for decode, ROWS for MeshGEMM.
     """
     return [_vectors(group, *[(cut.hidden, axis)] * len(group)) for group in op.vectors if _is_hidden(group[0])]
@@ -245,10 +245,12 @@ def latent_tables(cut: RegionCut) -> list[Tile]:
 
 
 def frequency_table(cut: RegionCut, count: int) -> Tile:
-    """Return the tile with the inverse frequency of each rotary pair of a column, float32.
+    """Return the float32 tile with the inverse frequency of each rotary pair of a column.
+
+    A rotary pair consists of two features that the rotary embedding rotates together.
 
     Args:
-        cut: Division over the region.
+        cut: How model dimensions are divided over the PEs of the region.
         count: Number of frequencies of the model. Pairs beyond the last frequency get 0 and are
             therefore not rotated.
     """
@@ -258,7 +260,7 @@ def frequency_table(cut: RegionCut, count: int) -> Tile:
 
 
 def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the weight tiles of an op of latent attention: what each PE stores of its matrices."""
+    """Return the weight tiles of a latent-attention op: the parts of its matrices that PEs store."""
     assert cut.latent is not None
     source, latent, hidden, rotated = (
         (index, ROWS) for index in (cut.latent.source, cut.latent.latent, cut.latent.hidden, cut.heads.features)
@@ -285,7 +287,7 @@ def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether a trained vector applies to hidden features, which its name determines."""
+    """Return whether a trained vector applies to hidden features, according to its name."""
     return name.endswith(("norm_bias", ".o_bias", ".down_bias"))
 
 
