@@ -146,11 +146,11 @@ def coverage(kind: ErrorKind, confidence: float) -> dict[str, float]:
     Returns:
         Fraction of the measurements inside their interval, keyed by software profile.
     """
-    covered: dict[str, list[bool]] = {}
+    inside_by_software: dict[str, list[bool]] = {}
     for row in (row for row in _rows() if row["kind"] == kind):
         error = model_error(kind, row["software"], without_source=row["source"])
-        covered.setdefault(row["software"], []).append(error.covers(float(row["time_ratio"]), confidence))
-    return {software: float(np.mean(is_inside)) for software, is_inside in covered.items()}
+        inside_by_software.setdefault(row["software"], []).append(error.covers(float(row["time_ratio"]), confidence))
+    return {software: float(np.mean(is_inside)) for software, is_inside in inside_by_software.items()}
 
 
 @cache
