@@ -27,7 +27,7 @@ from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import weight_format
-from wse.serving.operating_point import RequestShape
+from wse.serving.operating_point import RequestShape, operating_point
 from wse.serving.plan import saturating_users
 from wse.studies.claims.certainty import Cases
 from wse.studies.claims.serving import Serving, serving_of
@@ -40,8 +40,15 @@ from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.ranges.constants import names_of
+from wse.studies.estimate.ranges.gpu_figures import (
+    GPU_ERROR,
+    gpu_price_and_power,
+    gpu_time_ratios,
+    sampled_gpu_figures,
+)
 from wse.studies.estimate.ranges.retiming import TIMES
 from wse.studies.estimate.ranges.sampled_figures import (
+    COST,
     DECODE_ERROR,
     PREFILL_ERROR,
     PRICE,
@@ -55,14 +62,11 @@ from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate_of, timed_estimate
 from wse.studies.options.option import make_request
+from wse.studies.results.operating_points import point_result
 
 FILL: Final = 0.85
 """Fraction of SRAM that weights fill at the start of the search for the maximum number of
 layers."""
-
-COST: Final = "usd_per_million_tokens"
-GPU_PRICE: Final = "economics.gpu_usd_per_hour"
-"""Name of the price of a GPU. The prices of different GPUs have the same ranks in all samples."""
 
 
 class LayersThatFit(NamedTuple):
@@ -221,14 +225,18 @@ class Laboratory:
 
         GPUs are saturated when more users would not raise the throughput or would not fit. The
         arguments are the same as for `gpus`. The cost is also computed for random samples of the
-        price of a GPU. Speeds are not sampled, because the constants of a serving stack have no
-        ranges.
+        model error and of the price of a GPU.
         """
         deployment = self.gpus(model, gpu, gpus, stack, dtype, prompt, new)
-        serving, economics = serving_of(deployment, saturating_users(deployment)), deployment.economics
-        assert economics is not None  # bundled GPUs have prices
-        price_ratios = self.sampled(GPU_PRICE, economics.usd_per_hour)[1:] / economics.usd_per_hour.value
-        return replace(serving, sampled_usd_per_million_tokens=serving.usd_per_million_tokens * price_ratios)
+        users = saturating_users(deployment)
+        self.uncertain_names |= {GPU_ERROR, gpu_price_and_power(gpu)[0]}
+        sampled = sampled_gpu_figures(deployment, point_result(operating_point(deployment, users)))
+        return serving_of(deployment, users, sampled[COST])
+
+    def gpu_times(self, server: GpuServer) -> Cases:
+        """Return 1, followed by samples of the ratio of actual to predicted times on GPUs."""
+        self.uncertain_names.add(GPU_ERROR)
+        return np.append(1.0, gpu_time_ratios(server))
 
     def drafts(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, acceptance: str

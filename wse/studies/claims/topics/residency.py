@@ -175,7 +175,7 @@ def short_context(lab: Laboratory) -> Finding:
     numbers["tokens_per_s_gpus"] = figure(
         on_gpus[-1], "tokens/s", f"of a single user with fp8 on {machine} and the longest context"
     )
-    gpu_ratio = rates[-1] / on_gpus[-1]
+    gpu_ratio = rates[-1] / on_gpus[-1] * lab.gpu_times(lab.server(SERVED, GPU, GPUS, STACK, "fp8"))
     return Finding(
         verdicts=by_rule(
             holds=(speed_ratio < HALF) & (gpu_ratio <= 1), never=(speed_ratio >= HALF) & (wafers[-1] == wafers[0])
