@@ -72,22 +72,24 @@ class ComputeEngineCosts:
 
 @cache
 def load_compute_engine(name: str) -> ComputeEngineCosts:
-    """Return the compute-engine costs in a bundled software profile.
+    """Return the costs of vector operations and messages in a bundled profile of a compute engine.
+
+    The compute engine is the part of a PE that runs them.
 
     Raises:
-        UnknownName: There is no such profile.
-        BadWafer: A number is missing, unknown, not finite, or has no source.
+        UnknownName: There is no such profile, or a key in it is unknown.
+        BadWafer: A number is missing, not finite, or has no source.
     """
     return ComputeEngineCosts(**{key: number.value for key, number in sourced_costs(name).items()})
 
 
 @cache
 def sourced_costs(name: str) -> dict[str, SourcedNumber]:
-    """Return a bundled profile's costs with units, grades and sources, keyed by field name.
+    """Return a bundled compute-engine profile's costs with units and sources, keyed by field name.
 
     Raises:
-        UnknownName: There is no such profile.
-        BadWafer: A number is missing, unknown, not finite, or has no source.
+        UnknownName: There is no such profile, or a key in it is unknown.
+        BadWafer: A number is missing, not finite, or has no source.
     """
     profiles = {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
     if name not in profiles:

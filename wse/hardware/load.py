@@ -45,7 +45,10 @@ def _read_generation(path: Path, key: str, raw_value: Any) -> str:
 
 
 def _read_announced(path: Path, key: str, raw_value: Any) -> bool:
-    """Return whether a file describes an announced wafer, after checking the value."""
+    """Return the Boolean that a file states for ``announced``, after checking its type.
+
+    True means that the vendor has announced the wafer but nobody has measured one.
+    """
     if not isinstance(raw_value, bool):
         msg = f"{path}: {key} = {short_repr(raw_value)}: give true (nobody has measured such a wafer) or false"
         raise BadWafer(msg)

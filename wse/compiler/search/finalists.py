@@ -35,8 +35,10 @@ class Finalist(NamedTuple):
         trial: Trial of the layout on a reduced model.
         saved_by_attention: Fraction of a layer's cycles saved by using only some of the columns for
             attention.
-        unpacking: Trial that unpacks more quantised weights at a time; empty if that saves nothing.
-        trees: The choice with fitted all-reduce trees.
+        unpacking: Rewrite that unpacks several quantised weights at a time, with the cycles it
+            saves; empty if it saves none.
+        trees: The final compiler choice, in which the number of groups of each all-reduce tree is
+            fitted, and the cycles that this saves.
         program: The Program, without weight tiles.
     """
 
@@ -100,9 +102,13 @@ class Finalists:
                 compiled.append(trial)
 
     def with_updated_trials(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Replace the trials of fully compiled layouts with newer trials of the same layouts.
+        """Return trials in which every fully compiled layout has its latest trial.
 
-        The newer trials contain the chosen chunk size and the resulting prompt times.
+        The latest trial contains the chosen chunk size and the resulting prompt times. Trials of
+        fully compiled layouts come last.
+
+        Args:
+            trials: Trials of layouts, compiled fully or not.
         """
         return [*(trial for trial in trials if trial.key not in self._trials), *self._trials.values()]
 
@@ -112,7 +118,8 @@ class Finalists:
         No two compiled layouts share a key. For one user, the only key is the layout. For many
         users there are two keys:
 
-        - the layout without its all-reduce groups, expert placement and parts of split blocks
+        - the layout, ignoring its number of all-reduce groups, its expert placement and the number
+          of parts of split blocks
         - the bytes per PE together with the cycles per token
         """
         if not self._setup.many_users:
@@ -250,10 +257,10 @@ def with_cheaper_attention(
 
 
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
-    """Return fitted all-reduce trees as a rewrite, with the cycles that they save in a phase.
+    """Return the rewrite for fitted all-reduce trees, with the cycles that it saves in a phase.
 
-    The search lists its rewrites in this form. A fitted tree has the number of groups that is
-    fastest for its length.
+    A fitted tree has the number of groups that is fastest for its length. The search lists every
+    rewrite that saves cycles as a `RewriteTrial`.
 
     Returns:
         A tuple with one item; an empty tuple if no trees were fitted.

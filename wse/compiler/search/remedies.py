@@ -301,7 +301,7 @@ def _bits(dtype: str) -> int:
 
 
 def _min_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
-    """Return how many PEs the weights alone would fill, as a number that is not rounded."""
+    """Return the number of PEs whose SRAM the weights alone would fill, not rounded."""
     weight_bytes = stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type])
     return weight_bytes / max(free_bytes_per_pe(wafer, software), 1)
 

@@ -110,7 +110,7 @@ def _useful_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
 
     Args:
         costs: Costs of fitted trees.
-        runs: How often each phase runs.
+        runs: How often each phase runs in a request, keyed by phase name.
     """
 
     def rank(stages: Iterable[int], sizes: frozenset[TreeSize]) -> tuple[float, int]:

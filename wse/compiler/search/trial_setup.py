@@ -75,11 +75,11 @@ class TrialSetup:
 
     @cached_property
     def demand(self) -> Demand:
-        """Input of mapping strategies: bytes of the model's layers, and the available wafers."""
+        """Bytes of the model's layers and the available wafers, from which mappings derive layouts."""
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:
-        """Return the input to mapping strategies (`demand`), with a different expert placement.
+        """Return the input from which mappings derive layouts, with another expert placement.
 
         Args:
             experts: Placement of experts on columns of PEs; None for the requested one.
@@ -157,7 +157,8 @@ class TrialSetup:
         always compete with the others. The result is empty in these cases:
 
         - the caller does not allow it (``whole_layers``)
-        - baseline schedule, a single wafer, or a request without embedding and head
+        - baseline schedule, a single wafer, or a request to compile the layers only, without
+          embedding and output head
         - models that normalise the output of blocks
         - mappings that already divide layers or experts over wafers
         """
@@ -195,9 +196,10 @@ class TrialSetup:
         return tuple(product for product in products if squares or product == THIN_GEMM)
 
     def options_on(self, layout: Layout) -> Options:
-        """Return the request with the mapping, all-reduce groups and experts of a layout.
+        """Return the request with the settings of a layout filled in.
 
-        The experts are their placement on columns of PEs.
+        These settings are the mapping, the number of groups in all-reduces, and the placement of
+        experts on columns of PEs.
         """
         groups = self.options.groups if layout.groups is None else layout.groups
         experts = self.options.experts if layout.experts is None else layout.experts
@@ -308,8 +310,8 @@ class TrialSetup:
     def narrows_attention(self, prefill: str) -> bool:
         """Return whether attention may use only some of the columns of a region.
 
-        It must use all columns with MeshGEMM, in the baseline schedule, and in requests without
-        embedding and head.
+        It must use all columns with MeshGEMM, in the baseline schedule, and if the request is to
+        compile the layers only, without embedding and output head.
 
         Args:
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.

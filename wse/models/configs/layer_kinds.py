@@ -14,7 +14,7 @@ SLIDING: Final = "sliding_attention"
 
 
 def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated_kinds: Sequence[str]) -> tuple[str, ...]:
-    """Return the attention type of each layer, such as full attention or a sliding window.
+    """Return the name of each layer's attention type, such as ``full_attention``.
 
     Args:
         config: Reader of the model's config.
@@ -68,7 +68,8 @@ def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[
     """Return identical layers, all with a sliding window or all with full attention.
 
     Args:
-        config: Reader of the config. An error is raised if ``layer_types`` says otherwise.
+        config: Reader of the config. An error is raised if its ``layer_types`` states another
+            attention type for any layer.
         count: Number of layers.
         window: Size of the window in tokens; None for full attention.
     """

@@ -90,7 +90,10 @@ def _latent(config: ConfigReader) -> Latent:
 
 
 def _require_derived(config: ConfigReader, heads: int, latent: Latent) -> None:
-    """Check that keys of the config which follow from other keys have the values that follow.
+    """Check config keys for which only one value is possible.
+
+    The values of ``num_key_value_heads`` and the head sizes follow from other keys, and
+    ``rope_interleave`` must be true.
 
     Raises:
         BadModel: A key has another value.

@@ -74,8 +74,8 @@ class Forecast:
         """Fit the model to one more trial.
 
         Args:
-            layout_terms: float64 ``[terms]``: terms of the layout.
-            value: The measured value.
+            layout_terms: float64 ``[terms]``: the layout's values of the linear model's terms.
+            value: Measured value of the property, such as the cycles of the layout.
         """
         self._terms = np.vstack([self._terms, layout_terms / value])
         mean_terms = self._terms.mean(axis=0)  # scale of each term
@@ -94,7 +94,8 @@ class Forecast:
         """Return the forecast values, such as cycles, of several layouts.
 
         Args:
-            layout_terms: float64 ``[layouts, terms]``: terms of the layouts.
+            layout_terms: float64 ``[layouts, terms]``: values of the linear model's terms for each
+                layout.
 
         Returns:
             float64 ``[layouts]``.
@@ -105,16 +106,17 @@ class Forecast:
 class _BandSizes(NamedTuple):
     """Layout sizes that can be computed before the shapes of the regions are known.
 
-    A layout divides wafers into bands (strips of rows), and each band into regions.
+    A layout divides wafers into bands (strips of rows), and each band into regions (rectangles of
+    PEs that store consecutive layers).
 
     Attributes:
         stages: Number of stages.
         width: Width of a layer's region as a fraction of the band, multiplied by the number of
             wafers that the region spans; mean over all layers.
-        fullest: Bytes that a band of the fullest wafer would store if all of its PEs were as full
-            as those of its fullest region: the total of all bands divided by their number, or the
-            maximum if the request specifies the shape of regions. The bytes of experts on a
-            separate stage are added.
+        fullest: Bytes that one band of the fullest wafer would store if all PEs of a band were as
+            full as the PEs of its fullest region. This is the mean over the bands, whose heights
+            adapt to their bytes, or the maximum if the request specifies the shape of regions. The
+            bytes of experts on a separate stage are added.
     """
 
     stages: int
@@ -182,8 +184,11 @@ class Candidates:
     def _even_size(self, rows: int, cols: float) -> tuple[float, float]:
         """Return the size of a region without padding that would store the same bytes per PE.
 
+        Heads and features that do not divide evenly over rows or columns are padded, so PEs store
+        more than their even share. Forecasts of work per PE use the smaller size without padding.
+
         Args:
-            rows, cols: Size of the region with padding.
+            rows, cols: Actual size of the region.
 
         Returns:
             Rows and columns, not rounded.

@@ -167,7 +167,7 @@ class Exploration:
 
         Returns:
             Bytes per PE, excluding reserved bytes, and dominant cycles (the cycles of the longer
-            phase); None if unknown.
+            phase); each is None if unknown.
         """
         setup, candidates = self._setup, pick.family.candidates
         layout = candidates.layouts[pick.number]

@@ -170,7 +170,8 @@ def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
 def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]]) -> tuple[TrialSetup, list[Trial]]:
     """Return the trials of layouts with as many rewrites as colours and SRAM allow.
 
-    A rewrite changes the steps of a layer to save cycles, and may need colours or SRAM.
+    A rewrite changes the steps of a layer to save cycles, and may need SRAM or colours (the routes
+    that a router can store).
 
     1. Try the layouts with all of the setup's rewrites.
     2. If this needs too many colours on every layout, try them without any rewrites.

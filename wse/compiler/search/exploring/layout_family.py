@@ -69,8 +69,8 @@ class LayoutFamily:
     def best_candidate(self, free_bytes: float) -> Pick | None:
         """Return the untried layout with the lowest cycle forecast that may fit, or None.
 
-        Until a layout has been timed, layouts on whole meshes come first, so that each mapping is
-        tried in its basic form.
+        Until a layout of the family has been timed, layouts on whole meshes are preferred to
+        layouts on parts of them, so that each mapping is tried in its basic form.
 
         Args:
             free_bytes: Bytes per PE that are not reserved.
@@ -102,9 +102,9 @@ class LayoutFamily:
     def smallest_candidate(self, free_bytes: float) -> Pick | None:
         """Return the untried layout with the lowest byte forecast that may fit, or None.
 
-        None is also returned if no layout can be expected to fit because the forecasts are
-        reliable: even after subtracting the largest of the last `PATIENCE` errors, the lowest
-        forecast exceeds ``free_bytes``.
+        None is also returned if no layout can be expected to fit, that is, if the lowest forecast
+        exceeds ``free_bytes`` even after subtracting the largest relative error of the last
+        `PATIENCE` forecasts.
 
         Args:
             free_bytes: Bytes per PE that are not reserved.

@@ -39,8 +39,8 @@ def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True
     Args:
         spec: Model.
         region_cols: Columns of the region.
-        with_hidden: Whether to consider the division of hidden features for latent attention, which
-            also divides them over columns.
+        with_hidden: Whether to consider the block size of hidden features as well. Only latent
+            attention divides hidden features over the attention columns.
     """
     counts, latent = range(region_cols, region_cols // MAX_NARROWING, -1), spec.latent
     smallest_count_of: dict[tuple[int, ...], int]  # by the division on the fullest column; later counts are smaller
@@ -190,8 +190,8 @@ def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, ph
 def _timed_phases(setup: TrialSetup, trial: Trial, choice: Choice) -> list[tuple[str, int]]:
     """Return the phases that are timed to choose the number of columns for attention.
 
-    This is the phase, prefill or decode, that takes longer in the trial. If a verification pass is
-    requested, it is timed along with decode.
+    Only prefill or only decode is timed, whichever takes longer in the trial. If a verification
+    pass is requested, it is timed together with decode.
 
     Returns:
         (phase name, tokens per prompt chunk) pairs.

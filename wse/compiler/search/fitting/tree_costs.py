@@ -38,16 +38,18 @@ class Saving(NamedTuple):
 
 
 class TreeCosts:
-    """Cycles of a reduced model when some all-reduces use trees with other numbers of groups.
+    """Cycles of a reduced model that depend on which of its all-reduces use fitted trees.
 
-    Such trees are called fitted. Different sets of fitted trees are compared without lowering the
-    model again.
+    A reduced model has one layer of each kind. An all-reduce is a K-tree, which reduces within
+    groups of PEs and then among the groups. A fitted tree has the number of groups that saves the
+    most cycles, instead of the default number. Different sets of fitted trees are compared without
+    lowering the model to steps again.
 
     Attributes:
         savings: For each all-reduce size that may be fitted, the best number of groups and the
             cycles it saves.
-        stages: For each size, the stages with all-reduces of that size.
-        stage_count: Number of stages.
+        stages: For each of these sizes, the indices of the stages with all-reduces of that size.
+        stage_count: Number of stages of the reduced model.
     """
 
     def __init__(self, reduced: ReducedModel, savings: Mapping[TreeSize, Saving], route_rewrite_cycles: float) -> None:
