@@ -33,7 +33,7 @@ def entries_by(owners: Collection[str], word: str, place: str, key: str, raw_val
 
     Args:
         owners: Names of the owners.
-        word: What an owner is, for the message.
+        word: Kind of owner for the message, such as "generation".
         place: File or other origin of the value.
         key: Key in the file.
         raw_value: A value for all owners, or a table with a value for at least one owner.

@@ -145,7 +145,10 @@ def _files(kind: PresetKind) -> Mapping[str, Path]:
 
 
 def _preset_name(plugin: Any) -> tuple[str]:
-    """Return the name of a preset that an installed package adds, as a one-element tuple.
+    """Return the name of a preset that an installed package adds: the name of its TOML file.
+
+    Returns:
+        A tuple with one name, because plug-ins of other kinds may have several names.
 
     Raises:
         TypeError: The object of the entry point is not a path.

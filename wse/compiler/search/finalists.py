@@ -81,7 +81,8 @@ class Finalists:
 
         Args:
             fitting: Trials of each layout that fits, the fastest first.
-            max_layouts: Maximum number of layouts; 1 without a cost function.
+            max_layouts: Maximum number of layouts to compile. Without a cost function, which would
+                choose between them, only one is compiled.
             margin: Maximum excess of a layout's request cycles over the first layout's, as a
                 fraction.
         """
@@ -136,8 +137,8 @@ class Finalists:
         2. Yield the remaining layouts in the given order.
 
         Args:
-            fitting: Trials of each layout that fits, in ascending order of dominant cycles (the
-                cycles of the longer phase).
+            fitting: Trials of each layout that fits, in ascending order of dominant cycles (those
+                of the longer part of a request).
         """
         sized: list[list[Trial]] = []
         for products in fitting[:NEAREST]:  # 1
@@ -166,7 +167,7 @@ class Finalists:
         return self._sized[key]
 
     def _is_too_slow(self, trial: Trial, fastest_trial: Trial, margin: float) -> bool:
-        """Return whether a request takes longer than on the fastest layout by more than a margin.
+        """Return whether a request takes longer than on the fastest layout by over a margin.
 
         Args:
             trial: Trial of the layout.
@@ -176,7 +177,7 @@ class Finalists:
         return request_cycles(self._setup, trial) > (1 + margin) * request_cycles(self._setup, fastest_trial)
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
-        """Compile a layout with one prefill matrix product after another until one fits.
+        """Compile the whole model on a layout, trying prefill matrix products until one fits.
 
         If the products have not been timed, all are compiled, and the cost function decides between
         them later.

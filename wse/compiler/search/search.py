@@ -214,7 +214,8 @@ def _compilation(
     """Create the result of a search, and add the weight tiles to the best Program.
 
     Args:
-        kept_rewrites: Rewrites that save cycles, and the inputs of the trials.
+        kept_rewrites: Rewrites that save cycles on the fastest layout, and the inputs that all
+            trials share.
         trials: All layouts that were tried.
         ranked_finalists: Fully compiled layouts with their costs, the best first.
     """

@@ -46,7 +46,7 @@ class FittedTrees(NamedTuple):
     """A compiler choice in which the number of groups of each all-reduce tree suits its size.
 
     Attributes:
-        choice: The choice.
+        choice: Settings for compiling a layout, with the number of groups for each size.
         saved_cycles: Cycles that the trees save in one run of each phase, keyed by phase name.
     """
 
@@ -75,7 +75,7 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
 
     Args:
         setup: Inputs that all trials share, with ``timing``.
-        layout: The layout.
+        layout: Division of the wafers into regions.
         choice: Choice with the chunks and rewrites.
     """
     timing = setup.timing
@@ -225,8 +225,8 @@ def with_group_count(
 
     Args:
         spec, wafer, software, options: Inputs of the compilation.
-        choice: The choice.
-        groups: Number of groups, at most one per PE.
+        choice: Compiler settings to change.
+        groups: Number of groups. An all-reduce over fewer PEs has one group per PE.
     """
     choice = _with_trees(choice)
     state = reduced_model(spec, wafer, software, options, choice).compile_until("lower_ops").state
@@ -242,16 +242,16 @@ def _with_trees(choice: Choice) -> Choice:
 
 
 def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:
-    """Lower the reduced model of a layout to steps, with every prompt shortened to one chunk."""
+    """Translate a layout's reduced model to steps, with every prompt shortened to one chunk."""
     prompts = (min(choice.prefill_chunk, max(setup.options.prompt_tokens)),) * setup.options.batch
     options = replace(setup.options_on(layout), prompt_tokens=prompts)
     return reduced_model(setup.spec, setup.wafer, setup.software, options, choice).compile_until("lower_ops")
 
 
 def _sizes(run: BlockRun) -> list[TreeSize]:
-    """Return the distinct sizes of those all-reduces in a block whose groups can be chosen.
+    """Return the distinct sizes of the all-reduces in a block of steps whose groups can be chosen.
 
-    A block is a list of steps, and each all-reduce is a K-tree with a number of groups.
+    A size is mainly the length of the line of PEs and the length of its messages (`TreeSize`).
     """
     return list(dict.fromkeys(step.tree for step in run.block.steps if step.tree is not None))
 

@@ -75,11 +75,11 @@ class TrialSetup:
 
     @cached_property
     def demand(self) -> Demand:
-        """Bytes of the model's layers and the available wafers, from which mappings derive layouts."""
+        """Bytes of the model's layers and the available wafers, from which mappings build layouts."""
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:
-        """Return the input from which mappings derive layouts, with another expert placement.
+        """Return the input from which mappings build layouts, with another expert placement.
 
         Args:
             experts: Placement of experts on columns of PEs; None for the requested one.
@@ -90,12 +90,15 @@ class TrialSetup:
 
     @cached_property
     def fits_trees(self) -> bool:
-        """True if the search chooses the number of groups of each all-reduce, after the layout."""
+        """True if the search also fits the number of groups of each all-reduce to a layout.
+
+        This requires ``timing`` and the rewrite `fitted_trees`.
+        """
         return self.timing is not None and FITTED_TREES in dict(rewrites_of(self.spec, self.options))
 
     @cached_property
     def reserved_bytes(self) -> int:
-        """Bytes per PE that no layout can use: code, stack and runtime."""
+        """Bytes per PE that no layout can use: code, stack, vendor runtime and task table."""
         return reserved_bytes(self.wafer, self.software)
 
     def layouts(self) -> list[Layout]:
@@ -209,7 +212,7 @@ class TrialSetup:
         """Return the options and choice that minimise the memory needed by a layout.
 
         Args:
-            layout: The layout.
+            layout: Division of the wafers into regions.
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
             tokens: Length of each prompt, which forms a single chunk.
         """
@@ -238,7 +241,7 @@ class TrialSetup:
         """Return the reduced model (one layer of each kind) of a layout.
 
         Args:
-            layout: The layout.
+            layout: Division of the wafers into regions.
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
             tokens: Number of tokens per prompt chunk.
 
@@ -268,7 +271,8 @@ class TrialSetup:
         """Return the number of PEs on the shortest row or column of any region of a layout.
 
         Args:
-            layout: The layout.
+            layout: Division of the wafers into regions. A row of a region that spans several wafers
+                includes its PEs on all of them.
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
         """
         plans = self.reduced_model(layout, prefill, 1).state.plans
@@ -278,17 +282,17 @@ class TrialSetup:
         """Return the number of columns of the widest region of a layout that contains attention.
 
         Args:
-            layout: The layout.
+            layout: Division of the wafers into regions.
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
         """
         plans = self.reduced_model(layout, prefill, 1).state.plans
         return max(plan.cols for plan in plans if any(parts.has_attention for _, parts in plan.layers.parts))
 
     def choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
-        """Return a complete compiler choice, with the rewrites that all trials use.
+        """Return the settings for compiling a layout, with the rewrites that all trials use.
 
         Args:
-            layout: The layout.
+            layout: Division of the wafers into regions.
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
             prefill_chunk: Number of tokens per prompt chunk.
             head_chunk: Vocabulary entries per column for which logits are computed at a time.

@@ -38,7 +38,7 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        layout: The layout.
+        layout: Division of the wafers into regions.
         prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
         worth_cycles: Dominant cycles (`Trial`) beyond which the layout is of no interest.
 
@@ -89,9 +89,10 @@ def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], 
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        layout: The layout.
+        layout: Division of the wafers into regions.
         products: Products for prefill, with the least memory-intensive one last.
-        worth_cycles: Dominant cycles that the layout should not exceed; see `try_layout`.
+        worth_cycles: If the generated tokens take more cycles than this, the layout is too slow,
+            and its prompts are not timed in detail.
 
     Returns:
         The trials, one per product that was tried.
@@ -141,7 +142,7 @@ def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        trial: The trial.
+        trial: Result of trying a layout, with the cycles of a generated token.
         prompts: Time of all prompts of the request.
     """
     dominant_cycles = max(prompts.cycles, _generated_cycles(setup, trial) or 0.0)
@@ -220,11 +221,12 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
 def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, tokens: int = 1) -> ReducedModel:
     """Return the reduced model of a layout with only its most common layers, for one phase.
 
-    It is compiled up to placement. `cycles_of_layers` then times it with different rewrites.
+    The model is compiled up to the pass that places it on PEs, so that `cycles_of_layers` can then
+    time it with different rewrites.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        layout: The layout.
+        layout: Division of the wafers into regions.
         prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
         phase: Name of the phase.
         tokens: Tokens per prompt chunk.
@@ -282,7 +284,7 @@ def _chunk_time(reduced: ReducedModel, program: Program, by_step: F64) -> ChunkT
     """Return the time of a prompt chunk in the whole model, computed from the reduced model.
 
     Args:
-        reduced: The reduced model.
+        reduced: Model with one layer of each kind, which represents the whole model.
         program: Its Program, whose first phase is the chunk.
         by_step: float64 ``[steps]``: cycles of the steps of the chunk.
     """

@@ -26,9 +26,9 @@ TERMS = 7
 
 
 def forecast_terms(rows: float, cols: float, even_rows: float, even_cols: float, stages: int) -> tuple[float, ...]:
-    """Return the terms of a linear model of a layout's cycles or bytes.
+    """Return a layout's values of the seven terms of a linear model of cycles or bytes.
 
-    The terms represent the following costs:
+    The model predicts the cycles or bytes of a layout. Its terms represent the following costs:
 
     1. launches, which are the same for every layout
     2. hops and relays, proportional to the rows
@@ -42,17 +42,18 @@ def forecast_terms(rows: float, cols: float, even_rows: float, even_cols: float,
         rows, cols: Total size of a region on all of its wafers; the mean if sizes differ.
         even_rows, even_cols: Size of a region that would have the same bytes per PE without
             padding.
-        stages: Number of stages.
+        stages: Number of stages that a token passes through in sequence.
     """
     return 1.0, rows, cols, 1 / even_rows, 1 / even_cols, 1 / (even_rows * even_cols), stages
 
 
 class Forecast:
-    """A linear model of a property of layouts, such as cycles, fitted to the trials so far.
+    """A linear model of a property of layouts, such as cycles, fitted to past trials.
 
-    The fit minimises the sum of squared relative errors, with a small penalty for deviations from
-    the initial weights (ridge regression; Hoerl and Kennard, Technometrics 1970). Terms with a
-    negative weight are removed, and the weights of the remaining terms are fitted again.
+    A trial compiles and possibly times a layout. The fit minimises the sum of squared relative
+    errors, with a small penalty for deviations from the initial weights (ridge regression; Hoerl
+    and Kennard, Technometrics 1970). Terms with a negative weight are removed, and the weights of
+    the remaining terms are fitted again.
     """
 
     def __init__(self, prior: Sequence[float]) -> None:
@@ -135,10 +136,11 @@ class Candidates:
         demand: Bytes of the model's layers, and the wafers on which they are placed.
         max_bytes: Maximum size of weights and KV cache per PE, in bytes.
         layouts: Distinct layouts, in the order in which they were added.
-        terms: float64 ``[layouts, 7]``: terms of the forecasts, from `forecast_terms`.
+        terms: float64 ``[layouts, 7]``: values of the terms of the linear forecasts, from
+            `forecast_terms`.
         min_bytes: float64 ``[layouts]``: lower bound on the bytes of weights and KV cache on the
-            fullest PE. The bound includes padding and the feed-forward block of one token for
-            layouts on whole wafers that do not exceed ``max_bytes``.
+            fullest PE. For most layouts on whole wafers that may fit in ``max_bytes``, the bound
+            includes padding and the feed-forward activations of one token.
         open: bool ``[layouts]``: whether the layout has not been tried yet.
     """
 
@@ -167,7 +169,7 @@ class Candidates:
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
     def _terms_and_bytes(self, layout: Layout) -> tuple[tuple[float, ...], float]:
-        """Return the terms of a layout's forecasts, and a lower bound on its bytes per PE.
+        """Return a layout's values of the forecast terms, and a lower bound on its bytes per PE.
 
         `forecast_terms` defines the terms. The bytes are those of weights and KV cache on the
         fullest PE.

@@ -138,7 +138,7 @@ def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> 
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        layout: The layout.
+        layout: Layout on whole wafers from which the variants are derived.
         sides: Rows and columns of the regions of the fastest layout.
     """
     demand = setup.demand

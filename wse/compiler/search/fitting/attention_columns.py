@@ -58,8 +58,9 @@ class FittedAttention(NamedTuple):
     """A compiler choice in which attention uses the fastest number of columns.
 
     Attributes:
-        choice: The choice.
-        saved_fraction: Fraction of a layer's cycles saved compared with attention on all columns.
+        choice: Settings for compiling the layout, with this number of columns.
+        saved_fraction: Fraction of a layer's cycles that is saved compared with attention on all
+            columns.
     """
 
     choice: Choice
@@ -69,7 +70,8 @@ class FittedAttention(NamedTuple):
 def free_columns(setup: TrialSetup, trial: Trial) -> int:
     """Return the smallest number of attention columns that needs no additional memory per column.
 
-    The comparison is with attention on all columns of the widest region.
+    The comparison is with attention on all columns of the widest region. Because heads and features
+    are divided in whole pieces, fewer columns may store no more per column.
 
     Returns:
         The number; 0 (all columns) if no smaller number exists or attention must use all columns.
@@ -98,7 +100,7 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        trial: Trial of the layout.
+        trial: Result of trying the layout on a reduced model.
         choice: Choice with the chunks, and with the number of `free_columns`.
     """
     layout, free_cols = trial.layout, choice.attention_cols
@@ -146,7 +148,7 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        trial: Trial of the layout.
+        trial: Result of trying the layout on a reduced model.
         choice: Choice for decode, whose number of attention columns is the minimum.
     """
     if setup.timing is None or not choice.attention_cols:
@@ -175,8 +177,8 @@ def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, ph
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        trial: Trial of the layout.
-        choice: Choice with the rewrites.
+        trial: Result of trying the layout on a reduced model.
+        choice: Compiler settings, of which only the rewrites are used.
         cols: Number of columns for attention.
         phase: Name of the phase.
         tokens: Tokens per prompt chunk.

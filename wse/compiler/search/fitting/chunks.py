@@ -18,7 +18,8 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
 
     The chunk of the output head (vocabulary entries per column whose logits are computed at a time)
     is chosen first, starting with the whole vocabulary. The prompt chunk (tokens) follows. If the
-    trial has determined the best size of prompt chunks, larger ones are not tried.
+    trial has determined the best size of prompt chunks, larger ones are not tried. The choice is
+    the set of compiler settings for the layout.
     """
     layout, prefill = trial.layout, trial.prefill
     _, cols = layout.region(setup.demand)
@@ -36,7 +37,7 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
 
 
 def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], guess: int) -> Choice:
-    """Return the first choice that fits, from a list in descending order of memory use.
+    """Return the first choice that fits, from a list of settings in descending order of memory use.
 
     The search starts at a guess and doubles its step size (exponential search; Bentley and Yao,
     Information Processing Letters 1976). The last choice is returned if none fits.
@@ -44,7 +45,7 @@ def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         options: What the user requested.
-        choices: The choices.
+        choices: Settings for compiling the layout, which differ in their memory use.
         guess: Index of the choice to try first.
     """
     too_demanding, first, at, stride = -1, len(choices) - 1, guess, 1
@@ -64,7 +65,7 @@ def _holds(setup: TrialSetup, request: Options, choice: Choice) -> bool:
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        request: What the user requested.
+        request: What the user requested. Its prompts are shortened to one chunk.
         choice: Decisions of the search, such as the chunk size.
     """
     prompt = min(choice.prefill_chunk, max(request.prompt_tokens))

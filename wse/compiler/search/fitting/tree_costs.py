@@ -120,10 +120,10 @@ class TreeCosts:
         return dict(cycles_by_phase)
 
     def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Return the cycles of a stage that depend on its fitted trees, without the cache.
+        """Compute the result of `cycles_of_stage`, which caches it.
 
-        These are the cycles of route rewrites minus the cycles that fitted all-reduce trees save;
-        see `cycles_of_stage`.
+        It consists of the cycles of route rewrites minus the cycles that fitted all-reduce trees
+        save, keyed by phase name.
 
         Args:
             stage: Index of the stage in the reduced model.

@@ -35,7 +35,7 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        trial: Trial of the layout.
+        trial: Result of trying the layout on a reduced model.
         choice: Choice with the chunks.
 
     Returns:
