@@ -217,7 +217,7 @@ def _with_values(kind: PresetKind, source_name: str, numbers: Numbers, values: V
 
     Args:
         kind: Kind of the preset, wafer or software profile.
-        source_name: Its name or path, for messages.
+        source_name: Name or path of the preset, for messages.
         numbers: Numbers of the preset.
         values: Replacements, which are checked like the numbers of a file.
 

@@ -90,7 +90,8 @@ class PresetKind:
         """Read a preset, given by its case-insensitive name, or a TOML file.
 
         A bundled preset takes precedence over a file of the same name, and a file over a preset of
-        an installed package. Installed packages are only searched if the name is neither.
+        an installed package. Installed packages are searched only if there is neither a bundled
+        preset nor a file.
 
         Args:
             name_or_path: Name or path.

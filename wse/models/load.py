@@ -92,9 +92,14 @@ def _name_and_path(name_or_path: str) -> tuple[str, Path]:
 
 
 def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
-    """Load a model folder.
+    """Load a model from a folder with config.json, and weights and a tokenizer if there are any.
 
     If config.json does not specify an element type, the type of the weights is used.
+
+    Args:
+        path: The folder.
+        config: Path of config.json.
+        with_weights: Whether to open the weights for use.
     """
     from wse.models.tokenizers.tokenizer import load_tokenizer
 

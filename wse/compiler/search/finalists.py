@@ -248,7 +248,7 @@ def with_cheaper_attention(
         setup: Inputs that all trials share, such as model, wafer and request.
         narrow_finalist: The compiled layout, with attention on some columns.
         fitted_names: Names of the rewrites whose settings are fitted to the layout.
-        cost: Cost function.
+        cost: Function that returns the cost of a Program, such as its cycles.
     """
     try:
         wide_finalist = _compile(setup, narrow_finalist.trial, fitted_names, all_columns=True)

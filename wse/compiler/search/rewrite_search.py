@@ -193,7 +193,8 @@ def verify_choice(
         timing: Functions that time Programs.
 
     Raises:
-        UnknownName, BadInput: See `rewrites_of`.
+        UnknownName: The requested schedule names an unknown rewrite.
+        BadInput: A requested rewrite is invalid for the model or the request.
     """
     requested_rewrites = rewrites_of(spec, options)
     rewrites = without_fitted(requested_rewrites)

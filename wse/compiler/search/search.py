@@ -190,7 +190,8 @@ def _cheapest_first(
         setup: Inputs that all trials share, such as model, wafer and request.
         finalists: Fully compiled layouts.
         fitted_later: Names of rewrites whose settings are fitted to each layout.
-        cost: Cost function; without one, only the first layout is returned.
+        cost: Function that returns the cost of a Program. Without it, only the first layout is
+            returned.
 
     Returns:
         (layout, cost) pairs. The cost is None if there is a single layout.

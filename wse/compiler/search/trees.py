@@ -55,10 +55,9 @@ class FittedTrees(NamedTuple):
 
 
 def without_fitted(rewrites: Rewrites) -> Rewrites:
-    """Return the rewrites in a schedule that a search tries individually.
+    """Return the given rewrites without those whose settings are fitted to each layout later.
 
-    Fitted trees and wide unpacking are excluded, because their settings are chosen later for each
-    layout.
+    These are fitted trees and wide unpacking. A search tries the remaining rewrites one by one.
     """
     return tuple(rewrite for rewrite in rewrites if rewrite[0] not in {WIDE_UNPACKING, FITTED_TREES})
 

@@ -75,7 +75,7 @@ class TrialSetup:
 
     @cached_property
     def demand(self) -> Demand:
-        """Bytes of the model's layers and the available wafers, from which mappings build layouts."""
+        """Layer sizes in bytes, and the available wafers, from which mappings build layouts."""
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:

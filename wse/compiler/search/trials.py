@@ -240,7 +240,7 @@ def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, token
 
 
 def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites) -> float | None:
-    """Return the approximate cycles of all layers with some rewrites; None if colours run out.
+    """Return the approximate cycles of all layers with some rewrites; None if routes run out.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

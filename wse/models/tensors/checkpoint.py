@@ -247,7 +247,11 @@ class TensorRows:
 
     @property
     def is_read_whole(self) -> bool:
-        """True if rows can only be read by decoding the whole tensor, as for transposed tensors."""
+        """True if some rows can only be read by decoding a whole tensor of the file.
+
+        This is the case for a packed tensor that is transposed, for example, but never for plain
+        tensors.
+        """
         return not all(file_slice.is_sliced_by_rows or entry.kind in FLOATS for file_slice, entry in self._slices)
 
     def decoded_values(self, first: int, last: int) -> int:

@@ -243,5 +243,8 @@ class Exploration:
 
 
 def _first(picks: Iterable[Pick | None]) -> Pick | None:
-    """Return the pick (a layout and its forecast) with the lowest forecast; None if there are none."""
+    """Return the pick with the lowest forecast; None if there are no picks.
+
+    A pick is a layout with its forecast.
+    """
     return min((pick for pick in picks if pick is not None), key=lambda pick: pick.forecast, default=None)

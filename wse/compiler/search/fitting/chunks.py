@@ -90,7 +90,10 @@ def halvings(max_size: int, min_size: int) -> list[int]:
 
 
 def chunk_sizes(prompt_tokens: int, step: int) -> list[int]:
-    """Return sizes of prompt chunks to try: the whole prompt, then multiples of ``step``.
+    """Return sizes of prompt chunks to try, in descending order.
+
+    The first size is the whole prompt. The other sizes are multiples of ``step``, each about half
+    of the preceding one.
 
     >>> chunk_sizes(20, 8)
     [20, 16, 8]

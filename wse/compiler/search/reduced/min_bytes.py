@@ -31,7 +31,7 @@ def min_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
     4. Add the bytes of the stage that stores the experts of all layers to the fullest other stage,
        because both are on the same PEs.
 
-    Phases 1 and 2 return as soon as the result exceeds ``FAR_TOO_MANY`` times the SRAM of a PE.
+    Counting stops in 1 and 2 as soon as the result exceeds ``FAR_TOO_MANY`` times the SRAM of a PE.
 
     Args:
         state: Reduced model (one layer of each kind) after partition.
