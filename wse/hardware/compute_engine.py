@@ -108,7 +108,16 @@ def sourced_costs(name: str) -> dict[str, SourcedNumber]:
 
 
 def _number(path: Path, key: str, entry: Any) -> SourcedNumber:
-    """Check one number of a file and return it."""
+    """Return a number of a compute-engine profile with its unit and source, after checking it.
+
+    Args:
+        path: File of the profile, for messages.
+        key: Name of the number.
+        entry: Table with ``value``, ``unit``, ``grade`` and ``source``.
+
+    Raises:
+        BadWafer: The value is negative, infinite or not a number, or another key is missing.
+    """
     value = entry.get("value") if isinstance(entry, dict) else None
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
         msg = f"{path}: {key} = {short_repr(entry)}: give a table with a value that is not negative"

@@ -263,6 +263,10 @@ def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
     A fitted tree has the number of groups that is fastest for its length. The search lists every
     rewrite that saves cycles as a `RewriteTrial`.
 
+    Args:
+        trees: Result of `fit_trees`.
+        phase: Name of the phase.
+
     Returns:
         A tuple with one item; an empty tuple if no trees were fitted.
     """

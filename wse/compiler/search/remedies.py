@@ -229,6 +229,13 @@ def _larger(
 
     If the user has requested a region, the text suggests a larger square region, on a larger mesh
     if necessary. Return None if the model fits on no larger mesh or region.
+
+    Args:
+        spec: Model.
+        whole_wafer: The wafer at its full size, which limits the mesh.
+        wafer: The part of the wafer that the request uses.
+        software: Costs of the software on the wafer.
+        options: What the user requested.
     """
     rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
     first_side = min(rows, cols)

@@ -134,9 +134,13 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
 def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
     """Return whether all experts of an op have tiles of equal size, so that one can represent all.
 
-    This is the case if an expert's feature count is a multiple of the number of neighbouring
-    outputs that share a scale. In this case, groups of outputs that share a scale start at the same
-    places in every expert.
+    This is the case if an expert's feature count is a multiple of the number of adjacent outputs
+    that share a scale, because the scales then start at the same places in every expert.
+
+    Args:
+        spec: Model.
+        tiling: Compiler settings, of which only the weight type is used.
+        op: Op with the weights of the experts.
     """
     codings = [coding_of(spec, matrix, tiling.dtype) for matrix in op.weights]
     size = 0 if spec.experts is None else spec.experts.ffn_size

@@ -116,6 +116,10 @@ def _useful_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
         """Return a key for comparing sets of fitted sizes: cycles of the stages, then set size.
 
         Of two sets with equal cycles, the smaller one is better.
+
+        Args:
+            stages: Indices of the stages whose cycles are compared.
+            sizes: Sizes of the all-reduces that use fitted trees.
         """
         by_phase = (costs.cycles_of_stage(stage, sizes) for stage in stages)
         cycles = sum(runs[phase] * cycles for stage_cycles in by_phase for phase, cycles in stage_cycles.items())
@@ -143,6 +147,12 @@ def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choic
 
     The stages process different prompt chunks at the same time, so the number of chunks is divided
     by the number of stages.
+
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        timing: Functions that time Programs, with the number of tokens to generate.
+        reduced: Model with one layer and one stage of each kind.
+        choice: Compiler settings, of which only the size of prompt chunks is used.
     """
     chunks = sum(ceil_div(tokens, choice.prefill_chunk) for tokens in setup.options.prompt_tokens)
     tokens = max(1, timing.new_tokens)
@@ -241,7 +251,13 @@ def _with_trees(choice: Choice) -> Choice:
 
 
 def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:
-    """Translate a layout's reduced model to steps, with every prompt shortened to one chunk."""
+    """Translate a layout's reduced model to steps, with every prompt shortened to one chunk.
+
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        layout: Division of the wafers into regions.
+        choice: Compiler settings, including the rewrites and the size of prompt chunks.
+    """
     prompts = (min(choice.prefill_chunk, max(setup.options.prompt_tokens)),) * setup.options.batch
     options = replace(setup.options_on(layout), prompt_tokens=prompts)
     return reduced_model(setup.spec, setup.wafer, setup.software, options, choice).compile_until("lower_ops")
@@ -257,6 +273,10 @@ def _sizes(run: BlockRun) -> list[TreeSize]:
 
 def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
     """Return the number of tokens in a user's KV cache halfway through each phase of the request.
+
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        timing: Functions that time Programs, with the number of tokens to generate.
 
     Returns:
         Number of tokens, keyed by phase name.

@@ -254,6 +254,10 @@ class TrialSetup:
         """Return the token count of a prompt chunk in which every row of a region has one token.
 
         With thin GEMM, every row has all tokens of the chunk, so the result is 1.
+
+        Args:
+            layout: Division of the wafers into regions.
+            prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
         """
         return 1 if prefill == THIN_GEMM else layout.region(self.demand)[0]
 
@@ -261,6 +265,10 @@ class TrialSetup:
         """Return a lower bound on the bytes that a layout needs on its fullest PE.
 
         This is much faster than trying the layout.
+
+        Args:
+            layout: Division of the wafers into regions.
+            prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
 
         Raises:
             BadMesh: The regions do not fit on the mesh.

@@ -113,6 +113,10 @@ def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
     """Return the cycles of all generated tokens, divided by the number of passes in flight.
 
     Return None for a trial without times.
+
+    Args:
+        setup: Inputs that all trials share, with the number of tokens to generate.
+        trial: Result of trying a layout on a reduced model.
     """
     if setup.timing is None or trial.token_cycles is None:
         return None
@@ -131,6 +135,10 @@ def request_cycles(setup: TrialSetup, trial: Trial) -> float:
     """Return the cycles of a request: all prompts and all generated tokens; 0 without times.
 
     The cycles of generated tokens are divided by the number of passes in flight.
+
+    Args:
+        setup: Inputs that all trials share, with the number of tokens to generate.
+        trial: Result of trying a layout on a reduced model.
     """
     return (_generated_cycles(setup, trial) or 0.0) + (0.0 if trial.prompts is None else trial.prompts.cycles)
 
@@ -274,6 +282,10 @@ def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:
     """Return a copy of a Program whose prompt chunk is in the middle of the longest prompt.
 
     The chunk's cycles depend on the number of tokens that are already in the KV cache.
+
+    Args:
+        setup: Inputs that all trials share, including the prompt lengths.
+        program: Program whose first phase is a prompt chunk.
     """
     chunk, *other_phases = program.phases
     cached_tokens = ceil_div(max(setup.options.prompt_tokens) - chunk.tokens, 2)

@@ -275,6 +275,10 @@ class TensorRows:
 
         Each item is (slice, file tensor, begin, end): rows begin to end of the slice are in the
         range.
+
+        Args:
+            first: First row of the range.
+            last: Row after the last one.
         """
         first_row = 0
         for (file_slice, entry), count in zip(self._slices, self._counts, strict=True):

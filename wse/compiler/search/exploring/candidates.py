@@ -222,6 +222,10 @@ def _band_sizes(demand: Demand, layout: Layout) -> _BandSizes:
 
     A band is a strip of rows that is divided into regions. Band heights and region widths are
     proportional to their bytes unless the request specifies the shape of regions.
+
+    Args:
+        demand: Bytes of the model's layers, and the available wafers.
+        layout: Division of the wafers into regions, without the sizes of the regions.
     """
     bands: dict[tuple[int, int], list[RegionLayers]] = defaultdict(list)
     expert_bytes = 0.0

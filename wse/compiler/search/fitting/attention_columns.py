@@ -73,6 +73,10 @@ def free_columns(setup: TrialSetup, trial: Trial) -> int:
     The comparison is with attention on all columns of the widest region. Because heads and features
     are divided in whole pieces, fewer columns may store no more per column.
 
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        trial: Result of trying the layout on a reduced model.
+
     Returns:
         The number; 0 (all columns) if no smaller number exists or attention must use all columns.
     """
@@ -194,6 +198,11 @@ def _timed_phases(setup: TrialSetup, trial: Trial, choice: Choice) -> list[tuple
 
     Only prefill or only decode is timed, whichever takes longer in the trial. If a verification
     pass is requested, it is timed together with decode.
+
+    Args:
+        setup: Inputs that all trials share, with ``timing``.
+        trial: Result of trying the layout on a reduced model.
+        choice: Compiler settings, of which only the size of prompt chunks is used.
 
     Returns:
         (phase name, tokens per prompt chunk) pairs.

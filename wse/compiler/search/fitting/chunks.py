@@ -14,12 +14,15 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
-    """Return the choice with the largest chunks that fit in SRAM.
+    """Return the compiler settings with the largest chunks that fit in SRAM.
 
     The chunk of the output head (vocabulary entries per column whose logits are computed at a time)
     is chosen first, starting with the whole vocabulary. The prompt chunk (tokens) follows. If the
-    trial has determined the best size of prompt chunks, larger ones are not tried. The choice is
-    the set of compiler settings for the layout.
+    trial has determined the best size of prompt chunks, larger ones are not tried.
+
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        trial: Result of trying the layout on a reduced model.
     """
     layout, prefill = trial.layout, trial.prefill
     _, cols = layout.region(setup.demand)

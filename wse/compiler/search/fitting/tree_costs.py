@@ -146,6 +146,10 @@ class TreeCosts:
         """Return the cycles that all-reduces with fitted trees save in one run of a block.
 
         All iterations of the block's loops are included.
+
+        Args:
+            run: Run of a block (list of steps) in the reduced model.
+            fitted_sizes: Sizes of the all-reduces that use fitted trees.
         """
         block = run.block
         iterations = [1 if step.loop < 0 else block.loops[step.loop][2] for step in block.steps]
@@ -165,6 +169,10 @@ class TreeCosts:
         """Return a copy of a phase in which all-reduces of some sizes use fitted trees.
 
         A fitted tree has the number of groups that is best for the size of the all-reduce.
+
+        Args:
+            phase: Phase of the reduced model, after lowering to steps.
+            fitted_sizes: Sizes of the all-reduces that use fitted trees.
         """
         blocks = {
             block: replace(

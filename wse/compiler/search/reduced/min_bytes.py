@@ -76,6 +76,11 @@ def _experts_across_wafers(shape: ModelSpec, weight_types: WeightTypes, region: 
 
     The result is for one layer. It is 0 if the region is on a single wafer, or if every wafer
     stores different experts. Experts are assumed to be divided evenly over the rows of the region.
+
+    Args:
+        shape: Model without its layers.
+        weight_types: Storage types of the weights.
+        region: Shape of the region, and the placement of experts on it.
     """
     if shape.experts is None or region.experts is None or region.apart or region.span == 1:
         return 0.0

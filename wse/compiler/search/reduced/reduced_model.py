@@ -177,7 +177,13 @@ class ReducedModel:
         """Return a lower bound on the bytes needed on the fullest PE of the whole model."""
 
         def layers_like(stage: int, layer: int, tile: str) -> int:
-            """Return how many tiles of the whole model one tile of the reduced model represents."""
+            """Return how many tiles of the whole model one tile of the reduced model represents.
+
+            Args:
+                stage: Index of the stage.
+                layer: Index of the layer.
+                tile: Name of the tile.
+            """
             return 1 + self._other_layers(stage, layer) if _OF_LAYER.search(tile) else 1
 
         return min_bytes(self.state, layers_like)
@@ -233,6 +239,10 @@ class ReducedModel:
 
     def _places(self, program: Program, phase: Phase) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
         """Return the layer and stage of each step, and whether the step counts once per stage.
+
+        Args:
+            program: Program of the reduced model.
+            phase: Phase of the Program.
 
         Returns:
             For each step of the phase: the index of its layer (-1 outside layers), the index of its

@@ -169,6 +169,10 @@ def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
 
     If a stage stores only parts of a layer, these parts are a separate kind.
 
+    Args:
+        spec: Model.
+        plan: Stage, with the layers or parts of layers that it stores.
+
     Returns:
         Number of layers, keyed by (kind of layer, its parts in the stage).
     """
