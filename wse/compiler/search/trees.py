@@ -43,10 +43,10 @@ than the fastest of all numbers up to 16, and 0.1 % on average.
 
 
 class FittedTrees(NamedTuple):
-    """A compiler choice in which the number of groups of each all-reduce tree suits its size.
+    """Compiler settings in which the number of groups of each all-reduce tree suits its size.
 
     Attributes:
-        choice: Settings for compiling a layout, with the number of groups for each size.
+        choice: The settings, including the number of groups for each size.
         saved_cycles: Cycles that the trees save in one run of each phase, keyed by phase name.
     """
 
@@ -75,7 +75,7 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
     Args:
         setup: Inputs that all trials share, with ``timing``.
         layout: Division of the wafers into regions.
-        choice: Choice with the chunks and rewrites.
+        choice: Compiler settings, including the sizes of chunks and the rewrites.
     """
     timing = setup.timing
     assert timing is not None
@@ -230,7 +230,7 @@ def min_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: So
 def with_group_count(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, groups: int
 ) -> Choice:
-    """Return a choice that sets the number of groups for every all-reduce that allows it.
+    """Return settings with a given number of groups for every all-reduce that allows it.
 
     Args:
         spec, wafer, software, options: Inputs of the compilation.
@@ -244,7 +244,7 @@ def with_group_count(
 
 
 def _with_trees(choice: Choice) -> Choice:
-    """Return a choice that uses the rewrite `fitted_trees` in prefill, decode and verification."""
+    """Return settings that include the rewrite `fitted_trees` in prefill, decode and verification."""
     tree_rewrite = ((FITTED_TREES, 1),)
     verify_rewrites = None if choice.verify_rewrites is None else choice.verify_rewrites + tree_rewrite
     return replace(choice, rewrites=choice.rewrites + tree_rewrite, verify_rewrites=verify_rewrites)

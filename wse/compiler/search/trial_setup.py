@@ -209,7 +209,7 @@ class TrialSetup:
         return replace(self.options, mapping=layout.mapping, groups=groups, experts=experts)
 
     def smallest_choice(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
-        """Return the options and choice that minimise the memory needed by a layout.
+        """Return the options and compiler settings that minimise the memory needed by a layout.
 
         Args:
             layout: Division of the wafers into regions.

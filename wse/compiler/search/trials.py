@@ -316,7 +316,7 @@ def _allocated(
         a stage needs more SRAM than a PE has, unless the option ``capacity`` is REPORT.
 
     Raises:
-        DoesNotFit: There are not enough colours.
+        DoesNotFit: The model needs more colours (routes per router) than there are.
     """
     reduced = reduced_model(spec, wafer, software, options, choice).allocate()
     needed_bytes = tuple(reduced.needed_bytes())

@@ -55,10 +55,10 @@ def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True
 
 
 class FittedAttention(NamedTuple):
-    """A compiler choice in which attention uses the fastest number of columns.
+    """Compiler settings in which attention uses the fastest number of columns.
 
     Attributes:
-        choice: Settings for compiling the layout, with this number of columns.
+        choice: The settings, including the number of columns.
         saved_fraction: Fraction of a layer's cycles that is saved compared with attention on all
             columns.
     """
@@ -143,17 +143,18 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 
 
 def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
-    """Return the choice with the fastest number of attention columns for verification passes.
+    """Return settings with the fastest number of attention columns for verification passes.
 
     Messages are longer in a verification pass than for a single token, and fewer columns make them
-    longer still. Larger numbers of columns than in the given choice are tried as long as they save
-    cycles, followed by all columns. All of these numbers fit, because more columns need less memory
-    per column.
+    longer still. Larger numbers of columns than in the given settings are tried as long as they
+    save cycles, followed by all columns. All of these numbers fit, because more columns need less
+    memory per column.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         trial: Result of trying the layout on a reduced model.
-        choice: Choice for decode, whose number of attention columns is the minimum.
+        choice: Compiler settings for decode. Their number of attention columns is the smallest to
+            try.
     """
     if setup.timing is None or not choice.attention_cols:
         return choice

@@ -40,16 +40,16 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
 
 
 def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], guess: int) -> Choice:
-    """Return the first choice that fits, from a list of settings in descending order of memory use.
+    """Return the first settings that fit, from a list of settings in descending order of memory use.
 
     The search starts at a guess and doubles its step size (exponential search; Bentley and Yao,
-    Information Processing Letters 1976). The last choice is returned if none fits.
+    Information Processing Letters 1976). The last settings are returned if none fit.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         options: What the user requested.
         choices: Settings for compiling the layout, which differ in their memory use.
-        guess: Index of the choice to try first.
+        guess: Index of the settings to try first.
     """
     too_demanding, first, at, stride = -1, len(choices) - 1, guess, 1
     while first - too_demanding > 1:
@@ -64,12 +64,12 @@ def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], 
 
 
 def _holds(setup: TrialSetup, request: Options, choice: Choice) -> bool:
-    """Return whether a model compiled with a choice fits in SRAM and has enough colours.
+    """Return whether a model compiled with given settings fits in SRAM and has enough routes.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         request: What the user requested. Its prompts are shortened to one chunk.
-        choice: Decisions of the search, such as the chunk size.
+        choice: The settings, such as the chunk size.
     """
     prompt = min(choice.prefill_chunk, max(request.prompt_tokens))
     options = replace(request, prompt_tokens=(prompt,) * request.batch)

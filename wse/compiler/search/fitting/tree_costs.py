@@ -91,7 +91,7 @@ class TreeCosts:
 
         These are the cycles of all route rewrites minus the cycles that fitted all-reduces save.
         The stage represents one or more stages of the whole model, and the result covers all of
-        them. Cycles are infinite if there are not enough colours.
+        them. Cycles are infinite if there are not enough colours (routes).
 
         Args:
             stage: Index of the stage in the reduced model.
