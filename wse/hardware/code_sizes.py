@@ -22,8 +22,8 @@ _FOLDER: Final = Path(__file__).parent / "software" / "code_sizes"
 class CodeSizes:
     """Bytes that code, system and fixed buffers occupy on a PE, for one role of PEs.
 
-    The role says what a PE runs, such as attention or the output head. The bytes do not depend on
-    the model. They are totals per PE unless stated otherwise.
+    A role is what a PE runs, such as attention or the output head. The bytes do not depend on the
+    model. All numbers are totals per PE, except the increases per token.
 
     Attributes:
         code_bytes: Instructions.
@@ -65,7 +65,7 @@ def load_code_sizes(name: str) -> dict[str, CodeSizes]:
 
 
 def _read_role(path: Path, role: str, table: Any) -> CodeSizes:
-    """Return the `CodeSizes` that a profile states for one role of PEs, after checking them.
+    """Return the `CodeSizes` in a profile for one role of PEs, after checking them.
 
     Args:
         path: File of the profile, for messages.

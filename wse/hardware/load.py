@@ -45,7 +45,7 @@ def _read_generation(path: Path, key: str, raw_value: Any) -> str:
 
 
 def _read_announced(path: Path, key: str, raw_value: Any) -> bool:
-    """Return the Boolean that a file states for ``announced``, after checking its type.
+    """Return the Boolean value of ``announced`` in a file, after checking its type.
 
     True means that the vendor has announced the wafer but nobody has measured one.
     """
@@ -102,7 +102,7 @@ def bundled_wafers() -> tuple[str, ...]:
 def known_software() -> tuple[str, ...]:
     """Return the names of all software profiles, bundled or from installed packages.
 
-    A software profile states the costs of the software on a PE.
+    A software profile contains the costs of the software on a PE, such as cycles and bytes.
     """
     return _SOFTWARE.names()
 

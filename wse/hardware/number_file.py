@@ -64,7 +64,7 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
             ``source``, ``range`` and ``range_source``.
         number_type: int or float. For float, integers are accepted too; for int, floats are
             rejected.
-        default_source: Source of the number if the table does not state one.
+        default_source: Source of the number if the table does not specify one.
 
     Raises:
         BadWafer: The value is not a number, has the wrong unit, or is outside the bounds of the

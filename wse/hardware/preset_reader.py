@@ -55,7 +55,7 @@ class PresetKind:
             field and the value. If a file has no ``name``, the file's own name is used.
         missing: Function that returns the error message for missing fields, given their names.
         defaults: Values of texts that a file may omit.
-        generations: Generations for which a number may be stated separately.
+        generations: Generations for which a file may contain separate values of a number.
         aliases: Other names that users often give, mapped to the presets that they mean. They are
             suggested in the error message and not accepted.
     """
@@ -176,7 +176,7 @@ def _read_file(kind: PresetKind, path: Path, default_source: str) -> PresetConte
     Args:
         kind: Kind of the preset.
         path: Path of the file.
-        default_source: Source of numbers for which the file does not state a source.
+        default_source: Source of numbers for which the file does not specify a source.
     """
     table = read_toml(path, BadWafer)
     fields = numeric_fields(kind.spec)

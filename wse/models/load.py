@@ -57,7 +57,7 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True) -> Loaded
     Args:
         name_or_path: Name or path of the model.
         with_weights: Whether to open the weights. If false, there is no checkpoint, and weights in
-            a folder are opened only to find an element type that config.json does not state.
+            a folder are opened only to find an element type that config.json does not specify.
 
     Raises:
         UnknownName: ``name_or_path`` looks like a name, but no bundled model has it.

@@ -37,7 +37,7 @@ class Finalist(NamedTuple):
             attention.
         unpacking: Rewrite that unpacks several quantised weights at a time, with the cycles it
             saves; empty if it saves none.
-        trees: The final compiler choice, in which the number of groups of each all-reduce tree is
+        trees: The final compiler settings, in which the number of groups of each all-reduce tree is
             fitted, and the cycles that this saves.
         program: The Program, without weight tiles.
     """
@@ -167,7 +167,9 @@ class Finalists:
         return self._sized[key]
 
     def _is_too_slow(self, trial: Trial, fastest_trial: Trial, margin: float) -> bool:
-        """Return whether a request takes longer than on the fastest layout by over a margin.
+        """Return whether a layout is slower than the fastest layout by more than a margin.
+
+        Layouts are compared by the cycles of a whole request.
 
         Args:
             trial: Trial of the layout.
@@ -208,7 +210,7 @@ def _compile(setup: TrialSetup, trial: Trial, fitted_names: Collection[str], *, 
     1. Choose the number of columns for attention and the sizes of chunks.
     2. Choose the number of quantised weights to unpack at a time, and the all-reduce trees, if
        these rewrites are requested.
-    3. Compile the whole model with the resulting choice.
+    3. Compile the whole model with the resulting settings.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

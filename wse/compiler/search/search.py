@@ -256,7 +256,7 @@ def fits(
         software: Costs of the software on the wafer.
         options: What the user requested.
         misfits: Stages that did not fit in earlier calls, which may differ only in the number of
-            wafers. New ones are added.
+            wafers. New misfits are added.
         whole_layers: Whether layers must not be split between stages.
 
     Raises:

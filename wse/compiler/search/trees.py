@@ -216,7 +216,7 @@ def min_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: So
 
     Args:
         pes: Number of PEs in the line.
-        groups: Number of groups.
+        groups: Number of groups of PEs in the K-tree.
         words: Words per message.
         wafer: Wafer.
         software: Costs of the software on the wafer.
@@ -244,7 +244,7 @@ def with_group_count(
 
 
 def _with_trees(choice: Choice) -> Choice:
-    """Return settings that include the rewrite `fitted_trees` in prefill, decode and verification."""
+    """Return settings with the rewrite `fitted_trees` in prefill, decode and verification."""
     tree_rewrite = ((FITTED_TREES, 1),)
     verify_rewrites = None if choice.verify_rewrites is None else choice.verify_rewrites + tree_rewrite
     return replace(choice, rewrites=choice.rewrites + tree_rewrite, verify_rewrites=verify_rewrites)

@@ -68,8 +68,8 @@ def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[
     """Return identical layers, all with a sliding window or all with full attention.
 
     Args:
-        config: Reader of the config. An error is raised if its ``layer_types`` states another
-            attention type for any layer.
+        config: Reader of the config. An error is raised if its ``layer_types`` contains another
+            attention type.
         count: Number of layers.
         window: Size of the window in tokens; None for full attention.
     """
@@ -91,7 +91,7 @@ def alternating_kinds(count: int) -> list[str]:
 def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     """Return the layers of a Qwen2 or Qwen3 model.
 
-    If ``use_sliding_window`` is set, ``layer_types`` says which layers have a sliding window.
+    If ``use_sliding_window`` is set, ``layer_types`` determines which layers have a sliding window.
     Without ``layer_types``, these are the layers from index ``max_window_layers`` on.
 
     Args:

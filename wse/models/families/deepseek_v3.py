@@ -71,7 +71,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _latent(config: ConfigReader) -> Latent:
-    """Return the sizes of the latent vectors and heads that a config states.
+    """Return the sizes of the latent vectors and heads that a config specifies.
 
     If ``q_lora_rank`` is null, queries are computed from the hidden vector rather than a latent
     vector.

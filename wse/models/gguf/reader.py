@@ -42,8 +42,8 @@ class GgufArray:
 class GgufReader:
     """A read position in a GGUF file, which advances as values are read.
 
-    Methods raise BadModel if the file ends too early. The message says what was being read, which
-    the caller states as ``item_name``.
+    Methods raise BadModel if the file ends too early. The message names what was being read, which
+    callers pass as ``item_name``.
     """
 
     def __init__(self, file: MappedFile) -> None:

@@ -40,7 +40,7 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
 
 
 def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], guess: int) -> Choice:
-    """Return the first settings that fit, from a list of settings in descending order of memory use.
+    """Return the first settings that fit, from a list in descending order of memory use.
 
     The search starts at a guess and doubles its step size (exponential search; Bentley and Yao,
     Information Processing Letters 1976). The last settings are returned if none fit.

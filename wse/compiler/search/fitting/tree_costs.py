@@ -53,13 +53,13 @@ class TreeCosts:
     """
 
     def __init__(self, reduced: ReducedModel, savings: Mapping[TreeSize, Saving], route_rewrite_cycles: float) -> None:
-        """Prepare the comparison for a reduced model without fitted trees.
+        """Prepare the comparison of sets of fitted trees, given a reduced model without any.
 
         Args:
-            reduced: Reduced model after lowering.
+            reduced: Reduced model after lowering to steps, in which all trees are default trees.
             savings: For each all-reduce size that may be fitted, the best number of groups and the
                 cycles it saves.
-            route_rewrite_cycles: Cycles needed to rewrite one route.
+            route_rewrite_cycles: Cycles needed to rewrite one route of a router.
         """
         self.savings = savings
         self.stages: dict[TreeSize, set[int]] = {size: set() for size in savings}
