@@ -72,9 +72,9 @@ class ComputeEngineCosts:
 
 @cache
 def load_compute_engine(name: str) -> ComputeEngineCosts:
-    """Return the costs of vector operations and messages in a bundled profile of a compute engine.
+    """Return the costs of a PE's compute engine in a bundled profile.
 
-    The compute engine is the part of a PE that runs them.
+    The compute engine runs vector operations, and sends and receives messages.
 
     Raises:
         UnknownName: There is no such profile, or a key in it is unknown.

@@ -127,7 +127,7 @@ class SourcedNumber:
 
     @property
     def low_value_high(self) -> tuple[float, float, float]:
-        """Minimum of the range, the value, and maximum of the range; all equal if there is no range."""
+        """Minimum of the range, the value, and maximum of the range; all equal without a range."""
         return self.low, self.value, self.high
 
 
