@@ -46,7 +46,7 @@ def read_toml(path: Path, error: type[BadInput]) -> dict[str, Any]:
 
     Args:
         path: Path of the file.
-        error: Exception class to raise.
+        error: Class of the exception to raise.
 
     Raises:
         error: The file cannot be read, is larger than ``TOML_LIMIT_BYTES``, or is not valid TOML.

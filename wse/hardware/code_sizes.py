@@ -20,18 +20,22 @@ _FOLDER: Final = Path(__file__).parent / "software" / "code_sizes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeSizes:
-    """Bytes on a PE that depend on what the PE runs (its role) but not on the model.
+    """Bytes that code, system and fixed buffers occupy on a PE, for one role of PEs.
+
+    A role is what a PE runs, such as attention or the output head. The bytes do not depend on the
+    model. All numbers are totals per PE, except the increases per token.
 
     Attributes:
         code_bytes: Instructions.
         system_bytes: Tables and stack of the runtime.
-        rope_bytes: Tables of rotations.
+        rope_bytes: Tables for rotary position embeddings.
         scratch_bytes: Fixed buffers for activations.
-        appliance_bytes: Additional bytes with the compiler of the appliance.
-        route_table_bytes: Code that is saved if the host writes the routes.
-        strip_code_bytes: Instructions of the kernels for blocks with fewer rows than columns.
-        token_system_bytes: Further ``system_bytes`` for each token of a prefill chunk.
-        token_scratch_bytes: Further ``scratch_bytes`` for each token of a prefill chunk.
+        appliance_bytes: Additional code if the program is compiled by the vendor's appliance.
+        route_table_bytes: Code that a PE does not need if the host writes its routes.
+        strip_code_bytes: Replaces ``code_bytes`` if blocks of PEs have fewer rows than columns; 0
+            to use ``code_bytes`` for them too.
+        token_system_bytes: Increase of ``system_bytes`` for each token of a prefill chunk.
+        token_scratch_bytes: Increase of ``scratch_bytes`` for each token of a prefill chunk.
     """
 
     code_bytes: int
@@ -61,7 +65,17 @@ def load_code_sizes(name: str) -> dict[str, CodeSizes]:
 
 
 def _read_role(path: Path, role: str, table: Any) -> CodeSizes:
-    """Check and return the bytes of one role of PEs."""
+    """Return the `CodeSizes` in a profile for one role of PEs, after checking them.
+
+    Args:
+        path: File of the profile, for messages.
+        role: Name of the role, which is the name of the table.
+        table: Content of the table.
+
+    Raises:
+        UnknownName: The table has an unknown key.
+        BadWafer: A number is missing or not a whole number, or has no unit, grade or source.
+    """
     keys = [field.name for field in fields(CodeSizes)]
     if not isinstance(table, dict) or "code_bytes" not in table or "system_bytes" not in table:
         msg = f"{path}: [{role}]: give a table with code_bytes and system_bytes"

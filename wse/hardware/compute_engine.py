@@ -72,22 +72,24 @@ class ComputeEngineCosts:
 
 @cache
 def load_compute_engine(name: str) -> ComputeEngineCosts:
-    """Return the compute-engine costs in a bundled software profile.
+    """Return the costs of a PE's compute engine in a bundled profile.
+
+    The compute engine runs vector operations, and sends and receives messages.
 
     Raises:
-        UnknownName: There is no such profile.
-        BadWafer: A number is missing, unknown, not finite, or has no source.
+        UnknownName: There is no such profile, or a key in it is unknown.
+        BadWafer: A number is missing, not finite, or has no source.
     """
     return ComputeEngineCosts(**{key: number.value for key, number in sourced_costs(name).items()})
 
 
 @cache
 def sourced_costs(name: str) -> dict[str, SourcedNumber]:
-    """Return a bundled profile's costs with units, grades and sources, keyed by field name.
+    """Return a bundled compute-engine profile's costs with units and sources, keyed by field name.
 
     Raises:
-        UnknownName: There is no such profile.
-        BadWafer: A number is missing, unknown, not finite, or has no source.
+        UnknownName: There is no such profile, or a key in it is unknown.
+        BadWafer: A number is missing, not finite, or has no source.
     """
     profiles = {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
     if name not in profiles:
@@ -106,7 +108,16 @@ def sourced_costs(name: str) -> dict[str, SourcedNumber]:
 
 
 def _number(path: Path, key: str, entry: Any) -> SourcedNumber:
-    """Check one number of a file and return it."""
+    """Return a number of a compute-engine profile with its unit and source, after checking it.
+
+    Args:
+        path: File of the profile, for messages.
+        key: Name of the number.
+        entry: Table with ``value``, ``unit``, ``grade`` and ``source``.
+
+    Raises:
+        BadWafer: The value is negative, infinite or not a number, or another key is missing.
+    """
     value = entry.get("value") if isinstance(entry, dict) else None
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
         msg = f"{path}: {key} = {short_repr(entry)}: give a table with a value that is not negative"

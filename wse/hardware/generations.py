@@ -19,8 +19,8 @@ class Generation:
 
     Attributes:
         digit: Digit in the names of chips and systems: 2 in WSE-2 and CS-2.
-        fabric: Size of the fabric for which programs are compiled, columns first (Cerebras SDK, for
-            running on a system).
+        fabric: Size of the physical grid of PEs, as COLUMNSxROWS. The Cerebras SDK needs it to
+            compile a program for a real system.
         read_bytes_per_cycle: Bytes per cycle that vector operations of a PE read from SRAM.
         adds_two_from_fabric: Whether an addition may receive both operands from the fabric;
             otherwise only one.

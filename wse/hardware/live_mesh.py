@@ -104,7 +104,8 @@ def fewest_wafers_with_defects(
 ) -> int:
     """Return the minimum number of wafers that a model needs when PEs are dead.
 
-    The search is iterative: the more wafers, the fewer live PEs the worst of them has.
+    The search is iterative, because the number of live PEs depends on the result: the more wafers,
+    the fewer live PEs the worst wafer has.
 
     Args:
         wafer: The wafer without defects.

@@ -45,7 +45,10 @@ def _read_generation(path: Path, key: str, raw_value: Any) -> str:
 
 
 def _read_announced(path: Path, key: str, raw_value: Any) -> bool:
-    """Return whether a file describes an announced wafer, after checking the value."""
+    """Return the Boolean value of ``announced`` in a file, after checking its type.
+
+    True means that the vendor has announced the wafer but nobody has measured one.
+    """
     if not isinstance(raw_value, bool):
         msg = f"{path}: {key} = {short_repr(raw_value)}: give true (nobody has measured such a wafer) or false"
         raise BadWafer(msg)
@@ -99,7 +102,7 @@ def bundled_wafers() -> tuple[str, ...]:
 def known_software() -> tuple[str, ...]:
     """Return the names of all software profiles, bundled or from installed packages.
 
-    A software profile states the costs of the software on a PE.
+    A software profile contains the costs of the software on a PE, such as cycles and bytes.
     """
     return _SOFTWARE.names()
 
@@ -214,7 +217,7 @@ def _with_values(kind: PresetKind, source_name: str, numbers: Numbers, values: V
 
     Args:
         kind: Kind of the preset, wafer or software profile.
-        source_name: Its name or path, for messages.
+        source_name: Name or path of the preset, for messages.
         numbers: Numbers of the preset.
         values: Replacements, which are checked like the numbers of a file.
 

@@ -102,9 +102,10 @@ class SourcedNumber:
         unit: Its unit, such as "byte/PE".
         grade: Evidence grade, which indicates how reliable the number is: a key of `GRADES`.
         source: Origin of the number.
-        range: Minimum and maximum that the number may have; None if not stated.
-        range_source: Reason for the range: repeated measurements, disagreeing sources or a stated
-            judgement. None if there is no range, or if ``source`` contains the reason.
+        range: Minimum and maximum that the number may have; None if not specified.
+        range_source: Reason for the range: repeated measurements, disagreeing sources or a
+            judgement that the text explains. None if there is no range, or if ``source`` contains
+            the reason.
     """
 
     value: float
@@ -116,17 +117,17 @@ class SourcedNumber:
 
     @property
     def low(self) -> float:
-        """Minimum of the range; the value if no range is stated."""
+        """Minimum of the range; the value itself if the number has no range."""
         return self.value if self.range is None else self.range[0]
 
     @property
     def high(self) -> float:
-        """Maximum of the range; the value if no range is stated."""
+        """Maximum of the range; the value itself if the number has no range."""
         return self.value if self.range is None else self.range[1]
 
     @property
     def low_value_high(self) -> tuple[float, float, float]:
-        """Value at the lower end of the range, the stated value, and value at the upper end."""
+        """Minimum of the range, the value, and maximum of the range; all equal without a range."""
         return self.low, self.value, self.high
 
 

@@ -33,7 +33,7 @@ def entries_by(owners: Collection[str], word: str, place: str, key: str, raw_val
 
     Args:
         owners: Names of the owners.
-        word: What an owner is, for the message.
+        word: Kind of owner for the message, such as "generation".
         place: File or other origin of the value.
         key: Key in the file.
         raw_value: A value for all owners, or a table with a value for at least one owner.
@@ -64,7 +64,7 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
             ``source``, ``range`` and ``range_source``.
         number_type: int or float. For float, integers are accepted too; for int, floats are
             rejected.
-        default_source: Source of the number if the table does not state one.
+        default_source: Source of the number if the table does not specify one.
 
     Raises:
         BadWafer: The value is not a number, has the wrong unit, or is outside the bounds of the

@@ -55,7 +55,7 @@ class PresetKind:
             field and the value. If a file has no ``name``, the file's own name is used.
         missing: Function that returns the error message for missing fields, given their names.
         defaults: Values of texts that a file may omit.
-        generations: Generations for which a number may be stated separately.
+        generations: Generations for which a file may contain separate values of a number.
         aliases: Other names that users often give, mapped to the presets that they mean. They are
             suggested in the error message and not accepted.
     """
@@ -90,7 +90,8 @@ class PresetKind:
         """Read a preset, given by its case-insensitive name, or a TOML file.
 
         A bundled preset takes precedence over a file of the same name, and a file over a preset of
-        an installed package. Installed packages are only searched if the name is neither.
+        an installed package. Installed packages are searched only if there is neither a bundled
+        preset nor a file.
 
         Args:
             name_or_path: Name or path.
@@ -145,7 +146,10 @@ def _files(kind: PresetKind) -> Mapping[str, Path]:
 
 
 def _preset_name(plugin: Any) -> tuple[str]:
-    """Return the name of a preset that an installed package adds, as a one-element tuple.
+    """Return the name of a preset that an installed package adds: the name of its TOML file.
+
+    Returns:
+        A tuple with one name, because plug-ins of other kinds may have several names.
 
     Raises:
         TypeError: The object of the entry point is not a path.
@@ -172,7 +176,7 @@ def _read_file(kind: PresetKind, path: Path, default_source: str) -> PresetConte
     Args:
         kind: Kind of the preset.
         path: Path of the file.
-        default_source: Source of numbers for which the file does not state a source.
+        default_source: Source of numbers for which the file does not specify a source.
     """
     table = read_toml(path, BadWafer)
     fields = numeric_fields(kind.spec)

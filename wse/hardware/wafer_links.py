@@ -50,7 +50,7 @@ def known_links() -> tuple[str, ...]:
 def link_numbers(name_or_path: str | Path) -> dict[str, float]:
     """Return the wafer numbers that a link replaces, keyed by field of `WaferSpec`.
 
-    The link ``vendor`` replaces none.
+    The link ``vendor`` replaces none, because the wafer's own numbers describe it.
 
     Args:
         name_or_path: Name of a link, or path of a TOML file.

@@ -68,7 +68,7 @@ def name_of_repository(repository: str) -> str | None:
 def _plain_model(repository: str) -> str:
     """Return a repository's model name in lower case, without suffixes such as ``-instruct``.
 
-    The removed suffixes state how the weights were tuned or their element type.
+    The removed suffixes indicate fine-tuning or the element type of the weights.
     """
     return _TUNED.sub("", repository.rpartition("/")[2].casefold())
 

@@ -107,10 +107,10 @@ def harmless_names(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
 
 
 def harmless_names_beyond(spec: ModelSpec) -> re.Pattern[str]:
-    """Return the pattern of `harmless_names`, extended to match one additional layer.
+    """Return a pattern for tensor names to ignore, including the names of one additional layer.
 
-    Some checkpoints contain an extra layer for multi-token prediction after the last layer. It is
-    ignored.
+    Some checkpoints contain an extra layer for multi-token prediction after the last layer. The
+    other ignored names are those of `harmless_names`.
     """
     return re.compile(rf"model\.layers\.{spec.layer_count}\..*|{harmless_names()(spec).pattern}")
 

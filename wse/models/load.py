@@ -57,7 +57,7 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True) -> Loaded
     Args:
         name_or_path: Name or path of the model.
         with_weights: Whether to open the weights. If false, there is no checkpoint, and weights in
-            a folder are opened only to find an element type that config.json does not state.
+            a folder are opened only to find an element type that config.json does not specify.
 
     Raises:
         UnknownName: ``name_or_path`` looks like a name, but no bundled model has it.
@@ -92,9 +92,14 @@ def _name_and_path(name_or_path: str) -> tuple[str, Path]:
 
 
 def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
-    """Load a model folder.
+    """Load a model from a folder with config.json, and weights and a tokenizer if there are any.
 
     If config.json does not specify an element type, the type of the weights is used.
+
+    Args:
+        path: The folder.
+        config: Path of config.json.
+        with_weights: Whether to open the weights for use.
     """
     from wse.models.tokenizers.tokenizer import load_tokenizer
 

@@ -44,11 +44,11 @@ def _check_experts(spec: ModelSpec, options: Options) -> None:
 
 
 def check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
-    """Check that the requested region fits on the mesh and that every wafer gets layers or experts.
+    """Check that the requested region of PEs fits on the mesh and no wafer stays empty.
 
     Args:
-        spec: Model.
-        wafer: Wafer.
+        spec: Model, whose layers or experts are distributed over the wafers.
+        wafer: Wafer, whose mesh limits the region.
         options: The request, with the region, the mapping and the number of wafers.
 
     Raises:

@@ -35,8 +35,10 @@ class Finalist(NamedTuple):
         trial: Trial of the layout on a reduced model.
         saved_by_attention: Fraction of a layer's cycles saved by using only some of the columns for
             attention.
-        unpacking: Trial that unpacks more quantised weights at a time; empty if that saves nothing.
-        trees: The choice with fitted all-reduce trees.
+        unpacking: Rewrite that unpacks several quantised weights at a time, with the cycles it
+            saves; empty if it saves none.
+        trees: The final compiler settings, in which the number of groups of each all-reduce tree is
+            fitted, and the cycles that this saves.
         program: The Program, without weight tiles.
     """
 
@@ -79,7 +81,8 @@ class Finalists:
 
         Args:
             fitting: Trials of each layout that fits, the fastest first.
-            max_layouts: Maximum number of layouts; 1 without a cost function.
+            max_layouts: Maximum number of layouts to compile. Without a cost function, which would
+                choose between them, only one is compiled.
             margin: Maximum excess of a layout's request cycles over the first layout's, as a
                 fraction.
         """
@@ -100,9 +103,13 @@ class Finalists:
                 compiled.append(trial)
 
     def with_updated_trials(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Replace the trials of fully compiled layouts with newer trials of the same layouts.
+        """Return trials in which every fully compiled layout has its latest trial.
 
-        The newer trials contain the chosen chunk size and the resulting prompt times.
+        The latest trial contains the chosen chunk size and the resulting prompt times. Trials of
+        fully compiled layouts come last.
+
+        Args:
+            trials: Trials of layouts, compiled fully or not.
         """
         return [*(trial for trial in trials if trial.key not in self._trials), *self._trials.values()]
 
@@ -112,7 +119,8 @@ class Finalists:
         No two compiled layouts share a key. For one user, the only key is the layout. For many
         users there are two keys:
 
-        - the layout without its all-reduce groups, expert placement and parts of split blocks
+        - the layout, ignoring its number of all-reduce groups, its expert placement and the number
+          of parts of split blocks
         - the bytes per PE together with the cycles per token
         """
         if not self._setup.many_users:
@@ -129,8 +137,8 @@ class Finalists:
         2. Yield the remaining layouts in the given order.
 
         Args:
-            fitting: Trials of each layout that fits, in ascending order of dominant cycles (the
-                cycles of the longer phase).
+            fitting: Trials of each layout that fits, in ascending order of dominant cycles (those
+                of the longer part of a request).
         """
         sized: list[list[Trial]] = []
         for products in fitting[:NEAREST]:  # 1
@@ -159,7 +167,9 @@ class Finalists:
         return self._sized[key]
 
     def _is_too_slow(self, trial: Trial, fastest_trial: Trial, margin: float) -> bool:
-        """Return whether a request takes longer than on the fastest layout by more than a margin.
+        """Return whether a layout is slower than the fastest layout by more than a margin.
+
+        Layouts are compared by the cycles of a whole request.
 
         Args:
             trial: Trial of the layout.
@@ -169,7 +179,7 @@ class Finalists:
         return request_cycles(self._setup, trial) > (1 + margin) * request_cycles(self._setup, fastest_trial)
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
-        """Compile a layout with one prefill matrix product after another until one fits.
+        """Compile the whole model on a layout, trying prefill matrix products until one fits.
 
         If the products have not been timed, all are compiled, and the cost function decides between
         them later.
@@ -200,7 +210,7 @@ def _compile(setup: TrialSetup, trial: Trial, fitted_names: Collection[str], *, 
     1. Choose the number of columns for attention and the sizes of chunks.
     2. Choose the number of quantised weights to unpack at a time, and the all-reduce trees, if
        these rewrites are requested.
-    3. Compile the whole model with the resulting choice.
+    3. Compile the whole model with the resulting settings.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -240,7 +250,7 @@ def with_cheaper_attention(
         setup: Inputs that all trials share, such as model, wafer and request.
         narrow_finalist: The compiled layout, with attention on some columns.
         fitted_names: Names of the rewrites whose settings are fitted to the layout.
-        cost: Cost function.
+        cost: Function that returns the cost of a Program, such as its cycles.
     """
     try:
         wide_finalist = _compile(setup, narrow_finalist.trial, fitted_names, all_columns=True)
@@ -250,10 +260,14 @@ def with_cheaper_attention(
 
 
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
-    """Return fitted all-reduce trees as a rewrite, with the cycles that they save in a phase.
+    """Return the rewrite for fitted all-reduce trees, with the cycles that it saves in a phase.
 
-    The search lists its rewrites in this form. A fitted tree has the number of groups that is
-    fastest for its length.
+    A fitted tree has the number of groups that is fastest for its length. The search lists every
+    rewrite that saves cycles as a `RewriteTrial`.
+
+    Args:
+        trees: Result of `fit_trees`.
+        phase: Name of the phase.
 
     Returns:
         A tuple with one item; an empty tuple if no trees were fitted.

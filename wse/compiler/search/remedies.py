@@ -37,7 +37,7 @@ def smallest_square(
         spec: Model.
         wafer: Wafer, whose shorter side limits the mesh.
         software: Costs of the software on the wafer.
-        options: What the user requested, without the region.
+        options: What the user requested. The requested region is ignored.
         at_least: Minimum side length.
     """
     largest_side = min(wafer.mesh_rows, wafer.mesh_cols)
@@ -60,7 +60,7 @@ def smallest_mesh(
         spec: Model.
         wafer: Wafer, which limits the mesh.
         software: Costs of the software on the wafer.
-        options: What the user requested, without the region.
+        options: What the user requested. The requested region is ignored.
         at_least: Minimum side length.
     """
     side = smallest_square(spec, wafer, software, options, at_least)
@@ -92,7 +92,7 @@ def smallest_mesh(
 def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
     """Return the smallest number of wafers on which the model fits.
 
-    If it does not fit on any number tried, the largest of these numbers is returned.
+    If it does not fit on any number that is tried, the largest number to try is returned.
 
     Args:
         spec: Model.
@@ -141,7 +141,10 @@ def _fewest_from(
     misfits = Misfits()
 
     def fits_on(wafers: int) -> bool:
-        """Return whether the model fits on the given number of wafers."""
+        """Return whether the model fits on the given number of wafers.
+
+        Stages that did not fit on another number of wafers are not compiled again.
+        """
         request = replace(options, wafers=wafers)
         return fits(spec, wafer, software, request, misfits, whole_layers=whole_layers)
 
@@ -226,6 +229,13 @@ def _larger(
 
     If the user has requested a region, the text suggests a larger square region, on a larger mesh
     if necessary. Return None if the model fits on no larger mesh or region.
+
+    Args:
+        spec: Model.
+        whole_wafer: The wafer at its full size, which limits the mesh.
+        wafer: The part of the wafer that the request uses.
+        software: Costs of the software on the wafer.
+        options: What the user requested.
     """
     rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
     first_side = min(rows, cols)
@@ -301,7 +311,7 @@ def _bits(dtype: str) -> int:
 
 
 def _min_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
-    """Return how many PEs the weights alone would fill, as a number that is not rounded."""
+    """Return the number of PEs whose SRAM the weights alone would fill, not rounded."""
     weight_bytes = stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type])
     return weight_bytes / max(free_bytes_per_pe(wafer, software), 1)
 

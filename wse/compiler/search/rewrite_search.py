@@ -178,9 +178,9 @@ def _try_verify_rewrites(
 def verify_choice(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, timing: Timer
 ) -> Choice:
-    """Return a choice with the best rewrites, attention columns and trees for verification passes.
+    """Return settings with the best rewrites, attention columns and trees for verification passes.
 
-    Layout and chunk sizes are taken from the given choice.
+    Layout and chunk sizes are taken from ``choice``.
 
     1. Find the rewrites that save cycles. If the model does not fit with them, use the rewrites of
        decode.
@@ -189,11 +189,12 @@ def verify_choice(
 
     Args:
         spec, wafer, software, options: Inputs of the compilation.
-        choice: Choice for decode.
+        choice: Compiler settings for decode.
         timing: Functions that time Programs.
 
     Raises:
-        UnknownName, BadInput: See `rewrites_of`.
+        UnknownName: The requested schedule names an unknown rewrite.
+        BadInput: A requested rewrite is invalid for the model or the request.
     """
     requested_rewrites = rewrites_of(spec, options)
     rewrites = without_fitted(requested_rewrites)
@@ -277,8 +278,8 @@ def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, i
 
     Args:
         settings: Names of the rewrites in use, mapped to their settings.
-        name: The rewrite.
-        setting: Its setting when it is added.
+        name: Name of the rewrite.
+        setting: Setting of the rewrite when it is added.
     """
     if name in settings:
         return {other_name: value for other_name, value in settings.items() if other_name != name}

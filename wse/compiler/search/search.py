@@ -190,7 +190,8 @@ def _cheapest_first(
         setup: Inputs that all trials share, such as model, wafer and request.
         finalists: Fully compiled layouts.
         fitted_later: Names of rewrites whose settings are fitted to each layout.
-        cost: Cost function; without one, only the first layout is returned.
+        cost: Function that returns the cost of a Program. Without it, only the first layout is
+            returned.
 
     Returns:
         (layout, cost) pairs. The cost is None if there is a single layout.
@@ -214,7 +215,8 @@ def _compilation(
     """Create the result of a search, and add the weight tiles to the best Program.
 
     Args:
-        kept_rewrites: Rewrites that save cycles, and the inputs of the trials.
+        kept_rewrites: Rewrites that save cycles on the fastest layout, and the inputs that all
+            trials share.
         trials: All layouts that were tried.
         ranked_finalists: Fully compiled layouts with their costs, the best first.
     """
@@ -254,7 +256,7 @@ def fits(
         software: Costs of the software on the wafer.
         options: What the user requested.
         misfits: Stages that did not fit in earlier calls, which may differ only in the number of
-            wafers. New ones are added.
+            wafers. New misfits are added.
         whole_layers: Whether layers must not be split between stages.
 
     Raises:

@@ -34,7 +34,7 @@ from wse_mappings.cuts.layer_parts import BLOCK
 
 
 class TileSize(NamedTuple):
-    """Name and size of a weight tile: the part of one or more tensors that one PE stores.
+    """Name and size of a weight tile (the part of one or more tensors that one PE stores).
 
     Attributes:
         name: Name of the tile.
@@ -98,7 +98,14 @@ def sizes_of(state: State) -> Sizes:
 
 
 def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tiling) -> Sizes:
-    """Build the functions that compute the sizes of a model's weight tiles and cache them."""
+    """Build the functions that compute the sizes of a model's weight tiles and cache them.
+
+    Args:
+        spec: Shape of the model, without its layers.
+        weight_types: Element types of weights and activations.
+        scope: Part of the model to compile, such as ``model`` or ``layers``.
+        tiling: Settings that determine how tensors are divided into tiles.
+    """
 
     def sizes_of_op(region: RegionShape, op: Op) -> list[TileSize]:
         """Return the name, view and elements per PE of each weight tile of an op on a region."""
@@ -127,8 +134,13 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
 def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
     """Return whether all experts of an op have tiles of equal size, so that one can represent all.
 
-    This is the case if an expert's feature count is a multiple of the number of neighbouring
-    outputs that share a scale. All experts are then divided into the same runs of outputs.
+    This is the case if an expert's feature count is a multiple of the number of adjacent outputs
+    that share a scale, because the scales then start at the same places in every expert.
+
+    Args:
+        spec: Model.
+        tiling: Compiler settings, of which only the weight type is used.
+        op: Op with the weights of the experts.
     """
     codings = [coding_of(spec, matrix, tiling.dtype) for matrix in op.weights]
     size = 0 if spec.experts is None else spec.experts.ffn_size

@@ -43,10 +43,10 @@ than the fastest of all numbers up to 16, and 0.1 % on average.
 
 
 class FittedTrees(NamedTuple):
-    """A compiler choice in which the number of groups of each all-reduce tree suits its size.
+    """Compiler settings in which the number of groups of each all-reduce tree suits its size.
 
     Attributes:
-        choice: The choice.
+        choice: The settings, including the number of groups for each size.
         saved_cycles: Cycles that the trees save in one run of each phase, keyed by phase name.
     """
 
@@ -55,10 +55,9 @@ class FittedTrees(NamedTuple):
 
 
 def without_fitted(rewrites: Rewrites) -> Rewrites:
-    """Return the rewrites in a schedule that a search tries individually.
+    """Return the given rewrites without those whose settings are fitted to each layout later.
 
-    Fitted trees and wide unpacking are excluded, because their settings are chosen later for each
-    layout.
+    These are fitted trees and wide unpacking. A search tries the remaining rewrites one by one.
     """
     return tuple(rewrite for rewrite in rewrites if rewrite[0] not in {WIDE_UNPACKING, FITTED_TREES})
 
@@ -75,8 +74,8 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
 
     Args:
         setup: Inputs that all trials share, with ``timing``.
-        layout: The layout.
-        choice: Choice with the chunks and rewrites.
+        layout: Division of the wafers into regions.
+        choice: Compiler settings, including the sizes of chunks and the rewrites.
     """
     timing = setup.timing
     assert timing is not None
@@ -110,13 +109,17 @@ def _useful_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
 
     Args:
         costs: Costs of fitted trees.
-        runs: How often each phase runs.
+        runs: How often each phase runs in a request, keyed by phase name.
     """
 
     def rank(stages: Iterable[int], sizes: frozenset[TreeSize]) -> tuple[float, int]:
         """Return a key for comparing sets of fitted sizes: cycles of the stages, then set size.
 
         Of two sets with equal cycles, the smaller one is better.
+
+        Args:
+            stages: Indices of the stages whose cycles are compared.
+            sizes: Sizes of the all-reduces that use fitted trees.
         """
         by_phase = (costs.cycles_of_stage(stage, sizes) for stage in stages)
         cycles = sum(runs[phase] * cycles for stage_cycles in by_phase for phase, cycles in stage_cycles.items())
@@ -144,6 +147,12 @@ def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choic
 
     The stages process different prompt chunks at the same time, so the number of chunks is divided
     by the number of stages.
+
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        timing: Functions that time Programs, with the number of tokens to generate.
+        reduced: Model with one layer and one stage of each kind.
+        choice: Compiler settings, of which only the size of prompt chunks is used.
     """
     chunks = sum(ceil_div(tokens, choice.prefill_chunk) for tokens in setup.options.prompt_tokens)
     tokens = max(1, timing.new_tokens)
@@ -207,7 +216,7 @@ def min_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: So
 
     Args:
         pes: Number of PEs in the line.
-        groups: Number of groups.
+        groups: Number of groups of PEs in the K-tree.
         words: Words per message.
         wafer: Wafer.
         software: Costs of the software on the wafer.
@@ -221,12 +230,12 @@ def min_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: So
 def with_group_count(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, groups: int
 ) -> Choice:
-    """Return a choice that sets the number of groups for every all-reduce that allows it.
+    """Return settings with a given number of groups for every all-reduce that allows it.
 
     Args:
         spec, wafer, software, options: Inputs of the compilation.
-        choice: The choice.
-        groups: Number of groups, at most one per PE.
+        choice: Compiler settings to change.
+        groups: Number of groups. An all-reduce over fewer PEs has one group per PE.
     """
     choice = _with_trees(choice)
     state = reduced_model(spec, wafer, software, options, choice).compile_until("lower_ops").state
@@ -235,29 +244,39 @@ def with_group_count(
 
 
 def _with_trees(choice: Choice) -> Choice:
-    """Return a choice that uses the rewrite `fitted_trees` in prefill, decode and verification."""
+    """Return settings with the rewrite `fitted_trees` in prefill, decode and verification."""
     tree_rewrite = ((FITTED_TREES, 1),)
     verify_rewrites = None if choice.verify_rewrites is None else choice.verify_rewrites + tree_rewrite
     return replace(choice, rewrites=choice.rewrites + tree_rewrite, verify_rewrites=verify_rewrites)
 
 
 def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:
-    """Lower the reduced model of a layout to steps, with every prompt shortened to one chunk."""
+    """Translate a layout's reduced model to steps, with every prompt shortened to one chunk.
+
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        layout: Division of the wafers into regions.
+        choice: Compiler settings, including the rewrites and the size of prompt chunks.
+    """
     prompts = (min(choice.prefill_chunk, max(setup.options.prompt_tokens)),) * setup.options.batch
     options = replace(setup.options_on(layout), prompt_tokens=prompts)
     return reduced_model(setup.spec, setup.wafer, setup.software, options, choice).compile_until("lower_ops")
 
 
 def _sizes(run: BlockRun) -> list[TreeSize]:
-    """Return the distinct sizes of those all-reduces in a block whose groups can be chosen.
+    """Return the distinct sizes of the all-reduces in a block of steps whose groups can be chosen.
 
-    A block is a list of steps, and each all-reduce is a K-tree with a number of groups.
+    A size is mainly the length of the line of PEs and the length of its messages (`TreeSize`).
     """
     return list(dict.fromkeys(step.tree for step in run.block.steps if step.tree is not None))
 
 
 def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
     """Return the number of tokens in a user's KV cache halfway through each phase of the request.
+
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        timing: Functions that time Programs, with the number of tokens to generate.
 
     Returns:
         Number of tokens, keyed by phase name.

@@ -75,11 +75,11 @@ class TrialSetup:
 
     @cached_property
     def demand(self) -> Demand:
-        """Input of mapping strategies: bytes of the model's layers, and the available wafers."""
+        """Layer sizes in bytes, and the available wafers, from which mappings build layouts."""
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:
-        """Return the input to mapping strategies (`demand`), with a different expert placement.
+        """Return the input from which mappings build layouts, with another expert placement.
 
         Args:
             experts: Placement of experts on columns of PEs; None for the requested one.
@@ -90,12 +90,15 @@ class TrialSetup:
 
     @cached_property
     def fits_trees(self) -> bool:
-        """True if the search chooses the number of groups of each all-reduce, after the layout."""
+        """True if the search also fits the number of groups of each all-reduce to a layout.
+
+        This requires ``timing`` and the rewrite `fitted_trees`.
+        """
         return self.timing is not None and FITTED_TREES in dict(rewrites_of(self.spec, self.options))
 
     @cached_property
     def reserved_bytes(self) -> int:
-        """Bytes per PE that no layout can use: code, stack and runtime."""
+        """Bytes per PE that no layout can use: code, stack, vendor runtime and task table."""
         return reserved_bytes(self.wafer, self.software)
 
     def layouts(self) -> list[Layout]:
@@ -157,7 +160,8 @@ class TrialSetup:
         always compete with the others. The result is empty in these cases:
 
         - the caller does not allow it (``whole_layers``)
-        - baseline schedule, a single wafer, or a request without embedding and head
+        - baseline schedule, a single wafer, or a request to compile the layers only, without
+          embedding and output head
         - models that normalise the output of blocks
         - mappings that already divide layers or experts over wafers
         """
@@ -195,19 +199,20 @@ class TrialSetup:
         return tuple(product for product in products if squares or product == THIN_GEMM)
 
     def options_on(self, layout: Layout) -> Options:
-        """Return the request with the mapping, all-reduce groups and experts of a layout.
+        """Return the request with the settings of a layout filled in.
 
-        The experts are their placement on columns of PEs.
+        These settings are the mapping, the number of groups in all-reduces, and the placement of
+        experts on columns of PEs.
         """
         groups = self.options.groups if layout.groups is None else layout.groups
         experts = self.options.experts if layout.experts is None else layout.experts
         return replace(self.options, mapping=layout.mapping, groups=groups, experts=experts)
 
     def smallest_choice(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
-        """Return the options and choice that minimise the memory needed by a layout.
+        """Return the options and compiler settings that minimise the memory needed by a layout.
 
         Args:
-            layout: The layout.
+            layout: Division of the wafers into regions.
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
             tokens: Length of each prompt, which forms a single chunk.
         """
@@ -236,7 +241,7 @@ class TrialSetup:
         """Return the reduced model (one layer of each kind) of a layout.
 
         Args:
-            layout: The layout.
+            layout: Division of the wafers into regions.
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
             tokens: Number of tokens per prompt chunk.
 
@@ -249,6 +254,10 @@ class TrialSetup:
         """Return the token count of a prompt chunk in which every row of a region has one token.
 
         With thin GEMM, every row has all tokens of the chunk, so the result is 1.
+
+        Args:
+            layout: Division of the wafers into regions.
+            prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
         """
         return 1 if prefill == THIN_GEMM else layout.region(self.demand)[0]
 
@@ -256,6 +265,10 @@ class TrialSetup:
         """Return a lower bound on the bytes that a layout needs on its fullest PE.
 
         This is much faster than trying the layout.
+
+        Args:
+            layout: Division of the wafers into regions.
+            prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
 
         Raises:
             BadMesh: The regions do not fit on the mesh.
@@ -266,7 +279,8 @@ class TrialSetup:
         """Return the number of PEs on the shortest row or column of any region of a layout.
 
         Args:
-            layout: The layout.
+            layout: Division of the wafers into regions. A row of a region that spans several wafers
+                includes its PEs on all of them.
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
         """
         plans = self.reduced_model(layout, prefill, 1).state.plans
@@ -276,17 +290,17 @@ class TrialSetup:
         """Return the number of columns of the widest region of a layout that contains attention.
 
         Args:
-            layout: The layout.
+            layout: Division of the wafers into regions.
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
         """
         plans = self.reduced_model(layout, prefill, 1).state.plans
         return max(plan.cols for plan in plans if any(parts.has_attention for _, parts in plan.layers.parts))
 
     def choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
-        """Return a complete compiler choice, with the rewrites that all trials use.
+        """Return the settings for compiling a layout, with the rewrites that all trials use.
 
         Args:
-            layout: The layout.
+            layout: Division of the wafers into regions.
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
             prefill_chunk: Number of tokens per prompt chunk.
             head_chunk: Vocabulary entries per column for which logits are computed at a time.
@@ -308,8 +322,8 @@ class TrialSetup:
     def narrows_attention(self, prefill: str) -> bool:
         """Return whether attention may use only some of the columns of a region.
 
-        It must use all columns with MeshGEMM, in the baseline schedule, and in requests without
-        embedding and head.
+        It must use all columns with MeshGEMM, in the baseline schedule, and if the request is to
+        compile the layers only, without embedding and output head.
 
         Args:
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.

@@ -38,7 +38,7 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        layout: The layout.
+        layout: Division of the wafers into regions.
         prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
         worth_cycles: Dominant cycles (`Trial`) beyond which the layout is of no interest.
 
@@ -89,9 +89,10 @@ def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], 
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        layout: The layout.
+        layout: Division of the wafers into regions.
         products: Products for prefill, with the least memory-intensive one last.
-        worth_cycles: Dominant cycles that the layout should not exceed; see `try_layout`.
+        worth_cycles: If the generated tokens take more cycles than this, the layout is too slow,
+            and its prompts are not timed in detail.
 
     Returns:
         The trials, one per product that was tried.
@@ -112,6 +113,10 @@ def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
     """Return the cycles of all generated tokens, divided by the number of passes in flight.
 
     Return None for a trial without times.
+
+    Args:
+        setup: Inputs that all trials share, with the number of tokens to generate.
+        trial: Result of trying a layout on a reduced model.
     """
     if setup.timing is None or trial.token_cycles is None:
         return None
@@ -130,6 +135,10 @@ def request_cycles(setup: TrialSetup, trial: Trial) -> float:
     """Return the cycles of a request: all prompts and all generated tokens; 0 without times.
 
     The cycles of generated tokens are divided by the number of passes in flight.
+
+    Args:
+        setup: Inputs that all trials share, with the number of tokens to generate.
+        trial: Result of trying a layout on a reduced model.
     """
     return (_generated_cycles(setup, trial) or 0.0) + (0.0 if trial.prompts is None else trial.prompts.cycles)
 
@@ -141,7 +150,7 @@ def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        trial: The trial.
+        trial: Result of trying a layout, with the cycles of a generated token.
         prompts: Time of all prompts of the request.
     """
     dominant_cycles = max(prompts.cycles, _generated_cycles(setup, trial) or 0.0)
@@ -220,11 +229,12 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
 def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, tokens: int = 1) -> ReducedModel:
     """Return the reduced model of a layout with only its most common layers, for one phase.
 
-    It is compiled up to placement. `cycles_of_layers` then times it with different rewrites.
+    The model is compiled up to the pass that places it on PEs, so that `cycles_of_layers` can then
+    time it with different rewrites.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        layout: The layout.
+        layout: Division of the wafers into regions.
         prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
         phase: Name of the phase.
         tokens: Tokens per prompt chunk.
@@ -238,7 +248,7 @@ def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, token
 
 
 def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites) -> float | None:
-    """Return the approximate cycles of all layers with some rewrites; None if colours run out.
+    """Return the approximate cycles of all layers with some rewrites; None if routes run out.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -272,6 +282,10 @@ def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:
     """Return a copy of a Program whose prompt chunk is in the middle of the longest prompt.
 
     The chunk's cycles depend on the number of tokens that are already in the KV cache.
+
+    Args:
+        setup: Inputs that all trials share, including the prompt lengths.
+        program: Program whose first phase is a prompt chunk.
     """
     chunk, *other_phases = program.phases
     cached_tokens = ceil_div(max(setup.options.prompt_tokens) - chunk.tokens, 2)
@@ -282,7 +296,7 @@ def _chunk_time(reduced: ReducedModel, program: Program, by_step: F64) -> ChunkT
     """Return the time of a prompt chunk in the whole model, computed from the reduced model.
 
     Args:
-        reduced: The reduced model.
+        reduced: Model with one layer of each kind, which represents the whole model.
         program: Its Program, whose first phase is the chunk.
         by_step: float64 ``[steps]``: cycles of the steps of the chunk.
     """
@@ -302,7 +316,7 @@ def _allocated(
         a stage needs more SRAM than a PE has, unless the option ``capacity`` is REPORT.
 
     Raises:
-        DoesNotFit: There are not enough colours.
+        DoesNotFit: The model needs more colours (routes per router) than there are.
     """
     reduced = reduced_model(spec, wafer, software, options, choice).allocate()
     needed_bytes = tuple(reduced.needed_bytes())

@@ -17,8 +17,8 @@ class ConfigReader:
     """Reader for the keys of one JSON object in a config file.
 
     Every method that returns a value marks its key as read. `finish` then rejects keys that were
-    never read, because they may change the model's mathematics. All errors are `BadModel` and state
-    the file, the key, the value and the remedy.
+    never read, because they may change the model's mathematics. All errors are `BadModel`, with the
+    file, the key, the value and the remedy in the message.
     """
 
     def __init__(self, path: Path, values: dict[str, Any], prefix: str = "") -> None:

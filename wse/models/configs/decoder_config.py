@@ -133,7 +133,8 @@ def read_decoder(
         activations: Activation names used in configs, mapped to names in wse. The first is used if
             ``activation_key`` is absent.
         activation_key: Config key that names the activation.
-        tied: Whether the embedding table also serves as the output head if the config does not say.
+        tied: Whether the embedding table also serves as the output head if the config does not
+            specify it.
     """
     vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
     activation_name = config.choice(activation_key, activations, default=next(iter(activations)))

@@ -63,7 +63,7 @@ def layers_with_experts(config: ConfigReader, count: int, unstated_dense: int) -
     Args:
         config: Reader of the model's config.
         count: Number of layers of the model.
-        unstated_dense: Number of dense layers if the config does not state it.
+        unstated_dense: Number of dense layers if the config does not specify it.
     """
     config.require("moe_layer_freq", (1,), "every layer after the dense ones has experts; supported: 1")
     dense_layers = config.integer("first_k_dense_replace", 0, MAX_LAYERS, default=unstated_dense)
@@ -78,9 +78,9 @@ def read_sigmoid_experts(config: ConfigReader, *, groups: int, chosen_groups: in
 
     Args:
         config: Reader of the model's config.
-        groups: Number of expert groups if the config does not state it.
-        chosen_groups: Number of selected groups if the config does not state it.
-        scale: Factor applied to the routing weights if the config does not state it.
+        groups: Number of expert groups if the config does not specify it.
+        chosen_groups: Number of selected groups if the config does not specify it.
+        scale: Factor applied to the routing weights if the config does not specify it.
     """
     experts = read_experts(config, "moe_intermediate_size")
     groups = config.integer("n_group", 1, experts.count, default=groups)

@@ -14,7 +14,7 @@ SLIDING: Final = "sliding_attention"
 
 
 def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated_kinds: Sequence[str]) -> tuple[str, ...]:
-    """Return the attention type of each layer, such as full attention or a sliding window.
+    """Return the name of each layer's attention type, such as ``full_attention``.
 
     Args:
         config: Reader of the model's config.
@@ -68,7 +68,8 @@ def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[
     """Return identical layers, all with a sliding window or all with full attention.
 
     Args:
-        config: Reader of the config. An error is raised if ``layer_types`` says otherwise.
+        config: Reader of the config. An error is raised if its ``layer_types`` contains another
+            attention type.
         count: Number of layers.
         window: Size of the window in tokens; None for full attention.
     """
@@ -90,7 +91,7 @@ def alternating_kinds(count: int) -> list[str]:
 def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     """Return the layers of a Qwen2 or Qwen3 model.
 
-    If ``use_sliding_window`` is set, ``layer_types`` says which layers have a sliding window.
+    If ``use_sliding_window`` is set, ``layer_types`` determines which layers have a sliding window.
     Without ``layer_types``, these are the layers from index ``max_window_layers`` on.
 
     Args:

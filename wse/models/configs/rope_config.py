@@ -154,15 +154,15 @@ def _base(config: ConfigReader, table: ConfigReader, unstated_base: float) -> fl
 
 
 def _agreed_value(key: str, stated_values: Mapping[ConfigReader, float], default: float) -> float:
-    """Return the value of a key that several parts of a config may state, or a default.
+    """Return the value of a key that several parts of a config may contain, or a default.
 
     Args:
         key: The key, for the message.
         stated_values: The value in each part of the config that has the key.
-        default: Value to return if no part states one.
+        default: Value to return if no part contains the key.
 
     Raises:
-        BadModel: The parts state different values.
+        BadModel: The parts contain different values.
     """
     if len(set(stated_values.values())) > 1:
         conflict = ", ".join(f"{reader.prefix}{key} = {value:g}" for reader, value in stated_values.items())
@@ -181,8 +181,8 @@ def _rotated_features(
         config: Reader of the model's config.
         table: The rotary settings in the config.
         head_size: Features per head.
-        unstated_fraction: Fraction to use if none is stated; None if only whole heads are
-            supported.
+        unstated_fraction: Fraction to use if the config does not specify one; None if only whole
+            heads are supported.
 
     Raises:
         BadModel: The number of rotated features is odd or too small, or the fraction is not
@@ -210,7 +210,7 @@ def _original(config: ConfigReader, table: ConfigReader, context: int) -> int:
     Args:
         config: Reader of the model's config.
         table: The rotary settings in the config.
-        context: Context length to return if neither of them states the original one.
+        context: Context length to return if neither of them specifies the original one.
     """
     key = "original_max_position_embeddings"
     stated_contexts: dict[ConfigReader, float] = {

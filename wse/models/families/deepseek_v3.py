@@ -71,7 +71,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _latent(config: ConfigReader) -> Latent:
-    """Return the sizes of the latent vectors and heads that a config states.
+    """Return the sizes of the latent vectors and heads that a config specifies.
 
     If ``q_lora_rank`` is null, queries are computed from the hidden vector rather than a latent
     vector.
@@ -90,7 +90,10 @@ def _latent(config: ConfigReader) -> Latent:
 
 
 def _require_derived(config: ConfigReader, heads: int, latent: Latent) -> None:
-    """Check that keys of the config which follow from other keys have the values that follow.
+    """Check config keys for which only one value is possible.
+
+    The values of ``num_key_value_heads`` and the head sizes follow from other keys, and
+    ``rope_interleave`` must be true.
 
     Raises:
         BadModel: A key has another value.

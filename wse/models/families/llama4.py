@@ -95,8 +95,8 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     """Return the layers of a Llama 4 model.
 
     ``no_rope_layers`` contains 1 for each layer that rotates queries and keys. Unless
-    ``layer_types`` states otherwise, these layers attend within chunks of the text, and the other
-    layers attend to all earlier tokens.
+    ``layer_types`` specifies otherwise, these layers attend within chunks of the text, and the
+    other layers attend to all earlier tokens.
     """
     count = layer_count(config)
     interval = config.integer("no_rope_layer_interval", 1, MAX_LAYERS, default=UNSTATED_INTERVAL)

@@ -42,7 +42,7 @@ def rotary_keys(header: Header) -> Config:
 
 
 def vocabulary_keys(header: Header) -> Config:
-    """Return the config keys of every model: vocabulary size, tied embedding, special tokens."""
+    """Return config keys that all models have: vocabulary size, tied embedding, special tokens."""
     vocabulary = header.gguf.tensors.get(EMBEDDING)
     rows = vocabulary.shape[0] if vocabulary is not None else None
     return {

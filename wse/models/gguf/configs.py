@@ -186,8 +186,8 @@ def _glm4_moe(header: Header) -> Config:
 def _deepseek(header: Header) -> Config:
     """Return the Hugging Face config keys of a DeepSeek model in a GGUF file.
 
-    GGUF keys with the suffix ``_mla`` state sizes per head. The same keys without the suffix state
-    sizes in the compressed KV cache.
+    GGUF keys with the suffix ``_mla`` contain sizes per head. The same keys without the suffix
+    contain sizes in the compressed KV cache.
     """
     heads, rotated = header.size("attention.head_count"), header.size("rope.dimension_count")
     key_size = header.size("attention.key_length_mla", header.size("attention.key_length"))

@@ -72,7 +72,7 @@ class Header(ConfigReader):
         return value
 
     def token(self, kind: str) -> int | None:
-        """Return the id of a special token such as "bos", or None if the file does not state it."""
+        """Return the id of a special token such as "bos", or None if the file has none."""
         key = f"tokenizer.ggml.{kind}_token_id"
         return self._all.integer(key, 0, LARGEST) if self._all.has_value(key) else None
 

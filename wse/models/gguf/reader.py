@@ -42,8 +42,8 @@ class GgufArray:
 class GgufReader:
     """A read position in a GGUF file, which advances as values are read.
 
-    Methods raise BadModel if the file ends too early. The message says what was being read, which
-    the caller states as ``item_name``.
+    Methods raise BadModel if the file ends too early. The message names what was being read, which
+    callers pass as ``item_name``.
     """
 
     def __init__(self, file: MappedFile) -> None:
@@ -84,7 +84,12 @@ class GgufReader:
         return value
 
     def text(self, max_bytes: int, item_name: str) -> str:
-        """Read the text at the read position, of at most ``max_bytes`` bytes, and advance."""
+        """Read the text at the read position, of at most ``max_bytes`` bytes, and advance.
+
+        Args:
+            max_bytes: Maximum size of the text.
+            item_name: What the text is, for the error message.
+        """
         [text] = self.texts(1, max_bytes, item_name)
         return text
 
@@ -130,6 +135,10 @@ class GgufReader:
 
     def _text_range(self, max_bytes: int, item_name: str) -> tuple[int, int]:
         """Return the offset and the length of the text at the read position, and advance past it.
+
+        Args:
+            max_bytes: Maximum size of the text.
+            item_name: What the text is, for the error message.
 
         Raises:
             BadModel: The text is longer than ``max_bytes``, or the file ends too early.

@@ -195,11 +195,12 @@ def down_projections(experts: str) -> Rule:
 
 
 def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return DeepSeek's matrix kv_b_proj [heads x (nope + value), rank], combined from two tensors.
+    """Return DeepSeek's matrix kv_b_proj, combined from two GGUF tensors.
 
-    llama.cpp splits this matrix into keys [heads, rank, nope], which are the input of this rule,
-    and values [heads, value, rank]. If the values are missing or do not fit, the keys are returned
-    alone.
+    The matrix [heads x (nope + value), rank] maps compressed vectors of ``rank`` features to the
+    keys (``nope`` features without rotary positions) and values of all heads. llama.cpp splits it
+    into keys [heads, rank, nope], which are the input of this rule, and values [heads, value,
+    rank]. If the values are missing or do not fit, the keys are returned alone.
     """
     keys, values = tensor.entry, tensor.neighbour("attn_v_b")
     fits = values is not None and len(values.shape) == len(keys.shape) == 3
@@ -219,7 +220,7 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
 
 
 def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return no tensors, for a tensor that is converted together with another tensor."""
+    """Return no tensors, because the rule of another tensor already converts this one."""
     return ()
 
 

@@ -121,7 +121,12 @@ def place_tensors(
 
 
 def _stored_bytes(kind: str, shape: tuple[int, ...]) -> int | None:
-    """Return the size of a tensor in bytes; None if its rows are not a whole number of blocks."""
+    """Return the size of a tensor in bytes; None if its rows are not a whole number of blocks.
+
+    Args:
+        kind: Name of the tensor's type in ggml, such as Q4_K.
+        shape: Shape with the innermost size last.
+    """
     if kind in PLAIN:
         return math.prod(shape) * PLAIN[kind].itemsize
     block = BLOCK_KINDS[kind]

@@ -246,5 +246,5 @@ def _byte_level(v: GgufVocabulary, origin: str) -> Library:
 
 
 def _kinds(v: GgufVocabulary) -> list[int]:
-    """Return the type of each token; all are normal if the file does not state types."""
+    """Return the type of each token; all are normal if the file contains no types."""
     return [PieceType.NORMAL] * len(v.tokens) if v.types is None else v.types

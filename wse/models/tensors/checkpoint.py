@@ -247,7 +247,11 @@ class TensorRows:
 
     @property
     def is_read_whole(self) -> bool:
-        """True if rows can only be read by decoding the whole tensor, as for transposed tensors."""
+        """True if some rows can only be read by decoding a whole tensor of the file.
+
+        This is the case for a packed tensor that is transposed, for example, but never for plain
+        tensors.
+        """
         return not all(file_slice.is_sliced_by_rows or entry.kind in FLOATS for file_slice, entry in self._slices)
 
     def decoded_values(self, first: int, last: int) -> int:
@@ -271,6 +275,10 @@ class TensorRows:
 
         Each item is (slice, file tensor, begin, end): rows begin to end of the slice are in the
         range.
+
+        Args:
+            first: First row of the range.
+            last: Row after the last one.
         """
         first_row = 0
         for (file_slice, entry), count in zip(self._slices, self._counts, strict=True):

@@ -102,7 +102,7 @@ def is_linear(tensor: str) -> bool:
 def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
     """Return how a tensor is coded for a weight type, or None if it is not quantised.
 
-    A coding says how many bits a value has and which values share a scale. If the checkpoint is
+    A coding defines how many bits a value has and which values share a scale. If the checkpoint is
     already packed in this type, its own codes and scales are used: FP8 then has one scale per
     block, and matrices in ``Packing.unpacked`` are not quantised.
 

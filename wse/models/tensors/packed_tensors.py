@@ -208,5 +208,10 @@ def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> Tensor
 
 
 def _without_numbers(scales: TensorEntry, missing_name: str) -> BadModel:
-    """Build the error for a file that has the scales of a packed matrix but not its codes."""
+    """Build the error for a file that has the scales of a packed matrix but not its codes.
+
+    Args:
+        scales: Scales of the matrix.
+        missing_name: Name of the tensor with the codes.
+    """
     return BadModel(f"{scales.path}: tensor {scales.name!r} has no {missing_name!r} to scale; {FETCH_AGAIN}")

@@ -242,7 +242,12 @@ def _check_ranges(path: Path, ranges: list[tuple[int, int, str]], size_bytes: in
 
 
 def _check_present(index: Path, names: list[str]) -> None:
-    """Raise an error that lists the missing files of a sharded checkpoint, if any."""
+    """Raise an error that lists the missing files of a sharded checkpoint, if any.
+
+    Args:
+        index: Path of the index, in whose folder the files are expected.
+        names: Names of the files.
+    """
     missing_files = [name for name in names if not (index.parent / name).exists()]
     if missing_files:
         listed_names = ", ".join(missing_files[:MAX_NAMED]) + (", …" if len(missing_files) > MAX_NAMED else "")

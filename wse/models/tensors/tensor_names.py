@@ -172,7 +172,13 @@ def expert_tensors(
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of a file that make up an expert matrix, or () for other tensors."""
+        """Return the slices of a file that make up an expert matrix, or () for other tensors.
+
+        Args:
+            name: Name of the tensor in wse, without the layer prefix, such as ``experts.up``.
+            layer: Index of the layer; -1 outside the layers.
+            shape: Shape of the tensor in wse.
+        """
         return expert_slices(name, spec, f"{LAYERS}{layer}.{block}.experts", file_names, parts)
 
     return canonical_tensors(spec, names, slices_of=slices_of)

@@ -107,7 +107,7 @@ def _mark(library: Library, name: str | None, model_id: int) -> list[int]:
 
     Args:
         library: The tokenizer.
-        name: Text of the token in tokenizer_config.json; None if not stated.
+        name: Text of the token in tokenizer_config.json; None if it has none.
         model_id: Id of the token in the SentencePiece file, used if ``name`` is None. Negative if
             there is none.
     """

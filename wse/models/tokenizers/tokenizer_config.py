@@ -23,7 +23,7 @@ class AddedToken:
 
     Attributes:
         text: Text of the token.
-        token_id: Its id; None if the file does not state it.
+        token_id: Id of the token; None if the file does not specify it.
         special: Whether the token has no text when decoded.
         normalized: Whether the token is searched for in the normalised text.
         lstrip, rstrip: Whether spaces before or after the token belong to it.

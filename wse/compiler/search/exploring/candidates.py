@@ -26,9 +26,9 @@ TERMS = 7
 
 
 def forecast_terms(rows: float, cols: float, even_rows: float, even_cols: float, stages: int) -> tuple[float, ...]:
-    """Return the terms of a linear model of a layout's cycles or bytes.
+    """Return a layout's values of the seven terms of a linear model of cycles or bytes.
 
-    The terms represent the following costs:
+    The model predicts the cycles or bytes of a layout. Its terms represent the following costs:
 
     1. launches, which are the same for every layout
     2. hops and relays, proportional to the rows
@@ -42,17 +42,18 @@ def forecast_terms(rows: float, cols: float, even_rows: float, even_cols: float,
         rows, cols: Total size of a region on all of its wafers; the mean if sizes differ.
         even_rows, even_cols: Size of a region that would have the same bytes per PE without
             padding.
-        stages: Number of stages.
+        stages: Number of stages that a token passes through in sequence.
     """
     return 1.0, rows, cols, 1 / even_rows, 1 / even_cols, 1 / (even_rows * even_cols), stages
 
 
 class Forecast:
-    """A linear model of a property of layouts, such as cycles, fitted to the trials so far.
+    """A linear model of a property of layouts, such as cycles, fitted to past trials.
 
-    The fit minimises the sum of squared relative errors, with a small penalty for deviations from
-    the initial weights (ridge regression; Hoerl and Kennard, Technometrics 1970). Terms with a
-    negative weight are removed, and the weights of the remaining terms are fitted again.
+    A trial compiles and possibly times a layout. The fit minimises the sum of squared relative
+    errors, with a small penalty for deviations from the initial weights (ridge regression; Hoerl
+    and Kennard, Technometrics 1970). Terms with a negative weight are removed, and the weights of
+    the remaining terms are fitted again.
     """
 
     def __init__(self, prior: Sequence[float]) -> None:
@@ -74,8 +75,8 @@ class Forecast:
         """Fit the model to one more trial.
 
         Args:
-            layout_terms: float64 ``[terms]``: terms of the layout.
-            value: The measured value.
+            layout_terms: float64 ``[terms]``: the layout's values of the linear model's terms.
+            value: Measured value of the property, such as the cycles of the layout.
         """
         self._terms = np.vstack([self._terms, layout_terms / value])
         mean_terms = self._terms.mean(axis=0)  # scale of each term
@@ -94,7 +95,8 @@ class Forecast:
         """Return the forecast values, such as cycles, of several layouts.
 
         Args:
-            layout_terms: float64 ``[layouts, terms]``: terms of the layouts.
+            layout_terms: float64 ``[layouts, terms]``: values of the linear model's terms for each
+                layout.
 
         Returns:
             float64 ``[layouts]``.
@@ -105,16 +107,17 @@ class Forecast:
 class _BandSizes(NamedTuple):
     """Layout sizes that can be computed before the shapes of the regions are known.
 
-    A layout divides wafers into bands (strips of rows), and each band into regions.
+    A layout divides wafers into bands (strips of rows), and each band into regions (rectangles of
+    PEs that store consecutive layers).
 
     Attributes:
         stages: Number of stages.
         width: Width of a layer's region as a fraction of the band, multiplied by the number of
             wafers that the region spans; mean over all layers.
-        fullest: Bytes that a band of the fullest wafer would store if all of its PEs were as full
-            as those of its fullest region: the total of all bands divided by their number, or the
-            maximum if the request specifies the shape of regions. The bytes of experts on a
-            separate stage are added.
+        fullest: Bytes that one band of the fullest wafer would store if all PEs of a band were as
+            full as the PEs of its fullest region. This is the mean over the bands, whose heights
+            adapt to their bytes, or the maximum if the request specifies the shape of regions. The
+            bytes of experts on a separate stage are added.
     """
 
     stages: int
@@ -133,10 +136,11 @@ class Candidates:
         demand: Bytes of the model's layers, and the wafers on which they are placed.
         max_bytes: Maximum size of weights and KV cache per PE, in bytes.
         layouts: Distinct layouts, in the order in which they were added.
-        terms: float64 ``[layouts, 7]``: terms of the forecasts, from `forecast_terms`.
+        terms: float64 ``[layouts, 7]``: values of the terms of the linear forecasts, from
+            `forecast_terms`.
         min_bytes: float64 ``[layouts]``: lower bound on the bytes of weights and KV cache on the
-            fullest PE. The bound includes padding and the feed-forward block of one token for
-            layouts on whole wafers that do not exceed ``max_bytes``.
+            fullest PE. For most layouts on whole wafers that may fit in ``max_bytes``, the bound
+            includes padding and the feed-forward activations of one token.
         open: bool ``[layouts]``: whether the layout has not been tried yet.
     """
 
@@ -165,7 +169,7 @@ class Candidates:
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
     def _terms_and_bytes(self, layout: Layout) -> tuple[tuple[float, ...], float]:
-        """Return the terms of a layout's forecasts, and a lower bound on its bytes per PE.
+        """Return a layout's values of the forecast terms, and a lower bound on its bytes per PE.
 
         `forecast_terms` defines the terms. The bytes are those of weights and KV cache on the
         fullest PE.
@@ -182,8 +186,11 @@ class Candidates:
     def _even_size(self, rows: int, cols: float) -> tuple[float, float]:
         """Return the size of a region without padding that would store the same bytes per PE.
 
+        Heads and features that do not divide evenly over rows or columns are padded, so PEs store
+        more than their even share. Forecasts of work per PE use the smaller size without padding.
+
         Args:
-            rows, cols: Size of the region with padding.
+            rows, cols: Actual size of the region.
 
         Returns:
             Rows and columns, not rounded.
@@ -215,6 +222,10 @@ def _band_sizes(demand: Demand, layout: Layout) -> _BandSizes:
 
     A band is a strip of rows that is divided into regions. Band heights and region widths are
     proportional to their bytes unless the request specifies the shape of regions.
+
+    Args:
+        demand: Bytes of the model's layers, and the available wafers.
+        layout: Division of the wafers into regions, without the sizes of the regions.
     """
     bands: dict[tuple[int, int], list[RegionLayers]] = defaultdict(list)
     expert_bytes = 0.0

@@ -29,8 +29,11 @@ MAX_TIMED, MAX_MISFITS, MAX_CUT = 24, 8, 48
 class Exploration:
     """State of a search that tries layouts and uses each trial to improve its forecasts.
 
+    A trial compiles a layout on a reduced model (one layer of each kind). The forecasts predict the
+    cycles and bytes of untried layouts, so that only promising ones are tried.
+
     Attributes:
-        trials: Trials so far.
+        trials: Trials so far, including those of layouts that do not fit.
         errors: Errors of layouts that could not be tried.
     """
 
@@ -48,8 +51,8 @@ class Exploration:
     def fastest_trial(self) -> Trial | None:
         """The trial with the fewest dominant cycles; None if no trial was timed.
 
-        A trial compiles a layout on a reduced model. Its dominant cycles are the cycles of the
-        longer phase, prefill or decode.
+        A trial compiles a layout on a reduced model (one layer of each kind). Its dominant cycles
+        are those of the longer part of a request, prompts or generated tokens.
         """
         timed_trials = [trial for trial in self.trials if trial.dominant_cycles is not None]
         return min(timed_trials, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
@@ -58,7 +61,7 @@ class Exploration:
     def _fastest_cycles(self) -> float:
         """Dominant cycles of the fastest trial; infinity if no trial was timed.
 
-        The dominant cycles are the cycles of the longer phase, prefill or decode.
+        The dominant cycles are those of the longer part of a request, prompts or generated tokens.
         """
         return math.inf if self.fastest_trial is None else self.fastest_trial.dominant_cycles or 0.0
 
@@ -73,7 +76,10 @@ class Exploration:
         return len(self.trials) - misfits < MAX_TIMED and misfits < MAX_MISFITS and self._oversized_count < MAX_CUT
 
     def add(self, layouts: Iterable[Layout]) -> None:
-        """Add layouts that may be tried, each to the family of layouts that share its forecasts."""
+        """Add layouts that may be tried, grouped into families of layouts that share forecasts.
+
+        Layouts on which no requested matrix product is possible for prefill are skipped.
+        """
         by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
         for layout in layouts:
             mapping_strategy, products = strategy(layout.mapping), self._setup.products(layout)
@@ -88,9 +94,10 @@ class Exploration:
         self._trials_in_vain = 0
 
     def try_while_faster(self) -> None:
-        """Try layouts in ascending order of forecast cycles, as long as one may be the fastest.
+        """Try layouts in ascending order of forecast cycles, as long as one may become the fastest.
 
-        Until a layout has been timed, layouts with the lowest byte forecast are tried as well.
+        If no layout is forecast to fit and none has been timed yet, the layout with the lowest byte
+        forecast is tried instead.
         """
         while self.may_continue and (self.try_most_promising() or (self.fastest_trial is None and self.try_smallest())):
             pass
@@ -98,8 +105,9 @@ class Exploration:
     def try_most_promising(self) -> bool:
         """Try the layout with the lowest cycle forecast; return whether one was tried.
 
-        No layout is tried in two cases: even after subtracting the usual error, no forecast is
-        below the cycles of the fastest trial, or the last `PATIENCE` trials brought no improvement.
+        Only layouts that are forecast to fit are considered. None is tried if the lowest forecast,
+        reduced by the median error of past forecasts, is not below the cycles of the fastest trial,
+        or if the last `PATIENCE` timed trials brought no improvement.
         """
         pick = _first(family.best_candidate(self._free_bytes) for family in self._families.values())
         fastest_cycles = self._fastest_cycles
@@ -128,11 +136,12 @@ class Exploration:
     def closest_trials(self) -> list[Trial]:
         """Return a trial of the layout that comes closest to fitting, for the error message.
 
-        It is the layout with the smallest lower bound on its bytes per PE, among those that can be
+        This layout has the smallest lower bound on its bytes per PE among the layouts that can be
         tried.
 
         Returns:
-            A list with the trial; an empty list if no layout can be tried.
+            A list with the trial; an empty list if none of the first `MAX_MISFITS` layouts can be
+            tried.
         """
         candidates = [
             (family, number) for family in self._families.values() for number in range(len(family.candidates.layouts))
@@ -151,7 +160,7 @@ class Exploration:
     def _free_bytes(self) -> float:
         """Bytes per PE for weights, KV cache and activations; infinity if layouts need not fit.
 
-        The bytes reserved for code, stack and runtime are subtracted.
+        This is the SRAM of a PE without the bytes reserved for code, stack, runtime and task table.
         """
         return self._max_bytes - self._setup.reserved_bytes
 
@@ -166,8 +175,8 @@ class Exploration:
         A layout whose weights alone do not fit is not compiled.
 
         Returns:
-            Bytes per PE, excluding reserved bytes, and dominant cycles (the cycles of the longer
-            phase); None if unknown.
+            Bytes per PE, excluding reserved bytes, and dominant cycles (those of the longer part of
+            a request, prompts or generated tokens); each is None if unknown.
         """
         setup, candidates = self._setup, pick.family.candidates
         layout = candidates.layouts[pick.number]
@@ -201,7 +210,10 @@ class Exploration:
                 self._try_other(other_layout, best.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:
-        """Try the fastest layout with different numbers of groups in its K-tree all-reduces.
+        """Try the fastest layout with different numbers of groups in its all-reduces.
+
+        An all-reduce is a K-tree, which adds up values within groups of PEs and then among the
+        groups.
 
         Args:
             counts: Numbers of groups to try. Numbers that exceed the PE count of the shortest line
@@ -221,8 +233,8 @@ class Exploration:
         Args:
             layout: The variant.
             prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
-            worth_cycles: Cycles of the longer phase, prefill or decode, beyond which the variant is
-                of no interest.
+            worth_cycles: If the generated tokens of a request take more cycles than this, the
+                variant is too slow, and its prompts are not timed in detail.
         """
         try:
             self.trials.append(try_layout(self._setup, layout, prefill, worth_cycles))
@@ -231,5 +243,8 @@ class Exploration:
 
 
 def _first(picks: Iterable[Pick | None]) -> Pick | None:
-    """Return the layout with the lowest forecast; None if there are none to choose from."""
+    """Return the pick with the lowest forecast; None if there are no picks.
+
+    A pick is a layout with its forecast.
+    """
     return min((pick for pick in picks if pick is not None), key=lambda pick: pick.forecast, default=None)

@@ -78,6 +78,11 @@ def _explore_for_one_user(exploration: Exploration, setup: TrialSetup, on_whole_
     3. Try layouts on parts of each wafer.
     4. Try layouts whose regions are about as large as the fastest layout's regions. Repeat as long
        as a different layout becomes the fastest.
+
+    Args:
+        exploration: State of the search, to which the trials are added.
+        setup: Inputs that all trials share, such as model, wafer and request.
+        on_whole_wafers: Layouts that use all PEs of each wafer.
     """
     for fallback in setup.fallback_layouts(on_whole_wafers):  # 1
         if any(trial.fits for trial in _try_until_one_fits(replace(setup, timing=None), on_whole_wafers)):
@@ -119,6 +124,10 @@ def trials_until_one_fits(setup: TrialSetup) -> list[Trial]:
 def _try_until_one_fits(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
     """Try the given layouts in ascending order of forecast bytes until one fits.
 
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        layouts: The layouts to try.
+
     Returns:
         All trials, including those that do not fit.
     """
@@ -138,7 +147,7 @@ def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> 
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        layout: The layout.
+        layout: Layout on whole wafers from which the variants are derived.
         sides: Rows and columns of the regions of the fastest layout.
     """
     demand = setup.demand
@@ -159,6 +168,10 @@ def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
     A rewrite changes the steps of a layer to save cycles. In schedule ``optimized``, rewrites for
     layers that are split between stages are left out here; they are tried later, on the fastest
     layout.
+
+    Args:
+        rewrites: Rewrites of the requested schedule that are tried individually.
+        options: What the user requested.
     """
     return tuple(
         known_rewrite
@@ -170,7 +183,8 @@ def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
 def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]]) -> tuple[TrialSetup, list[Trial]]:
     """Return the trials of layouts with as many rewrites as colours and SRAM allow.
 
-    A rewrite changes the steps of a layer to save cycles, and may need colours or SRAM.
+    A rewrite changes the steps of a layer to save cycles, and may need SRAM or colours (the routes
+    that a router can store).
 
     1. Try the layouts with all of the setup's rewrites.
     2. If this needs too many colours on every layout, try them without any rewrites.

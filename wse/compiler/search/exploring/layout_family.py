@@ -26,7 +26,7 @@ class Pick(NamedTuple):
     Attributes:
         forecast: Forecast of the cycles or bytes of the layout.
         family: The family of layouts that it belongs to.
-        number: Its index in the family.
+        number: Index of the layout among the family's candidates.
     """
 
     forecast: float
@@ -52,7 +52,7 @@ class LayoutFamily:
         Args:
             setup: Inputs that all trials share, such as model, wafer and request.
             experts: Expert placement of all layouts; None for the requested placement.
-            max_bytes: Maximum bytes per PE, excluding reserved bytes.
+            max_bytes: Maximum bytes per PE for weights, KV cache and activations.
         """
         spec, wafer = setup.spec, setup.wafer
         hops = setup.options.context * spec.layer_count * wafer.hop_cycles
@@ -69,11 +69,11 @@ class LayoutFamily:
     def best_candidate(self, free_bytes: float) -> Pick | None:
         """Return the untried layout with the lowest cycle forecast that may fit, or None.
 
-        Until a layout has been timed, layouts on whole meshes come first, so that each mapping is
-        tried in its basic form.
+        Until a layout of the family has been timed, layouts on whole meshes are preferred to
+        layouts on parts of them, so that each mapping is tried in its basic form.
 
         Args:
-            free_bytes: Bytes per PE that are not reserved.
+            free_bytes: Bytes per PE for weights, KV cache and activations.
         """
         candidates = self.candidates
         needed_bytes = self._bytes()
@@ -102,12 +102,12 @@ class LayoutFamily:
     def smallest_candidate(self, free_bytes: float) -> Pick | None:
         """Return the untried layout with the lowest byte forecast that may fit, or None.
 
-        None is also returned if no layout can be expected to fit because the forecasts are
-        reliable: even after subtracting the largest of the last `PATIENCE` errors, the lowest
-        forecast exceeds ``free_bytes``.
+        None is also returned if no layout can be expected to fit, that is, if the lowest forecast
+        exceeds ``free_bytes`` even after subtracting the largest relative error of the last
+        `PATIENCE` forecasts.
 
         Args:
-            free_bytes: Bytes per PE that are not reserved.
+            free_bytes: Bytes per PE for weights, KV cache and activations.
         """
         candidates, misses = self.candidates, self.byte_misses[-PATIENCE:]
         numbers = np.flatnonzero(candidates.open & (candidates.min_bytes <= free_bytes)).tolist()
@@ -120,7 +120,8 @@ class LayoutFamily:
 
         Args:
             numbers: Indices of the layouts to consider.
-            forecasts: float64 ``[candidates]``: forecast of each layout.
+            forecasts: float64 ``[candidates]``: forecast cycles or bytes of each layout of the
+                family.
 
         Returns:
             The layout; None if there are none to consider.
@@ -135,8 +136,9 @@ class LayoutFamily:
 
         Args:
             number: Index of the layout.
-            needed_bytes: Bytes per PE that the layout needs, excluding reserved bytes.
-            cycles: Cycles of the layout; None if it was not timed.
+            needed_bytes: Bytes per PE that the layout needs for weights, KV cache and activations.
+            cycles: Dominant cycles multiplied by the number of passes in flight; None if it was not
+                timed.
         """
         terms = self.candidates.terms[number]
         byte_forecast = self._further_bytes[self.candidates.layouts[number].mesh is not None]
@@ -147,7 +149,8 @@ class LayoutFamily:
     def _bytes(self) -> F64:
         """Return the forecast of each layout's bytes per PE, float64 ``[candidates]``.
 
-        Layouts on a part of the mesh and on the whole mesh have separate forecasts.
+        The forecast is the lower bound of the layout plus a linear model of the additional bytes.
+        Layouts on a part of the mesh and on the whole mesh have separate models.
         """
         is_part = np.array([layout.mesh is not None for layout in self.candidates.layouts])
         further_bytes = {part: forecast.of(self.candidates.terms) for part, forecast in self._further_bytes.items()}

@@ -39,8 +39,8 @@ def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True
     Args:
         spec: Model.
         region_cols: Columns of the region.
-        with_hidden: Whether to consider the division of hidden features for latent attention, which
-            also divides them over columns.
+        with_hidden: Whether to consider the block size of hidden features as well. Only latent
+            attention divides hidden features over the attention columns.
     """
     counts, latent = range(region_cols, region_cols // MAX_NARROWING, -1), spec.latent
     smallest_count_of: dict[tuple[int, ...], int]  # by the division on the fullest column; later counts are smaller
@@ -55,11 +55,12 @@ def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True
 
 
 class FittedAttention(NamedTuple):
-    """A compiler choice in which attention uses the fastest number of columns.
+    """Compiler settings in which attention uses the fastest number of columns.
 
     Attributes:
-        choice: The choice.
-        saved_fraction: Fraction of a layer's cycles saved compared with attention on all columns.
+        choice: The settings, including the number of columns.
+        saved_fraction: Fraction of a layer's cycles that is saved compared with attention on all
+            columns.
     """
 
     choice: Choice
@@ -69,7 +70,12 @@ class FittedAttention(NamedTuple):
 def free_columns(setup: TrialSetup, trial: Trial) -> int:
     """Return the smallest number of attention columns that needs no additional memory per column.
 
-    The comparison is with attention on all columns of the widest region.
+    The comparison is with attention on all columns of the widest region. Because heads and features
+    are divided in whole pieces, fewer columns may store no more per column.
+
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        trial: Result of trying the layout on a reduced model.
 
     Returns:
         The number; 0 (all columns) if no smaller number exists or attention must use all columns.
@@ -98,7 +104,7 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        trial: Trial of the layout.
+        trial: Result of trying the layout on a reduced model.
         choice: Choice with the chunks, and with the number of `free_columns`.
     """
     layout, free_cols = trial.layout, choice.attention_cols
@@ -137,17 +143,18 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 
 
 def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
-    """Return the choice with the fastest number of attention columns for verification passes.
+    """Return settings with the fastest number of attention columns for verification passes.
 
     Messages are longer in a verification pass than for a single token, and fewer columns make them
-    longer still. Larger numbers of columns than in the given choice are tried as long as they save
-    cycles, followed by all columns. All of these numbers fit, because more columns need less memory
-    per column.
+    longer still. Larger numbers of columns than in the given settings are tried as long as they
+    save cycles, followed by all columns. All of these numbers fit, because more columns need less
+    memory per column.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        trial: Trial of the layout.
-        choice: Choice for decode, whose number of attention columns is the minimum.
+        trial: Result of trying the layout on a reduced model.
+        choice: Compiler settings for decode. Their number of attention columns is the smallest to
+            try.
     """
     if setup.timing is None or not choice.attention_cols:
         return choice
@@ -175,8 +182,8 @@ def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, ph
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        trial: Trial of the layout.
-        choice: Choice with the rewrites.
+        trial: Result of trying the layout on a reduced model.
+        choice: Compiler settings, of which only the rewrites are used.
         cols: Number of columns for attention.
         phase: Name of the phase.
         tokens: Tokens per prompt chunk.
@@ -190,8 +197,13 @@ def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, ph
 def _timed_phases(setup: TrialSetup, trial: Trial, choice: Choice) -> list[tuple[str, int]]:
     """Return the phases that are timed to choose the number of columns for attention.
 
-    This is the phase, prefill or decode, that takes longer in the trial. If a verification pass is
-    requested, it is timed along with decode.
+    Only prefill or only decode is timed, whichever takes longer in the trial. If a verification
+    pass is requested, it is timed together with decode.
+
+    Args:
+        setup: Inputs that all trials share, with ``timing``.
+        trial: Result of trying the layout on a reduced model.
+        choice: Compiler settings, of which only the size of prompt chunks is used.
 
     Returns:
         (phase name, tokens per prompt chunk) pairs.

@@ -14,11 +14,15 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
-    """Return the choice with the largest chunks that fit in SRAM.
+    """Return the compiler settings with the largest chunks that fit in SRAM.
 
     The chunk of the output head (vocabulary entries per column whose logits are computed at a time)
     is chosen first, starting with the whole vocabulary. The prompt chunk (tokens) follows. If the
     trial has determined the best size of prompt chunks, larger ones are not tried.
+
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        trial: Result of trying the layout on a reduced model.
     """
     layout, prefill = trial.layout, trial.prefill
     _, cols = layout.region(setup.demand)
@@ -36,16 +40,16 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
 
 
 def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], guess: int) -> Choice:
-    """Return the first choice that fits, from a list in descending order of memory use.
+    """Return the first settings that fit, from a list in descending order of memory use.
 
     The search starts at a guess and doubles its step size (exponential search; Bentley and Yao,
-    Information Processing Letters 1976). The last choice is returned if none fits.
+    Information Processing Letters 1976). The last settings are returned if none fit.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         options: What the user requested.
-        choices: The choices.
-        guess: Index of the choice to try first.
+        choices: Settings for compiling the layout, which differ in their memory use.
+        guess: Index of the settings to try first.
     """
     too_demanding, first, at, stride = -1, len(choices) - 1, guess, 1
     while first - too_demanding > 1:
@@ -60,12 +64,12 @@ def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], 
 
 
 def _holds(setup: TrialSetup, request: Options, choice: Choice) -> bool:
-    """Return whether a model compiled with a choice fits in SRAM and has enough colours.
+    """Return whether a model compiled with given settings fits in SRAM and has enough routes.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        request: What the user requested.
-        choice: Decisions of the search, such as the chunk size.
+        request: What the user requested. Its prompts are shortened to one chunk.
+        choice: The settings, such as the chunk size.
     """
     prompt = min(choice.prefill_chunk, max(request.prompt_tokens))
     options = replace(request, prompt_tokens=(prompt,) * request.batch)
@@ -89,7 +93,10 @@ def halvings(max_size: int, min_size: int) -> list[int]:
 
 
 def chunk_sizes(prompt_tokens: int, step: int) -> list[int]:
-    """Return sizes of prompt chunks to try: the whole prompt, then multiples of ``step``.
+    """Return sizes of prompt chunks to try, in descending order.
+
+    The first size is the whole prompt. The other sizes are multiples of ``step``, each about half
+    of the preceding one.
 
     >>> chunk_sizes(20, 8)
     [20, 16, 8]

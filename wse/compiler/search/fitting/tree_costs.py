@@ -38,26 +38,28 @@ class Saving(NamedTuple):
 
 
 class TreeCosts:
-    """Cycles of a reduced model when some all-reduces use trees with other numbers of groups.
+    """Cycles of a reduced model that depend on which of its all-reduces use fitted trees.
 
-    Such trees are called fitted. Different sets of fitted trees are compared without lowering the
-    model again.
+    A reduced model has one layer of each kind. An all-reduce is a K-tree, which reduces within
+    groups of PEs and then among the groups. A fitted tree has the number of groups that saves the
+    most cycles, instead of the default number. Different sets of fitted trees are compared without
+    lowering the model to steps again.
 
     Attributes:
         savings: For each all-reduce size that may be fitted, the best number of groups and the
             cycles it saves.
-        stages: For each size, the stages with all-reduces of that size.
-        stage_count: Number of stages.
+        stages: For each of these sizes, the indices of the stages with all-reduces of that size.
+        stage_count: Number of stages of the reduced model.
     """
 
     def __init__(self, reduced: ReducedModel, savings: Mapping[TreeSize, Saving], route_rewrite_cycles: float) -> None:
-        """Prepare the comparison for a reduced model without fitted trees.
+        """Prepare the comparison of sets of fitted trees, given a reduced model without any.
 
         Args:
-            reduced: Reduced model after lowering.
+            reduced: Reduced model after lowering to steps, in which all trees are default trees.
             savings: For each all-reduce size that may be fitted, the best number of groups and the
                 cycles it saves.
-            route_rewrite_cycles: Cycles needed to rewrite one route.
+            route_rewrite_cycles: Cycles needed to rewrite one route of a router.
         """
         self.savings = savings
         self.stages: dict[TreeSize, set[int]] = {size: set() for size in savings}
@@ -89,7 +91,7 @@ class TreeCosts:
 
         These are the cycles of all route rewrites minus the cycles that fitted all-reduces save.
         The stage represents one or more stages of the whole model, and the result covers all of
-        them. Cycles are infinite if there are not enough colours.
+        them. Cycles are infinite if there are not enough colours (routes).
 
         Args:
             stage: Index of the stage in the reduced model.
@@ -118,10 +120,10 @@ class TreeCosts:
         return dict(cycles_by_phase)
 
     def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Return the cycles of a stage that depend on its fitted trees, without the cache.
+        """Compute the result of `cycles_of_stage`, which caches it.
 
-        These are the cycles of route rewrites minus the cycles that fitted all-reduce trees save;
-        see `cycles_of_stage`.
+        It consists of the cycles of route rewrites minus the cycles that fitted all-reduce trees
+        save, keyed by phase name.
 
         Args:
             stage: Index of the stage in the reduced model.
@@ -144,6 +146,10 @@ class TreeCosts:
         """Return the cycles that all-reduces with fitted trees save in one run of a block.
 
         All iterations of the block's loops are included.
+
+        Args:
+            run: Run of a block (list of steps) in the reduced model.
+            fitted_sizes: Sizes of the all-reduces that use fitted trees.
         """
         block = run.block
         iterations = [1 if step.loop < 0 else block.loops[step.loop][2] for step in block.steps]
@@ -163,6 +169,10 @@ class TreeCosts:
         """Return a copy of a phase in which all-reduces of some sizes use fitted trees.
 
         A fitted tree has the number of groups that is best for the size of the all-reduce.
+
+        Args:
+            phase: Phase of the reduced model, after lowering to steps.
+            fitted_sizes: Sizes of the all-reduces that use fitted trees.
         """
         blocks = {
             block: replace(

@@ -31,16 +31,16 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
 
     1. Time a token on the most common layer of each kind, and double the number while this saves
        enough cycles.
-    2. Use the largest number up to this limit that fits with the chunks of the choice.
+    2. Use the largest number up to this limit that fits with the chunks in ``choice``.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        trial: Trial of the layout.
-        choice: Choice with the chunks.
+        trial: Result of trying the layout on a reduced model.
+        choice: Compiler settings, including the sizes of chunks.
 
     Returns:
-        The choice with that number, and the trial of the rewrite `wide_unpacking`, which is empty
-        if nothing is saved.
+        The settings with that number, and a tuple with the rewrite `wide_unpacking` and the cycles
+        that it saves. If it saves nothing, the settings are unchanged and the tuple is empty.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
     settings = known_rewrites()[WIDE_UNPACKING].settings
@@ -77,10 +77,10 @@ def _with_setting(rewrites: Rewrites, setting: int) -> Rewrites:
 
 
 def _with_codes(choice: Choice, setting: int) -> Choice:
-    """Return a choice in which the rewrite `wide_unpacking` has another setting in all phases.
+    """Return compiler settings in which the rewrite `wide_unpacking` has a given setting.
 
     Args:
-        choice: Decisions of the search.
+        choice: Compiler settings to change, in all phases.
         setting: Number of weights to unpack at a time.
     """
     verify_rewrites = None if choice.verify_rewrites is None else _with_setting(choice.verify_rewrites, setting)

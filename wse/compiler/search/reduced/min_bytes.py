@@ -31,7 +31,7 @@ def min_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
     4. Add the bytes of the stage that stores the experts of all layers to the fullest other stage,
        because both are on the same PEs.
 
-    Phases 1 and 2 return as soon as the result exceeds ``FAR_TOO_MANY`` times the SRAM of a PE.
+    Counting stops in 1 and 2 as soon as the result exceeds ``FAR_TOO_MANY`` times the SRAM of a PE.
 
     Args:
         state: Reduced model (one layer of each kind) after partition.
@@ -76,6 +76,11 @@ def _experts_across_wafers(shape: ModelSpec, weight_types: WeightTypes, region: 
 
     The result is for one layer. It is 0 if the region is on a single wafer, or if every wafer
     stores different experts. Experts are assumed to be divided evenly over the rows of the region.
+
+    Args:
+        shape: Model without its layers.
+        weight_types: Storage types of the weights.
+        region: Shape of the region, and the placement of experts on it.
     """
     if shape.experts is None or region.experts is None or region.apart or region.span == 1:
         return 0.0

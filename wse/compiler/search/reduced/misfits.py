@@ -32,7 +32,7 @@ class Misfits:
         """Record the bytes of the reduced model's stages that exceed the available bytes.
 
         Args:
-            reduced: The reduced model.
+            reduced: Model with one layer of each kind.
             needed_bytes: Bytes per PE of each stage.
             available_bytes: Bytes of SRAM per PE.
         """

@@ -37,7 +37,8 @@ _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 class ReducedModel:
     """A model with one stage and one layer of each kind, and the number of times each occurs.
 
-    A search compiles this model instead of the whole model to compare layouts quickly.
+    A search compiles this model instead of the whole model to compare layouts quickly. A stage is
+    the layers, or parts of layers, that one region of PEs stores.
 
     Attributes:
         state: State after the pass `partition`, or a later pass.
@@ -57,7 +58,9 @@ class ReducedModel:
     classes: tuple[Hashable, ...]
 
     def compile_until(self, last: str) -> ReducedModel:
-        """Return the reduced model after the passes up to a given one, without tiles and checks.
+        """Return the reduced model after all compiler passes up to a given one.
+
+        Weight tiles are not created, and the state is not checked after each pass.
 
         Args:
             last: Name of the last compiler pass to run.
@@ -67,8 +70,8 @@ class ReducedModel:
     def with_rewrites(self, rewrites: Rewrites) -> ReducedModel:
         """Return the reduced model with other rewrites in all phases, ready to be lowered again.
 
-        The passes before lowering run again only if the weight tiles depend on the changed
-        rewrites.
+        Lowering translates ops to steps. The passes before it run again only if the weight tiles
+        depend on the changed rewrites.
         """
         choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None, trees=())
         state = replace(self.state, choice=choice)
@@ -80,7 +83,8 @@ class ReducedModel:
         """Return the reduced model after all passes up to `allocate`, whether it fits or not.
 
         Raises:
-            DoesNotFit: Patterns that run concurrently need more colours than are available.
+            DoesNotFit: Patterns that run concurrently need more colours (routes per router) than
+                are available.
         """
         lowered = self.compile_until("lower_ops")
         further_bytes = lowered._further_bytes(lowered.state)
@@ -173,7 +177,13 @@ class ReducedModel:
         """Return a lower bound on the bytes needed on the fullest PE of the whole model."""
 
         def layers_like(stage: int, layer: int, tile: str) -> int:
-            """Return how many tiles of the whole model one tile of the reduced model represents."""
+            """Return how many tiles of the whole model one tile of the reduced model represents.
+
+            Args:
+                stage: Index of the stage.
+                layer: Index of the layer.
+                tile: Name of the tile.
+            """
             return 1 + self._other_layers(stage, layer) if _OF_LAYER.search(tile) else 1
 
         return min_bytes(self.state, layers_like)
@@ -228,11 +238,17 @@ class ReducedModel:
         return float(np.bincount(stage, by_step * times).max(initial=0.0))
 
     def _places(self, program: Program, phase: Phase) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
-        """Return the layer and the stage of each step, and whether it occurs once per stage.
+        """Return the layer and stage of each step, and whether the step counts once per stage.
+
+        Args:
+            program: Program of the reduced model.
+            phase: Phase of the Program.
 
         Returns:
             For each step of the phase: the index of its layer (-1 outside layers), the index of its
-            stage, and whether it occurs once per stage (True) or once per layer (False).
+            stage, and a bool. The bool is True for steps outside layers and transfers to the next
+            stage, which the whole model runs once per stage. It is False for steps that run once
+            per layer.
         """
         layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
         return layer, stage, (layer < 0) | _stage_transfers(phase.steps)
@@ -241,8 +257,9 @@ class ReducedModel:
 def _stage_transfers(steps: Steps) -> npt.NDArray[np.bool_]:
     """Return which steps belong to a transfer of vectors to the next stage, bool ``[steps]``.
 
-    Such a transfer has the step that sends the vectors, a step that clears padding before it, and
-    the transfers that distribute the vectors in the next stage.
+    Such a transfer consists of the step that sends the vectors, a preceding step that clears
+    padding (if there is one), and the following transfers that distribute the vectors in the next
+    stage.
     """
     is_stage_transfer = is_of_type(steps, StageTransfer, Crossing)
     clears = (steps.kind == StepKind.COMPUTE) & (steps.code == CODES["clear"])

@@ -24,14 +24,14 @@ from wse_mappings.cuts.layer_parts import Parts
 def reduced_model(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> ReducedModel:
-    """Return the reduced model, with one layer and stage of each kind, for a layout.
+    """Return a layout's reduced model, which has one layer and one stage of each kind.
 
     The last two results are cached because a search builds a reduced model twice: to count its
     bytes and to try its layout.
 
     Args:
         spec, wafer, software, options: Inputs of the compilation.
-        choice: The choice, which determines the layout.
+        choice: Compiler settings, which include the layout (the division of wafers into regions).
 
     Raises:
         BadMesh: The regions do not fit on the mesh.
@@ -168,6 +168,10 @@ def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
     """Count the layers of each kind in a stage.
 
     If a stage stores only parts of a layer, these parts are a separate kind.
+
+    Args:
+        spec: Model.
+        plan: Stage, with the layers or parts of layers that it stores.
 
     Returns:
         Number of layers, keyed by (kind of layer, its parts in the stage).
