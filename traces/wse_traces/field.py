@@ -117,7 +117,7 @@ def text_field(path: str, table: str, doc: str) -> Field:
 
 
 def rectangle_fields(group: str, table: str, owner: str) -> Iterator[Field]:
-    """Yield the four fields that describe a rectangle of PEs: first row, first column, and size.
+    """Yield the fields of a rectangle of PEs: first row, first column, row count, column count.
 
     Args:
         group: Path of the group that contains the columns.

@@ -127,7 +127,7 @@ class Backend(Protocol):
             tokens: Number of tokens to keep.
             user: Index of the user.
             next_id: Next token of the user, if the host sampled it. By default, it is the id that
-                the pass found after the last kept token.
+                the pass predicted after the last kept token.
         """
 
     def link_words(self) -> npt.NDArray[np.int64]:
@@ -143,8 +143,8 @@ class CheckpointableBackend(Backend, Protocol):
     """Backend whose state can be saved between two passes and restored in another backend.
 
     Attributes:
-        program: The Program.
-        streams: Data exchanged with the host, such as the last ids and logits.
+        program: The Program that the backend executes.
+        streams: Token ids and logits that are exchanged with the host.
         passes_at_once: Maximum number of passes that may be in flight.
     """
 

@@ -95,14 +95,14 @@ class Engine(HostResults):
         store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite, on_stored=on_stored)
 
     def watch(self, places: Collection[PePlace], on_bytes: Callable[[PePlace, int, Bytes], None]) -> None:
-        """Report the contents of all buffers of some PEs in every pass from now on.
+        """Report the contents of all SRAM buffers of some PEs in every pass from now on.
 
         This must be called before the first pass and before `precompile`.
 
         Args:
-            places: The PEs.
-            on_bytes: Function that receives a PE, the index of a buffer and its bytes
-                (`wse.backends.execute.observation.pe_contents.PeContents`).
+            places: The PEs to watch.
+            on_bytes: Function that is called with a PE, the index of a buffer and the bytes of
+                the buffer (`wse.backends.execute.observation.pe_contents.PeContents`).
         """
         self._binder.contents = PeContents(self.program, self.arenas, places, on_bytes)
 
@@ -130,7 +130,7 @@ class Engine(HostResults):
             yield index
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one decode pass for all users and return the next id of each.
+        """Run one decode pass for all users and return the next token id of each user.
 
         Args:
             tokens: Ids to continue from, one per user, instead of those that the wafer stores.
@@ -144,10 +144,10 @@ class Engine(HostResults):
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
         """Run a verification pass over new tokens of one user and return the id after each token.
 
-        The tokens are sent by the host, or are stored where a draft head on the wafer would leave
-        them. If the host samples, the returned ids are the most likely ones, and the host may
-        choose others from `verified_logits`. `keep` must be called next, with the number of
-        accepted tokens.
+        The tokens are sent by the host, or are stored on the PEs at the address where a draft head
+        would write them. If the host samples, the returned ids are the most likely ones, and the
+        host may choose other ids from `verified_logits`. `keep` must be called next, with the
+        number of accepted tokens.
 
         Args:
             tokens: The user's next token and the draft tokens after it. Their number must equal the
@@ -210,7 +210,8 @@ class Engine(HostResults):
 
         Args:
             index: Index of the phase in the Program.
-            ids: Tokens of the prompt chunk, tokens to verify, or ids that replace the next tokens.
+            ids: Token ids that the pass reads: the prompt chunk, the tokens to verify, or the ids
+                that replace the users' next tokens in a decode pass.
 
         Returns:
             The calls of the phase, which `run` executes.
@@ -228,7 +229,10 @@ class Engine(HostResults):
         return self._decode
 
     def run(self, bound: BoundPhase) -> None:
-        """Execute the calls of a bound phase, or of a part of it, and count the words it sends."""
+        """Execute the calls of a phase, or of a part of it, and record its transfers.
+
+        The records are used later to count the words on links.
+        """
         with self._cores.steps():
             if self.step_times is not None:
                 self.step_times.run(bound, self._cores.adapt)
@@ -241,8 +245,8 @@ class Engine(HostResults):
         """Compile all kernels that the phases use.
 
         Args:
-            report: Function that is called before each kernel with the number of kernels compiled
-                so far, the number of all kernels, and the name of the kernel.
+            report: Function that is called before each kernel is compiled, with the number of
+                kernels compiled so far, the total number of kernels, and the name of the kernel.
 
         Returns:
             The reason why the compiled kernels could not be stored for the next run; empty if they

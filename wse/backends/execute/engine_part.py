@@ -97,12 +97,13 @@ class EnginePart:
         Args:
             index: Index of the phase.
             number: Index of the segment in the phase.
-            ids: Ids of the pass, as for `Engine.begin`.
-            drawn_ids: Ids sampled by the host, one per user, if the segment begins with them.
-            tiles: Words of each crossing (transfer from another wafer) that the segment receives.
+            ids: Token ids that the pass reads, as for `Engine.begin`.
+            drawn_ids: Token ids that the host has sampled, one per user, if the first step of the
+                segment brings them in.
+            tiles: Words that the segment receives, for each transfer from another wafer.
 
         Returns:
-            A report, and the words of each crossing that the segment sends to another wafer.
+            A report, and the words that the segment sends, for each transfer to another wafer.
         """
         engine, segment = self.engine, self._segments(self._program.phases[index].steps)[number]
         bound = engine.begin(index, ids) if segment.begins else self._bound[index]
@@ -186,7 +187,8 @@ class EnginePart:
 def _calls_of(bound: BoundPhase, segment: StepSegment) -> BoundPhase:
     """Return the calls of a phase that belong to one segment (consecutive steps on one wafer).
 
-    The words on links are counted once per pass, with the last segment of a wafer.
+    Only the last segment of a wafer keeps the records from which words on links are counted, so
+    that the words are counted once per pass.
     """
     segment_steps = {*segment.receives, *segment.steps}
     segment_calls = [(call, step) for call, step in zip(bound.calls, bound.steps, strict=True) if step in segment_steps]

@@ -165,11 +165,11 @@ def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
 
 
 def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
-    """Yield the contents of buffers whose values must survive from one pass to the next.
+    """Yield the contents of the buffers whose values must survive from one pass to the next.
 
     Yields:
-        For each stage, the name of its memory in the state, and a view of each buffer's bytes,
-        ``[blocks, bytes x lanes]``.
+        For each stage, the key of its memory in the state, and the bytes of each such buffer as a
+        view ``[blocks, bytes x lanes]``. A lane is one PE of a block of neighbouring PEs.
     """
     for number, arena in engine.arenas.items():
         live_buffers = [
