@@ -53,7 +53,7 @@ class StepTimes:
             default, it reads the largest arena.
 
     Attributes:
-        passes_s: Time in seconds of the calls of all passes.
+        passes_s: Total time of the function calls of all passes, in seconds.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class StepTimes:
 
         Args:
             by_phase: Seconds and bytes per step, keyed by phase, from the property `by_phase`.
-            passes_s: Time in seconds of the calls of all passes.
+            passes_s: Total time of the function calls of all passes, in seconds.
         """
         self.passes_s += passes_s
         for index, (s, size) in by_phase.items():
@@ -94,7 +94,10 @@ class StepTimes:
             times.bytes += size
 
     def _read_bytes_per_s(self) -> float:
-        """Measure the rate at which all cores read the largest arena."""
+        """Measure the rate, in bytes per second, at which all cores read the largest arena.
+
+        An arena is the emulated SRAM of a region of PEs.
+        """
         return read_bytes_per_s(max((arena.memory for arena in self._arenas.values()), key=len))
 
     def run(self, bound: BoundPhase, adapt_cores: Callable[[], None]) -> None:

@@ -82,7 +82,7 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
 
 
 class PhaseBounds:
-    """Lower bounds on the cycles of each step of a Program, with a cache.
+    """Calculator, with a cache, of lower bounds on the cycles of each step of a Program.
 
     No software on the wafer can run a step in fewer cycles than its bounds.
     """
@@ -117,10 +117,9 @@ class PhaseBounds:
         return group_maxima
 
     def _class_bounds(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
-        """Return lower bounds on the cycles of one step, and of all steps that cost the same.
+        """Return lower bounds on the cycles of a step that represents all steps of equal cost.
 
-        The bounds are computed once for all passes, unless they increase with the cache slots in
-        use.
+        The bounds are cached for all passes, unless they increase with the cache slots in use.
 
         Args:
             phase: The phase.
@@ -168,8 +167,8 @@ class PhaseBounds:
         """Return the lower bounds for a transfer between wafers, or to or from the host.
 
         Links between different pairs of wafers work in parallel. The wafer that sends to, or
-        receives from, the most wafers therefore determines the bound. A transfer for which no step
-        waits has no bound.
+        receives from, the most wafers therefore determines the bound. If no step waits for the
+        transfer, all bounds are 0.
         """
         wafer = self.wafer
         if not transfer.crossings or not transfer.is_awaited:
@@ -206,8 +205,8 @@ class PhaseBounds:
     def _pattern_links(self, messages: LineMessages, iterations: int) -> int:
         """Return the number of links on the longest path of a value in a pattern.
 
-        Each iteration counts with the maximum `reach` of the messages on any line. The numbers of
-        all iterations are added up.
+        The result is summed over the iterations. In each of them, the line with the maximum `reach`
+        counts, which is the longest distance between a word's origin and a PE that it affects.
         """
         pattern, in_place = messages.schedule, messages.in_place
         rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]

@@ -35,9 +35,9 @@ EVEN: Final[Pairs] = {}
 
 
 class _RoutedClass(NamedTuple):
-    """Steps of equal cost and traffic whose work depends on the experts of the tokens.
+    """Steps of equal cost and traffic whose work depends on the experts that tokens are routed to.
 
-    The cost is for one particular selection of experts.
+    Cost and traffic are given for one particular selection of experts.
 
     Attributes:
         cost: Time of each step.
@@ -190,7 +190,7 @@ class RoutedCosts:
         Args:
             phase: The phase.
             steps: int64 ``[n]``, indices of the steps.
-            step_class: Number of the class, part of the key of cached times.
+                step_class: Number of the class, under which its times are cached.
             slots: Cache slots in use in each stage.
             columns: int64 ``[cols]``, (token, expert) pairs on each column of PEs.
         """
@@ -213,10 +213,10 @@ class RoutedCosts:
     def _crossing_cost(
         self, phase: Phase, step: int, step_class: int, slots: Slots, chosen_wafers: frozenset[int], crossings: int
     ) -> LineTime:
-        """Return the time of one step that sends words between wafers, from a cache if possible.
+        """Return the time of one step that sends words between wafers.
 
-        The cache key consists of the step's class and the number of crossings (pairs of wafers that
-        exchange words).
+        The time depends only on the class of the step and on the number of crossings (pairs of
+        wafers that exchange words), and is cached for each combination of them.
         """
         key = (phase.steps, step_class, -1 - crossings)
         if key not in self._known:

@@ -22,7 +22,10 @@ KIB: Final = 1024
 
 
 class GroupFiles(NamedTuple):
-    """File names of a memory control group (cgroup) in one version of the interface."""
+    """Names of the files with the memory limit and usage of a Linux control group (cgroup).
+
+    The names differ between versions 1 and 2 of the interface.
+    """
 
     limit: str
     usage: str

@@ -35,7 +35,7 @@ from wse_kernels.library import thread_count
 
 
 def with_norm_products(tensor: Callable[[str], Source], read: Read) -> Callable[[str], Source]:
-    """Return a tensor source that also provides products of matrices and norm vectors.
+    """Return a function like ``tensor`` that also provides products of matrices and norm vectors.
 
     The name of such a product is the name of the matrix, ``@`` and the name of the vector, for
     example ``layers.0.q@attention_norm``.
@@ -142,7 +142,7 @@ def _patch_jobs(
         ]
 
         def store(patch: Patch = patch, reads: list[_Reading] = reads) -> None:
-            """Read the tensor rows of each part of the tile and store the shard of each PE."""
+            """Read the tensor rows of each part of the tile, and store each PE's values of them."""
             for read, part_places in zip(reads, places, strict=True):
                 if read.first < read.last:
                     values = reader.stored_rows(read.part.tensor, read.source, (read.first, read.last))

@@ -40,8 +40,8 @@ class Conflict(NamedTuple):
         other_piece: Index of the other message's piece in its plan.
         resource: Type of the link or ramp, a `Resource`.
         low, high: First and last PE at which both pieces use this link or ramp.
-        shared_ends: Places at both ends of this range, or all places that the pieces have in
-            common; see `SharedEnd`.
+        shared_ends: Places at which to compare the times of both pieces: the two ends of this
+            range or, if pieces consist of several messages, all common places.
     """
 
     other_piece: int

@@ -104,7 +104,8 @@ class Delays(NamedTuple, Generic[Owner]):
 def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[Owner]:
     """Return the effects of contention between a stream of words and its competitors.
 
-    The module docstring states the rules; comments in the body name them by their numbers.
+    A stream that shares a link with another one is delayed by about one cycle for each word that
+    the other sends meanwhile. The module docstring states all rules.
 
     Args:
         window: Time window of the stream at its source, without contention.
