@@ -204,7 +204,7 @@ def check_executable(program: Program, draws: Sequence[Draw]) -> None:
     """Raise an error if a Program cannot be executed.
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         draws: Functions, one per user, that sample the next id if the Program samples on the host.
 
     Raises:

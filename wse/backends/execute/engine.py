@@ -32,8 +32,8 @@ class Engine(HostResults):
     """The backend that executes one Program on the cores of this machine.
 
     Args:
-        program: The Program.
-        spec: The model.
+        program: The compiled Program.
+        spec: Description of the model.
         tensor: Function that returns the tensor with a given canonical name.
         draws: Functions, one per user, that sample the next id from float32 logits
             ``[vocabulary]``. Required if the Program samples on the host.

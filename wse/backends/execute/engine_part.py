@@ -52,8 +52,8 @@ class EnginePart:
     """Engine for one wafer of a Program, with only the SRAM, weights and counters of this wafer.
 
     Args:
-        program: The Program.
-        spec: The model.
+        program: The compiled Program.
+        spec: Description of the model.
         tensor: Function that returns the tensor with a given canonical name.
         wafer: Index of the wafer.
         allow_nonfinite: Whether weights may contain infinity and NaN.

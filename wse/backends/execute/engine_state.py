@@ -81,8 +81,8 @@ class StatefulParts(Protocol):
     """Protocol for objects with the attributes of an engine that make up the state of a run.
 
     Attributes:
-        program: The Program.
-        arenas: Emulated SRAM of the stages in this process; the key is the stage.
+        program: The compiled Program.
+        arenas: Emulated SRAM of each stage in this process, keyed by the index of the stage.
         caches: Counters of the users' KV caches.
         streams: Data exchanged with the host, and counters of words.
     """

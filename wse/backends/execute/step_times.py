@@ -47,8 +47,8 @@ class StepTimes:
     """Measured times of the steps of all passes, for the stages in this process.
 
     Args:
-        program: The Program.
-        arenas: SRAM of the stages in this process; the key is the stage.
+        program: The compiled Program.
+        arenas: Emulated SRAM of each stage in this process, keyed by the index of the stage.
         read_bytes_per_s: Function that measures the rate at which all cores read memory. By
             default, it reads the largest arena.
 
@@ -143,9 +143,9 @@ class StepTimes:
         """Return the minimum bytes that a kernel step accesses on all its PEs, over all iterations.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
         """
         kernel, arena = KERNELS[phase.steps.code[step]], self._arenas[phase.steps.stage[step]]
         sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
@@ -165,9 +165,9 @@ class StepTimes:
         """Return the bytes that a transfer step moves on all its PEs, over all iterations.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
         """
         arena, iterations, total = self._arenas[phase.steps.stage[step]], phase.steps.iterations(step), 0
         for iteration in range(iterations):

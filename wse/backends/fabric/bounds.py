@@ -102,8 +102,8 @@ class PhaseBounds:
         of the first step has the maxima, and the other rows are 0.
 
         Args:
-            phase: The phase.
-            slots: Cache slots in use in each stage.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             classes: int64 ``[steps]``: for each step, the index of a step that costs the same, from
                 ``Fabric.shape_classes``.
         """
@@ -122,9 +122,9 @@ class PhaseBounds:
         The bounds are cached for all passes, unless they increase with the cache slots in use.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             grows: Whether the bounds increase with the cache slots in use, so that they cannot be
                 cached.
         """

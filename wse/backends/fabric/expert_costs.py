@@ -100,9 +100,9 @@ class RoutedCosts:
 
         Args:
             cost: Cost of the phase without routed steps.
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             pairs: For each layer, the number of tokens routed to each expert; empty for an even
                 distribution.
         """
@@ -142,9 +142,9 @@ class RoutedCosts:
         A routed step is a step whose work depends on which experts the tokens are routed to.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             pairs: For each layer, the number of tokens routed to each expert.
         """
         routed_classes = self._classes(phase, classes, slots, pairs)
@@ -161,9 +161,9 @@ class RoutedCosts:
            (steps between wafers, or any step if PEs are dead), the stage itself must be equal.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             pairs: For each layer, the number of tokens routed to each expert.
         """
         steps, program = np.flatnonzero(phase.steps.depends_on_experts), self.program
@@ -188,10 +188,10 @@ class RoutedCosts:
         """Return the time and traffic of a class of equal steps that depend on selected experts.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             steps: int64 ``[n]``, indices of the steps.
                 step_class: Number of the class, under which its times are cached.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             columns: int64 ``[cols]``, (token, expert) pairs on each column of PEs.
         """
         step = int(steps[0])
@@ -273,8 +273,8 @@ def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> 
     """Return the (token, expert) pairs that each column of PEs processes in a step.
 
     Args:
-        program: The Program.
-        phase: The phase.
+        program: The compiled Program.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
         step: Index of a step whose work depends on the selected experts.
         pairs: For each layer, the number of tokens routed to each expert. In layers that are
             missing, tokens are assumed to be distributed evenly over the experts.
@@ -298,8 +298,8 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
     the arguments are returned unchanged.
 
     Args:
-        program: The Program.
-        phase: The phase.
+        program: The compiled Program.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
         step: Index of the step in the phase.
 
     Returns:

@@ -126,8 +126,8 @@ class GroupCosts:
         The steps of an overlap group run concurrently.
 
         Args:
-            phase: The phase.
-            slots: Cache slots in use in each stage.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             classes: int64 ``[steps]``, equal numbers for steps that cost the same. It must be the
                 same array for all phases with these steps.
             first: int64 ``[groups]``, index of the first step of each group.
@@ -207,10 +207,10 @@ class GroupCosts:
         If the cost does not depend on positions, it is cached for all Programs of the process.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             group_class: The class.
             in_use: Cache slots in use in each stage of ``group_class.growing_stages``.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
         """
         if group_class.content is None:
             return _cost(self._costs, phase, group_class.group, slots)

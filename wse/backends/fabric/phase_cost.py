@@ -17,14 +17,15 @@ from wse.program.transfers.transfer import WaferPair
 
 
 class CostClass(NamedTuple):
-    """Quantities that determine the cost of running a phase, except cache shifts and experts.
+    """Key of a cached cost: runs of phases with equal values cost the same.
 
-    Runs with equal values share one cached cost.
+    Exceptions are the traffic of cache shifts and the cost of steps that depend on the selected
+    experts, which are computed for each run.
 
     Attributes:
         steps: Steps of the phase.
         begins: True if nothing is cached before the phase.
-        slots: Cache slots in use in each stage.
+        slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
     """
 
     steps: Steps

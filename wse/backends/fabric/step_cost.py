@@ -47,12 +47,14 @@ class StepCosts:
         self._rounds = cache(partial(_rounds, self._line))
 
     def cost_as(self, other: StepCosts, phase: Phase, group: Sequence[int], *, at_place: bool) -> bool:
-        """Return True if an overlap group certainly costs the same with the constants of another model.
+        """Return True if an overlap group certainly costs the same with the costs of another model.
+
+        An overlap group consists of steps that run at the same time.
 
         Args:
-            other: Costs of steps of the same Program.
-            phase: The phase.
-            group: Steps of the group.
+            other: Costs of steps of the same Program, for another wafer type or software.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            group: Indices of the steps of the group.
             at_place: Whether the cost may depend on positions, or on links between wafers or to the
                 host.
         """
@@ -76,7 +78,10 @@ class StepCosts:
         return self.software.task_dispatch_cycles, self.software.vector_issue_cycles
 
     def moves(self, phase: Phase, step: int) -> bool:
-        """Return True if a step sends words over links by a pattern along rows or columns."""
+        """Return True if a step runs a communication pattern along rows or columns of PEs.
+
+        Patterns that only copy words within PEs do not count.
+        """
         if phase.steps.computes(step):
             return False
         transfer = transfer_of(self.program, phase, step, self.program.cache_slots(0))
@@ -90,7 +95,7 @@ class StepCosts:
         round, all iterations are timed.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             group: Steps in the loop that run at the same time.
             iterations: Number of iterations.
         """
@@ -102,12 +107,12 @@ class StepCosts:
     def overlap_time(self, phase: Phase, steps: Sequence[int], slots: Slots, iteration: int) -> LineTime:
         """Return the time, in whole cycles, of transfers that start at the same time.
 
-        They may delay each other where they share links or ramps.
+        The transfers may delay each other where they share links or ramps.
 
         Args:
-            phase: The phase.
-            steps: Transfers along lines, of one overlap group.
-            slots: Cache slots in use in each stage.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            steps: Indices of the steps, which are transfers along rows or columns.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             iteration: Iteration of the loop.
         """
         transfers = [transfer_of(self.program, phase, step, slots, iteration) for step in steps]
@@ -116,15 +121,15 @@ class StepCosts:
     def time(
         self, phase: Phase, step: int, slots: Slots, iteration: int, chosen_wafers: frozenset[int] | None = None
     ) -> LineTime:
-        """Return the time, in whole cycles, of one iteration of a step that runs alone.
+        """Return the time, in whole cycles, of one iteration of a step, undisturbed by other steps.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             iteration: Iteration of the step's loop.
-            chosen_wafers: Wafers that store experts which tokens chose; None if all wafers may
-                store some.
+            chosen_wafers: Wafers that store experts to which tokens are routed, if the step depends
+                on them; None for all wafers.
         """
         time = self._dispatched_time(phase, step, slots, iteration, chosen_wafers)
         if not phase.steps.runs_in_previous_task[step] or not time.cycles.total:
@@ -136,8 +141,8 @@ class StepCosts:
     ) -> LineTime:
         """Return the time of one iteration of a step, including the dispatch of a task for it.
 
-        If the step runs in the task of the step before, `time` subtracts the cycles of the
-        dispatch.
+        If the step does not need a task of its own, because it runs in the task of the step before,
+        `time` subtracts the cycles of the dispatch afterwards.
         """
         in_group = bool(phase.steps.overlap[step] >= 0) and not self._is_dispatched(phase, step)
         if phase.steps.computes(step):
@@ -244,8 +249,8 @@ def _rounds(costs: LineCosts, pattern: LineSchedule, words: int, add_cycles: flo
     """Return the times of a repeated pattern on one line whose rounds (iterations) overlap.
 
     Args:
-        costs: Costs of words on a line.
-        pattern: The pattern.
+        costs: Cycle counts and queue sizes for words on a line of PEs.
+        pattern: The communication pattern.
         words: Words of a message.
         add_cycles: Cycles in which a PE adds a received message.
         line: Longest line on a wafer with dead PEs; None on a wafer without dead PEs.

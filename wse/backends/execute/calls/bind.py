@@ -51,7 +51,7 @@ class BoundPhase(NamedTuple):
     """Phase of a Program as a list of function calls that emulate its steps.
 
     Attributes:
-        phase: The phase.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
         slots: Number of KV-cache slots in use in each stage. Kernel operands depend on it.
         calls: Functions and arguments, in order of execution.
         steps: For each call, the index of the step that it executes.
@@ -83,7 +83,7 @@ class Binder:
     """Factory that turns phases of one Program into lists of function calls (bound phases).
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         arenas: SRAM of the stages in this process; the key is the stage. Steps of other stages are
             left out.
         control: Cache counters by user and stage, which kernels read.
@@ -124,7 +124,7 @@ class Binder:
         Prompt chunks with the same steps and the same number of cache slots share one list.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             slots: Cache slots in use in each stage, for the user with the longest cache.
         """
         return self._bound(self._equal.setdefault((phase.steps, phase.begins, phase.user), phase), slots)
@@ -151,8 +151,8 @@ class Binder:
         iteration. Calls that read the contents of PEs are part of the last iteration.
 
         Args:
-            phase: The phase.
-            slots: Cache slots in use in each stage.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
         """
         bound = BoundPhase(phase, slots, [], [], Counter())
         calls_after_step = self._reads_of_choices(phase, slots)

@@ -119,8 +119,8 @@ class LineCalls:
     """Factory of the function calls that execute transfers along rows or columns of PEs.
 
     Args:
-        program: The Program.
-        arenas: SRAM of the stages in this process; the key is the stage.
+        program: The compiled Program.
+        arenas: Emulated SRAM of each stage in this process, keyed by the index of the stage.
         views: For each of these stages, its SRAM as one array per element type.
     """
 
@@ -213,7 +213,7 @@ class LineCalls:
         """Return the operands that all kernels for messages along rows or columns need.
 
         Args:
-            transfer: The transfer.
+            transfer: The transfer, with its source, target and number of words.
             messages: Its messages.
             elements: Number of elements per PE.
         """

@@ -42,7 +42,7 @@ def message_spans(schedule: LineSchedule, elements: int, element_bytes: int) -> 
     Messages may carry all elements of a PE or one of several parts, which end at word boundaries.
 
     Args:
-        schedule: The pattern.
+        schedule: The communication pattern.
         elements: Number of elements before the division into parts.
         element_bytes: Bytes per element.
 

@@ -51,7 +51,7 @@ def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
        further segment, an empty one is added at the end.
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         steps: Steps of the phase.
 
     Returns:
@@ -111,7 +111,7 @@ def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) ->
     - No buffer is in use in two segments.
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         steps: Steps of both passes.
         found: Segments of the steps.
     """

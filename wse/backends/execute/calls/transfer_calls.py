@@ -35,8 +35,8 @@ class TransferCalls:
     """Factory of the function calls that execute the transfers of one Program.
 
     Args:
-        program: The Program.
-        arenas: SRAM of the stages in this process; the key is the stage.
+        program: The compiled Program.
+        arenas: Emulated SRAM of each stage in this process, keyed by the index of the stage.
         views: For each of these stages, its SRAM as one array per element type.
         control: Cache counters by user and stage, which kernels read.
         streams: Data exchanged with the host, and counters of words that leave regions.
@@ -64,9 +64,9 @@ class TransferCalls:
         """Return the function calls that execute one transfer step in one iteration of its loop.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             iteration: Iteration of the loop.
             user: User whose counters the step depends on.
         """
@@ -138,7 +138,7 @@ class TransferCalls:
 
         Args:
             step: Index of the step.
-            transfer: The transfer.
+            transfer: The transfer, with its source, target and number of words.
             messages: Its messages.
         """
         tiles = self.crossings.pop(step)
@@ -156,7 +156,7 @@ class TransferCalls:
         The kernel counts words on links only if they stay on one wafer.
 
         Args:
-            transfer: The transfer.
+            transfer: The transfer, with its source, target and number of words.
             messages: Its messages.
             remote_tiles: If the sending stage is in another process, its words, and the number of
                 blocks (groups of neighbouring PEs) in each of its rows; otherwise None.
@@ -195,9 +195,9 @@ class TransferCalls:
         The result is None if the kernel of the transfer, or `Streams`, counts the words instead.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             iteration: Iteration of the loop.
         """
         transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, iteration))

@@ -123,7 +123,7 @@ def required_bytes(program: Program, wafers: Collection[int] | None = None) -> i
     more. The Program itself and compiled kernels need about another 100 MB.
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         wafers: Wafers of this process; None for all.
     """
     wafer_indices = range(program.wafers) if wafers is None else wafers

@@ -23,8 +23,8 @@ class InputIds:
     The ids are sent by the host, or stored in the SRAM of the stage with the embedding table.
 
     Args:
-        program: The Program.
-        arenas: SRAM of the stages in this process; the key is the stage.
+        program: The compiled Program.
+        arenas: Emulated SRAM of each stage in this process, keyed by the index of the stage.
     """
 
     def __init__(self, program: Program, arenas: Mapping[int, Arena]) -> None:
@@ -39,7 +39,7 @@ class InputIds:
         padded to the same number.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             ids: Tokens of a prompt chunk, or other ids that the phase receives from the host.
         """
         chunk = np.array(ids, np.float32)

@@ -120,12 +120,12 @@ def parts_of(
     and for queries, keys and values if the attention scores are scaled instead of the queries.
 
     Args:
-        program: The Program.
-        spec: The model.
-        phase: The phase.
+        program: The compiled Program.
+        spec: Description of the model.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
         op: The op.
         steps: Steps of the op in the phase.
-        slots: Cache slots in use in each stage.
+        slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
     """
     if op.kind == "head":
         return _logits(program, phase, steps, slots)
@@ -151,7 +151,7 @@ def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
     The layer then has a step with the kernel ``scale_heads``.
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         phase: The phase whose steps are searched.
         layer: Index of the layer.
     """
@@ -201,7 +201,7 @@ def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
     The indices are those of the weight tiles that decode uses. An index of -1 is padding.
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         stage: Index of the stage.
         tensor: Name of the weight matrix.
     """

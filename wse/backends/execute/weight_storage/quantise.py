@@ -145,7 +145,7 @@ def with_codes(
 
     Args:
         program: The Program, for the types of weights and activations.
-        spec: The model.
+        spec: Description of the model.
         tensor: Function that returns the tensor with a given name.
         read: Function that reads rows of a tensor.
         allow_nonfinite: Whether weights may contain infinity and NaN.

@@ -85,11 +85,11 @@ def store_weights(
     threads as the caller has set for kernels.
 
     Args:
-        program: The Program.
-        spec: The model.
+        program: The compiled Program.
+        spec: Description of the model.
         tensor: Function that returns the tensor ``[out, in]`` with a given canonical name, in any
             floating-point type.
-        arenas: SRAM of the stages to fill; the key is the stage.
+        arenas: Emulated SRAM of each stage to fill, keyed by the index of the stage.
         allow_nonfinite: Whether weights may contain infinity and NaN.
         on_stored: Function that is called at the beginning and after each rectangle of PEs with
             (elements stored, all elements, name of the last tile).
