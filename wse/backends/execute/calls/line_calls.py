@@ -213,7 +213,7 @@ class LineCalls:
         """Return the operands that all kernels for messages along rows or columns need.
 
         Args:
-            transfer: The transfer, with its source, target and number of words.
+            transfer: The transfer (a step that moves words).
             messages: Its messages.
             elements: Number of elements per PE.
         """

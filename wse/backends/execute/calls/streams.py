@@ -94,7 +94,7 @@ class Streams:
         Args:
             arena: SRAM of the stage.
             element_type: Element type of the words.
-            transfer: The transfer, with its source, target and number of words.
+            transfer: The transfer (a step that moves words).
             places: Indices into ``host_tokens`` and ``host_logits`` at which the host stores the
                 ids or logits; the indices of users for a transfer that samples.
         """
@@ -171,7 +171,7 @@ class Streams:
         Args:
             arena: SRAM of the stage.
             element_type: Element type of the logits.
-            transfer: The transfer, with its source, target and number of words.
+            transfer: The transfer (a step that moves words).
             places: For each token, its index in ``host_logits``.
         """
         assert isinstance(transfer, LogitsOut)

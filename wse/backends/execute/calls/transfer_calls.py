@@ -138,7 +138,7 @@ class TransferCalls:
 
         Args:
             step: Index of the step.
-            transfer: The transfer, with its source, target and number of words.
+            transfer: The transfer (a step that moves words).
             messages: Its messages.
         """
         tiles = self.crossings.pop(step)
@@ -156,7 +156,7 @@ class TransferCalls:
         The kernel counts words on links only if they stay on one wafer.
 
         Args:
-            transfer: The transfer, with its source, target and number of words.
+            transfer: The transfer (a step that moves words).
             messages: Its messages.
             remote_tiles: If the sending stage is in another process, its words, and the number of
                 blocks (groups of neighbouring PEs) in each of its rows; otherwise None.

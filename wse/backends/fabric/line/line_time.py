@@ -98,7 +98,7 @@ def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None
     """Return the cycles in which one line delivers its messages, if all PEs are free at the start.
 
     Args:
-        messages: int32 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (`Arrival`).
+        messages: int32 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (Arrival).
         words: Words of each message.
         costs: Cycle counts and queue sizes for words on a line of PEs.
         colours: int32 ``[m]``, colours of the messages, if the pattern fixes them.

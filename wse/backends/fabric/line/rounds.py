@@ -128,7 +128,7 @@ class _RoundState:
         A round is one iteration of the loop that repeats the pattern.
 
         Args:
-            messages: int32 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (`Arrival`).
+            messages: int32 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (Arrival).
         """
         self.end = 0.0
         if self.store_and_forward:

@@ -26,7 +26,7 @@ class LineArrays(NamedTuple):
     """Messages of a pattern on one line, with their colours and the distances along the line.
 
     Attributes:
-        messages: int32 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (`Arrival`).
+        messages: int32 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (Arrival).
         colours: int32 ``[m]``, fixed colours of the messages; None if they are not fixed.
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """

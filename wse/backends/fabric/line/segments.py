@@ -97,7 +97,7 @@ def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, p
     4. Conflicts between the pieces are found.
 
     Args:
-        messages: int32 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (`Arrival`).
+        messages: int32 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (Arrival).
         costs: Cycle counts and queue sizes for words on a line of PEs.
         colours: int32 ``[m]``, colours of the messages; None if they are not fixed.
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.

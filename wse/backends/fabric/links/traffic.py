@@ -189,7 +189,7 @@ class Traffic:
         """Return the links that a transfer between two regions of a wafer uses, with their words.
 
         Args:
-            transfer: The transfer, with its source, target and number of words.
+            transfer: The transfer (a step that moves words).
             messages: Its messages: pieces of vectors with sending and receiving rows.
 
         Returns:
