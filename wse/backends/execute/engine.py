@@ -108,7 +108,7 @@ class Engine(HostResults):
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Number of tokens of the last phase that chose each expert, by layer.
+        """Number of tokens that the last phase routed to each expert of each layer.
 
         A key is the index of a layer with experts; its value is int64 ``[experts]``.
         """
@@ -133,7 +133,7 @@ class Engine(HostResults):
         """Run one decode pass for all users and return the next token id of each user.
 
         Args:
-            tokens: Ids to continue from, one per user, instead of those that the wafer stores.
+            tokens: Ids to continue from, one per user, instead of the ids stored on the wafer.
         """
         self.run(self.begin(self.program.decode_index, tokens))
         return self.tokens
@@ -142,7 +142,7 @@ class Engine(HostResults):
         """Do nothing: this engine starts a verification pass only when `verify` is called."""
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
-        """Run a verification pass over new tokens of one user and return the id after each token.
+        """Run a verification pass over new tokens of a user; return the predicted id after each.
 
         The tokens are sent by the host, or are stored on the PEs at the address where a draft head
         would write them. If the host samples, the returned ids are the most likely ones, and the
@@ -173,7 +173,7 @@ class Engine(HostResults):
             tokens: Number of tokens to keep.
             user: Index of the user.
             next_id: Next token, if the host sampled it. By default, it is the id that `verify`
-                returned.
+                returned for the last kept token.
 
         Raises:
             BadInput: ``tokens`` is less than 1 or more than the pass had, or `keep` was already
@@ -258,7 +258,9 @@ class Engine(HostResults):
     def link_words(self) -> npt.NDArray[np.int64]:
         """Return how many 32-bit words each link of the wafers in this process has carried so far.
 
-        The axes are the same as in `Streams.link_words`.
+        Returns:
+            int64 ``[wafers, 4, mesh rows, mesh cols]``. The second axis is the link of a PE: north,
+            east, south, west.
         """
         return self.streams.link_words(self.arenas)
 

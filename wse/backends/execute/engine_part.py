@@ -161,7 +161,7 @@ class EnginePart:
         return self.engine.step_times.read_bytes_per_s()
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays of the engine's state that belong to the wafer of this part, by name.
+        """Return the part of the run's state that belongs to this wafer, as named arrays.
 
         `wse.backends.execute.engine_state` lists the arrays.
         """

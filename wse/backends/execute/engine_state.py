@@ -94,7 +94,7 @@ class StatefulParts(Protocol):
 
 
 def state_of(engine: StatefulParts) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays from which `restore` resumes a run, by name.
+    """Return the arrays from which `restore` resumes a run, keyed by name.
 
     Some of the arrays are views of the engine's memory and change with the next pass.
     """

@@ -48,7 +48,7 @@ Bound = tuple[float, float, float, float]
 def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
     """Return the longest distance, in links, between a word's origin and a PE that it affects.
 
-    The origin is the PE that had the value at the start of the pattern.
+    The origin is the PE that stored the value at the start of the pattern.
 
     Args:
         pattern: The communication pattern.
@@ -98,8 +98,9 @@ class PhaseBounds:
     def of(self, phase: Phase, slots: Slots, classes: I64) -> F64:
         """Return lower bounds on the cycles of every step, as float64 ``[steps, bounds]``.
 
-        The bounds cover all iterations of a step's loop. For steps that run concurrently, the row
-        of the first step has the maxima, and the other rows are 0.
+        The columns are bounds for SRAM reads, arithmetic, hops and crossings, over all iterations
+        of a step's loop. For steps that run concurrently, the row of the first step contains the
+        maxima, and the other rows are 0.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
@@ -214,10 +215,10 @@ class PhaseBounds:
 
 
 def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:
-    """Return, for each list of messages that lines of a pattern execute, its `reach` in links.
+    """Return the `reach` in links of each variant of a pattern, as int64 ``[variants]``.
 
-    Returns:
-        int64 ``[variants]``, with 0 for a variant (list of messages) that no line uses.
+    A variant is a list of messages that some lines execute. Its reach is the longest distance
+    between a word's origin and a PE that it affects; 0 if no line uses the variant.
     """
     used_variants = set(np.unique(pattern.variants).tolist())
     links = [reach(pattern, v, in_place=in_place) if v in used_variants else 0 for v in range(len(pattern.first) - 1)]

@@ -60,7 +60,7 @@ class _RoutedTraffic(NamedTuple):
     Attributes:
         by_step: int64 ``[3, steps]``: words, hops and bytes of each step of the phase; 0 for steps
             that are not routed.
-        rectangles: int64 ``[n, 9]``, links and their words, in the format of ``link_map``.
+        rectangles: int64 ``[n, 9]``, links and their words (see ``link_map.rectangles_of``).
     """
 
     by_step: I64
@@ -190,7 +190,7 @@ class RoutedCosts:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             steps: int64 ``[n]``, indices of the steps.
-                step_class: Number of the class, under which its times are cached.
+            step_class: Number of the class, under which its times are cached.
             slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             columns: int64 ``[cols]``, (token, expert) pairs on each column of PEs.
         """
@@ -289,13 +289,11 @@ def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> 
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
-    """Return a phase with a step for the column of PEs that has the most work, and its index.
+    """Return a step whose operands are those of the column of PEs with the most work.
 
-    The work of a column is its number of (token, expert) pairs. The operands in ``phase`` are valid
-    for the maximum number of pairs that any column may get. Here, tokens are distributed evenly
-    over the experts, so the fullest column has fewer pairs. The returned phase consists of one
-    step, with the operands for this column. If the step does not depend on the selected experts,
-    the arguments are returned unchanged.
+    The work of a column is its number of (token, expert) pairs. The operands in ``phase`` allow for
+    the maximum number of pairs that any column may get. If tokens are distributed evenly over the
+    experts, as is assumed here, the fullest column has fewer pairs.
 
     Args:
         program: The compiled Program.
@@ -303,7 +301,8 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
         step: Index of the step in the phase.
 
     Returns:
-        The phase, and the index of the step in it.
+        A phase that consists only of this step, and the index 0. If the step does not depend on the
+        selected experts, ``phase`` and ``step`` are returned unchanged.
     """
     if not phase.steps.depends_on_experts[step]:
         return phase, step

@@ -128,8 +128,8 @@ class GroupCosts:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
-            classes: int64 ``[steps]``, equal numbers for steps that cost the same. It must be the
-                same array for all phases with these steps.
+            classes: int64 ``[steps]``, equal numbers for steps that cost the same. All phases with
+                the same steps must have the same numbers, because results are cached by steps.
             first: int64 ``[groups]``, index of the first step of each group.
         """
         if phase.steps not in self._classes_by_steps:

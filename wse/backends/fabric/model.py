@@ -135,9 +135,9 @@ class Fabric:
         return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
 
     def verify_use(self, length: int) -> CacheUse:
-        """Return the cache slots in use in a verification pass; its cost depends on nothing else.
+        """Return a key that determines the cost of a verification pass.
 
-        This holds if tokens are distributed evenly over the experts.
+        Passes with equal keys cost the same if tokens are distributed evenly over the experts.
 
         Args:
             length: Number of tokens in the user's cache before the pass.
@@ -197,9 +197,9 @@ class Fabric:
         return moved_by_step
 
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
-        """Return a key that is equal for decode passes with equal cost.
+        """Return a key that determines the cost and traffic of a decode pass.
 
-        Tokens are assumed to be distributed evenly over the experts.
+        Passes with equal keys cost the same if tokens are distributed evenly over the experts.
 
         Args:
             lengths: Number of tokens in each user's cache before the pass.

@@ -19,8 +19,8 @@ from wse.program.transfers.transfer import WaferPair
 class CostClass(NamedTuple):
     """Key of a cached cost: runs of phases with equal values cost the same.
 
-    Exceptions are the traffic of cache shifts and the cost of steps that depend on the selected
-    experts, which are computed for each run.
+    The key does not determine the traffic of cache shifts. If steps depend on the selected experts,
+    runs with equal keys cost the same only if tokens are distributed evenly over the experts.
 
     Attributes:
         steps: Steps of the phase.
@@ -38,9 +38,9 @@ class PhaseTraffic:
     """Traffic of one run of a phase.
 
     ``rectangles``, ``by_slots`` and ``shifts`` list the links that carry words. They are separate
-    so that runs can share the parts that do not differ. Each row describes a rectangle
-    of links with equal word counts, in the format of ``link_map``. The index of its plane is wafer
-    * 4 + direction.
+    so that runs can share the parts that do not differ. Each row describes a rectangle of links
+    with equal word counts (see ``link_map.rectangles_of``). The index of its plane is wafer * 4 +
+    direction.
 
     Attributes:
         words: int64 ``[steps]``, words of a step's messages, over all iterations.

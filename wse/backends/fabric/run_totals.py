@@ -177,7 +177,7 @@ class RunTotals:
                 are distributed evenly.
 
         Returns:
-            A key that is equal for passes with equal cost (see `Fabric.cache_use`), and the cost.
+            A key that determines the cost of the pass (see `Fabric.cache_use`), and the cost.
         """
         self.lengths = list(lengths) or self.lengths
         cost, key = self.fabric.decode_cost(*self.lengths, pairs=pairs), self.fabric.cache_use(self.lengths)

@@ -33,8 +33,9 @@ from wse_mappings.schedule import LineSchedule
 class StepCosts:
     """Calculator of the cycles of single steps of a Program.
 
-    A step outside of an overlap group (steps that run at the same time) pays for the dispatch of a
-    task. A group pays once, with `sync`, for starting its transfers and waiting for all of them.
+    An overlap group consists of steps that run at the same time. The cycles of a step outside of
+    such a group include the dispatch of a task. A group costs `sync` cycles once, for starting its
+    transfers and waiting for all of them.
     """
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, traffic: Traffic) -> None:
@@ -90,9 +91,9 @@ class StepCosts:
     def distinct_iterations(self, phase: Phase, group: Sequence[int], iterations: int) -> list[tuple[int, int]]:
         """Return which iterations of a loop must be timed, as (iteration, repetitions) pairs.
 
-        The first iteration can differ from the others, which are equal: they are timed once and
-        counted ``repetitions`` times. If a pattern in the loop has another set of messages in each
-        round, all iterations are timed.
+        The first iteration can differ from the further iterations. These are equal, so that one of
+        them is timed and counted ``repetitions`` times. If a pattern in the loop has different
+        messages in each iteration, all iterations are timed.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
@@ -193,8 +194,9 @@ class StepCosts:
 
         Args:
             transfer: The transfer, which sends one round of the pattern.
-            in_group: Whether it is part of an overlap group, which pays for its start.
-            in_loop: Whether its step is in a loop.
+            in_group: Whether the transfer is part of an overlap group, whose cost includes the
+                start of its transfers.
+            in_loop: Whether the step of the transfer is in a loop.
         """
         pattern, first = transfer.site.schedule, transfer.site.round == 0
         if not len(pattern.messages):
@@ -216,7 +218,8 @@ class StepCosts:
 
         Args:
             transfers: The transfers of the patterns.
-            in_group: Whether they are part of an overlap group, which pays for their start.
+            in_group: Whether the transfers are part of an overlap group, whose cost includes their
+                start.
         """
         time = self._times.time([self._slowest_line(transfer) for transfer in transfers])
         if not in_group:

@@ -56,7 +56,7 @@ class TransferCosts:
     def _shift(self, transfer: Transfer) -> Cycles:
         """Return the cycles of a cache shift, in which rows of PEs send a cache entry one row up.
 
-        They do not depend on the number of rows, because all rows send at the same time.
+        The cycles do not depend on the number of rows, because all rows send at the same time.
         """
         line = self._traffic.routes.line(transfer.site.stage, COLUMNS)
         farthest, streams = (line.farthest, line.streams) if line else (1, 1)

@@ -55,9 +55,9 @@ class BoundPhase(NamedTuple):
         slots: Number of KV-cache slots in use in each stage. Kernel operands depend on it.
         calls: Functions and arguments, in order of execution.
         steps: For each call, the index of the step that it executes.
-        loads: Transfers along rows or columns, keyed by stage and `LineLoads`, and how often each
-            is executed in the phase. Their calls do not count words on links, so that the words
-            are counted from this table.
+        loads: How often each transfer along rows or columns is executed, keyed by its stage and
+            `LineLoads`. Words on links are counted from this table, because the calls of these
+            transfers do not count them.
     """
 
     phase: Phase
@@ -82,11 +82,13 @@ class BoundPhase(NamedTuple):
 class Binder:
     """Factory that turns phases of one Program into lists of function calls (bound phases).
 
+    A phase is a prefill chunk, a decode pass or a verification pass.
+
     Args:
         program: The compiled Program.
         arenas: SRAM of the stages in this process; the key is the stage. Steps of other stages are
             left out.
-        control: Cache counters by user and stage, which kernels read.
+        control: KV-cache counters that kernels read, indexed by user and stage.
         streams: Data exchanged with the host, and counters of words that leave regions.
         routing: Record of the experts that the tokens are routed to.
         outputs: Object that reads the outputs of ops between steps, or None.

@@ -81,7 +81,7 @@ def accumulation_of(schedule: LineSchedule) -> I32 | None:
 
 
 def _without_dead_stores(steps: list[Step], length: int) -> list[Step]:
-    """Remove the stores whose result is overwritten before it is read from a list of operations.
+    """Return the operations without the stores whose result is overwritten before it is read.
 
     Args:
         steps: Operations of an accumulator that sums words along a line: the type of each, and
@@ -214,7 +214,7 @@ class LineCalls:
 
         Args:
             transfer: The transfer (a step that moves words).
-            messages: Its messages.
+            messages: Communication pattern of the transfer, and the rows that take part.
             elements: Number of elements per PE.
         """
         arena = self._arenas[transfer.site.stage]

@@ -73,7 +73,7 @@ class Streams:
         return list(ids.tolist())
 
     def take_most_likely(self, places: range) -> None:
-        """Set each token id to the most likely one, or to -1 if a logit is not finite.
+        """Set token ids on the host to the id with the highest logit; -1 if a logit is not finite.
 
         Args:
             places: Range of indices into ``host_tokens`` (the ids) and ``host_logits``.
@@ -148,7 +148,8 @@ class Streams:
     def _tokens_in(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
         """Write token ids from the host to the SRAM of a region's first PE.
 
-        ``places`` is not used.
+        The argument ``places`` is not used; all functions that exchange words with the host have
+        the same parameters.
         """
         view, count = arena.view(element_type), transfer.elements
         view[0, transfer.target : transfer.target + count, 0] = self.host_ids[:count]

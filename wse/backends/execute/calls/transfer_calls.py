@@ -38,9 +38,9 @@ class TransferCalls:
         program: The compiled Program.
         arenas: Emulated SRAM of each stage in this process, keyed by the index of the stage.
         views: For each of these stages, its SRAM as one array per element type.
-        control: Cache counters by user and stage, which kernels read.
+        control: KV-cache counters that kernels read, indexed by user and stage.
         streams: Data exchanged with the host, and counters of words that leave regions.
-        routing: Record of the experts that tokens choose.
+        routing: Record of the experts that the tokens are routed to.
 
     Attributes:
         crossings: Words in transit to and from stages in other processes; the key is the step.
@@ -68,7 +68,7 @@ class TransferCalls:
             step: Index of the step.
             slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             iteration: Iteration of the loop.
-            user: User whose counters the step depends on.
+            user: User whose KV-cache counters the step depends on.
         """
         stage = int(phase.steps.stage[step])
         if stage not in self._arenas and not issubclass(TRANSFERS[phase.steps.code[step]], Crossing):
@@ -139,7 +139,7 @@ class TransferCalls:
         Args:
             step: Index of the step.
             transfer: The transfer (a step that moves words).
-            messages: Its messages.
+            messages: Which rows send which words to which rows of the other region.
         """
         tiles = self.crossings.pop(step)
         rows, lanes = transfer.site.placed_stage.rect.rows, tiles.shape[2]
@@ -157,7 +157,7 @@ class TransferCalls:
 
         Args:
             transfer: The transfer (a step that moves words).
-            messages: Its messages.
+            messages: Which rows send which words to which rows of the other region.
             remote_tiles: If the sending stage is in another process, its words, and the number of
                 blocks (groups of neighbouring PEs) in each of its rows; otherwise None.
         """

@@ -71,8 +71,8 @@ class OutputPart:
         address: Address of the first element of the first token, on every PE.
         cut: int32 ``[PEs of a line, n]``, features of the op on each PE; -1 for padding.
         axis: ROWS if the PEs of a row store different features, COLUMNS if the PEs of a column do.
-        line: Row or column to read. All rows (or columns) store the same values, except that logits
-            are only on this row.
+        line: Row or column to read. Logits are stored only on this row. Other outputs are the same
+            on all rows (or columns).
     """
 
     ready_step: int

@@ -201,7 +201,9 @@ class _Reader:
         return self._round(self._checked_rows(name, source, rows))
 
     def stored_rows(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """Return rows in the type of the source if the arena can store it; otherwise, round them.
+        """Return rows of a tensor in a type from which the arena converts to the element type.
+
+        This is the type of the source if possible; otherwise, the rows are rounded here.
 
         Args:
             name: Name of the tensor, for error messages.
@@ -233,7 +235,7 @@ class _Reader:
             return values.astype(self._type, copy=False)
 
     def _require_finite(self, name: str, source: Source, values: Tensor) -> Tensor:
-        """Check floating-point values and return them; values of other types are not checked."""
+        """Return values after checking that floating-point values are finite and not too large."""
         if values.dtype.name in INFINITE and values.size:
             self._check(name, source, values)
         return values

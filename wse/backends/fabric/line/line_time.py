@@ -201,7 +201,7 @@ class _LineState:
         return advance(begin, 0, out), advance(last, 0, out), path
 
     def _receive(self, pe: int, streams: list[Stream], relay: int = 0) -> tuple[EventTime, EventTime]:
-        """Compute the pending receives of a PE, each of which combines words with those of the PE.
+        """Compute the pending receives of a PE, which combine received words with its own words.
 
         Args:
             pe: Index of the PE.

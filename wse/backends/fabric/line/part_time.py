@@ -65,7 +65,7 @@ class _Messages(NamedTuple):
         """Compute the properties of messages that do not depend on when the messages are sent.
 
         Args:
-            messages: int64 ``[m, 3]``: source, target, Arrival.
+            messages: int64 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (Arrival).
             part: int64 ``[m]``: index of the part of the words that each message sends.
             words: int64 ``[m]``: words of each message, at least 1.
             places: int64 ``[PEs]``: hops from the first PE to each PE.
@@ -181,7 +181,7 @@ class _PartState:
 def _interval(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:
     """Return time intervals with their causes, float64 ``[4, n]``.
 
-    The rows are total, hops, relays and launch; the total is the sum of the others.
+    The rows are total, hops, relays and launch; the total is the sum of the other three.
     """
     hops = np.atleast_1d(np.asarray(hops, np.float64))
     interval = np.zeros((4, len(hops)))

@@ -105,7 +105,7 @@ def sections_of(lines: Sequence[LineArrays]) -> list[tuple[LineSection, ...]]:
 
 
 def _fabric_messages(line: LineArrays) -> LineArrays:
-    """Return the messages of a line without those that are only copies within a PE."""
+    """Return the messages of a line that use links, without the copies within a PE."""
     messages, colours, places = line
     travels = np.flatnonzero((messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1]))
     return LineArrays(messages[travels], None if colours is None else colours[travels], places)

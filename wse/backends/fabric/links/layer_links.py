@@ -80,7 +80,7 @@ class _Moves:
         regions: For each class, the region of its step on each wafer, in the same format as
             ``rectangles``, with 0 words. A map of links also covers these regions.
         rectangles: For each class, the links that one step uses: rectangles of links with equal
-            word counts, summed over all runs, in the format of ``link_map``.
+            word counts, summed over all runs (see ``link_map.rectangles_of``).
         counts: For each layer, the number of its steps in each class, int64 ``[classes]``.
     """
 
@@ -197,7 +197,7 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
         chosen_wafers: For each layer, the number of runs that selected experts on each wafer.
 
     Returns:
-        Rectangles of links with equal word counts, in the format of ``link_map``.
+        Rectangles of links with equal word counts (see ``link_map.rectangles_of``).
     """
     if TRANSFERS[phase.steps.code[step]].leaves_wafer:
         return _nonempty_rectangles(_crossing_rectangles(fabric, phase, step, chosen_wafers))
@@ -265,10 +265,12 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
         traffic: Traffic model of the Program.
         phase: Prefill chunk, decode pass or verification pass of the Program.
         step: Index of the step.
-        uses: Number of runs, and cached tokens before them, by cache slots in use.
+        uses: For each combination of cache slots in use, the number of runs, and the numbers of
+            cached tokens before them.
 
     Returns:
-        int64 ``[n, 9]``: rectangles of links with equal word counts, in the format of ``link_map``.
+        int64 ``[n, 9]``: rectangles of links with equal word counts, from
+        ``link_map.rectangles_of``.
     """
     if TRANSFERS[phase.steps.code[step]].by_counters:
         parts = [

@@ -1,6 +1,6 @@
 """Links that the words of each type of transfer use.
 
-Links with equal word counts form rectangles, in the format of ``link_map``.
+Links with equal word counts form rectangles (see ``link_map.rectangles_of``).
 """
 
 from __future__ import annotations

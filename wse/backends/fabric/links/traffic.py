@@ -43,7 +43,7 @@ class StepTraffic(NamedTuple):
         hops: Number of links that each word crosses, summed over all words.
         bytes: Payload in bytes between wafers, or to and from the host.
         rectangles: int64 ``[n, 9]``, links that carry the words: rectangles of links with equal
-            word counts, in the format of ``link_map``.
+            word counts (see ``link_map.rectangles_of``).
     """
 
     words: int
@@ -272,7 +272,7 @@ def _on_wafer(wafer: int, rectangles: I64) -> I64:
 
     Args:
         wafer: Index of the other wafer.
-        rectangles: int64 ``[n, 9]``, in the format of ``link_map``.
+        rectangles: int64 ``[n, 9]`` (see ``link_map.rectangles_of``).
     """
     rectangles[:, PLANE] += wafer * DIRECTIONS
     return rectangles
