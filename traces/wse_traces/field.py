@@ -47,7 +47,8 @@ TEXT: Final = "S128"  # UTF-8, padded with NUL
 class Field:
     """Description of one HDF5 dataset of a trace.
 
-    If ``signed`` is false, numbers must be at least 0, or -1 if ``doc`` says what -1 means.
+    If ``signed`` is false, numbers must be at least 0. The value -1 is also allowed if ``doc`` says
+    what it means.
 
     Attributes:
         path: Path of the dataset in the file.

@@ -70,8 +70,8 @@ class BoundPhase(NamedTuple):
         """Execute the calls.
 
         Args:
-            adapt: Function that is called every few calls. It adapts the number of cores in use to
-                the load that other programs cause.
+            adapt: Function that is called after every few calls. It reduces the number of threads
+                while other programs need the CPU cores.
         """
         for first in range(0, len(self.calls), CALLS_BETWEEN_CHECKS):
             for function, arguments in self.calls[first : first + CALLS_BETWEEN_CHECKS]:

@@ -225,8 +225,8 @@ def _scratch(rows: int, cols: int) -> I64:
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
     """Add up the words of one plane's rectangles, once for each run of rows with equal words.
 
-    A plane is a set of links, such as those of one direction. Consecutive rows in which no
-    rectangle begins or ends have equal words and form a run.
+    A plane is a set of links, such as those of one direction. Consecutive rows have equal words and
+    form a run if no rectangle begins or ends between them.
 
     Args:
         rectangles: Rectangles of links in the plane.
