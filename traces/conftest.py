@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _from_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run every test in the root folder of the checkout."""
+    """Run every test with the root folder of the repository as its working directory."""
     monkeypatch.chdir(Path(__file__).parents[1])

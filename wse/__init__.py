@@ -46,7 +46,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name of `wse.api`, importing that module on first use.
+    """Return the object with a public name from `wse.api`, which is imported on first use.
 
     Every module of wse imports this package. Importing `wse.api` here would make each of those
     imports slow.

@@ -47,7 +47,8 @@ TEXT: Final = "S128"  # UTF-8, padded with NUL
 class Field:
     """Description of one HDF5 dataset of a trace.
 
-    If ``signed`` is false, numbers must be at least 0, or -1 if ``doc`` says what -1 means.
+    If ``signed`` is false, numbers must be at least 0. The value -1 is also allowed if ``doc`` says
+    what it means.
 
     Attributes:
         path: Path of the dataset in the file.
@@ -117,7 +118,7 @@ def text_field(path: str, table: str, doc: str) -> Field:
 
 
 def rectangle_fields(group: str, table: str, owner: str) -> Iterator[Field]:
-    """Yield the four fields that describe a rectangle of PEs: first row, first column, and size.
+    """Yield the fields of a rectangle of PEs: first row, first column, row count, column count.
 
     Args:
         group: Path of the group that contains the columns.

@@ -175,7 +175,11 @@ class Column:
         return self._read(box)[tuple(inner_key for _, inner_key in selections)]
 
     def _chosen_places(self, axis: int, key: Any) -> tuple[range, int | slice]:
-        """Translate an index of one axis to the range that must be read.
+        """Return which positions of an axis must be read to index the axis with ``key``.
+
+        Args:
+            axis: Index of the axis.
+            key: An integer or a slice.
 
         Returns:
             The selected positions on the axis, and the index that selects them within the range

@@ -84,8 +84,8 @@ def executed_steps(trace: TraceFile, passes: Array) -> Columns:
 
     Returns:
         The columns of ``steps``, and ``pass``, ``schedule``, ``phase`` and ``kv_slots``.
-        ``start_cycle`` is counted from the start of the run. Words and hops include the cache
-        shifts of the pass.
+        ``start_cycle`` is counted from the start of the run. ``words`` and ``hops`` include the
+        cache shifts (moves of KV-cache entries between rows of PEs) of each pass.
 
     Raises:
         TraceError: The trace is damaged, or the steps exceed its size limit.

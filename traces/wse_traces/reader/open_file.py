@@ -118,9 +118,10 @@ def _rotate(word: int, bits: int) -> int:
 
 
 class _ReleasedFile(io.FileIO):
-    """A file that returns ``start`` instead of its first bytes when it is read.
+    """A file whose first bytes are replaced by the attribute ``start`` when it is read.
 
-    The replacement clears the flag that tells HDF5 that another process is writing the file.
+    The replaced bytes no longer contain the flag that tells HDF5 that another process is writing
+    the file. HDF5 can therefore open it; the file itself is not changed.
     """
 
     start = b""

@@ -12,10 +12,10 @@ from wse_traces.reader.read import Array, Trace
 
 
 def plane_chunks(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int, int, Array]]:
-    """Yield the words on links in rectangular parts, for one wafer or one pattern.
+    """Yield the number of words on each link of a wafer or a pattern, one HDF5 chunk at a time.
 
-    A pattern is a map of words on links that several layers share. The parts are the chunks in
-    which the dataset is stored, so that each chunk is read once.
+    A pattern is a map of words on links that several layers share. Each chunk is a rectangle of
+    PEs and one direction. Reading in the chunks of the file decompresses each of them only once.
 
     Args:
         trace: An open trace.
@@ -23,7 +23,8 @@ def plane_chunks(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int
         index: Index of the wafer or pattern.
 
     Yields:
-        Direction, first row, first column, and the words ``[row, col]`` of each chunk.
+        For each chunk: index of the direction, first row, first column, and the number of words
+        ``[row, col]``.
 
     Raises:
         TraceError: The dataset is missing, deviates from the schema, or is damaged.

@@ -69,7 +69,8 @@ def wavelet_activity(trace: Trace, *, pass_index: int) -> tuple[Array, Array]:
         pass_index: Index of a pass whose words were logged.
 
     Returns:
-        The cycles in ascending order and the numbers, both int64 ``[cycle]``.
+        The cycles in ascending order, and the number of words that leave in each; both int64
+        ``[cycle]``.
 
     Raises:
         TraceError: The log is damaged, or its cycles exceed the size limit of the trace.

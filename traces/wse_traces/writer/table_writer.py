@@ -269,8 +269,8 @@ class TableWriter:
     def _write(self, table: str, arrays: Mapping[str, list[Array]]) -> None:
         """Write the buffered rows of a table.
 
-        A row that covers the mesh may be given in part. The rest of it is not written and reads as
-        0.
+        A row with a value for every PE may be smaller than the mesh. The values of the remaining
+        PEs are not written and are read as 0.
         """
         end = self._rows[table]
         for column in self._columns[table]:

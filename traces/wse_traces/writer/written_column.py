@@ -29,7 +29,8 @@ class WrittenColumn:
         name: Name of the column in its table.
         dtype: Type of the elements.
         shape: Shape of a row.
-        planes: Whether a row covers the mesh. Such a row may be partial.
+        planes: Whether each row has a value for every PE. Such a row may be written for only a part
+            of the mesh; the rest is read as 0.
         chunk_rows: Number of rows per chunk.
         min_value: Smallest integer that the type can represent; 0 for other types.
         max_value: Largest integer that the type can represent; 0 for other types.
@@ -113,7 +114,7 @@ class WrittenColumn:
         return np.array(encoded, self.dtype)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
-        """Check that an array has the shape of rows of this column, or of a part of the mesh.
+        """Check that rows have the shape of the column; rows of per-PE values may be smaller.
 
         Raises:
             ValueError: The array has a different shape.
@@ -140,7 +141,7 @@ class WrittenDataset:
         """Append rows to the dataset, which then has ``end`` rows.
 
         Args:
-            arrays: Rows to append. A row that covers the mesh may be partial.
+            arrays: Rows to append. Rows of per-PE values may cover only a part of the mesh.
             end: Number of rows after the call.
         """
         self._id.set_extent((end, *self._shape))
@@ -160,8 +161,8 @@ def join_parts(columns: Sequence[WrittenColumn], parts: Sequence[BufferedRows]) 
         parts: Buffered rows.
 
     Returns:
-        A list of arrays for each column, keyed by its name. The list has one array with all rows,
-        or one array per row if rows cover the mesh.
+        A list of arrays for each column, keyed by the column's name. The list has a single array
+        with all rows, or one array per row if the column has values for every PE.
     """
     tables = [
         dict(zip([column.name for column in columns], zip(*part, strict=True), strict=True))

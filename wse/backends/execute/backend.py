@@ -19,7 +19,9 @@ from wse.program.steps import Slots
 
 
 class Backend(Protocol):
-    """Protocol for executors of a Program, which store its weights and generate tokens.
+    """Protocol for executors of a Program (a compiled model).
+
+    A backend stores the weights of the model in emulated SRAM and generates tokens.
 
     `wse.backends.execute.engine.Engine` executes on the cores of this machine. A backend that runs
     in other processes or on a GPU must produce the same bits, because the order of every sum is
@@ -57,9 +59,9 @@ class Backend(Protocol):
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Number of tokens routed to each expert in the last phase, by layer.
+        """Number of tokens that the last phase routed to each expert of each layer.
 
-        The keys are the indices of layers with experts; the values are int64 ``[experts]``.
+        A key is the index of a layer with experts; its value is int64 ``[experts]``.
         """
 
     def cache_slots(self, user: int) -> Slots:
@@ -83,7 +85,7 @@ class Backend(Protocol):
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
         """Read each user's prompt, chunk by chunk.
 
-        After the last chunk, ``tokens`` has the id that follows each prompt.
+        After the last chunk, `tokens` contains the id that the model predicts after each prompt.
 
         Args:
             prompts: Token ids of each user's prompt.
@@ -111,7 +113,7 @@ class Backend(Protocol):
         """
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
-        """Run a verification pass over new tokens of one user and return the id after each token.
+        """Run a verification pass over new tokens of a user; return the predicted id after each.
 
         `keep` must be called next, with the number of accepted tokens.
 
@@ -127,7 +129,7 @@ class Backend(Protocol):
             tokens: Number of tokens to keep.
             user: Index of the user.
             next_id: Next token of the user, if the host sampled it. By default, it is the id that
-                the pass found after the last kept token.
+                the pass predicted after the last kept token.
         """
 
     def link_words(self) -> npt.NDArray[np.int64]:
@@ -143,8 +145,8 @@ class CheckpointableBackend(Backend, Protocol):
     """Backend whose state can be saved between two passes and restored in another backend.
 
     Attributes:
-        program: The Program.
-        streams: Data exchanged with the host, such as the last ids and logits.
+        program: The Program that the backend executes.
+        streams: Token ids and logits that are exchanged with the host.
         passes_at_once: Maximum number of passes that may be in flight.
     """
 
@@ -204,7 +206,7 @@ def check_executable(program: Program, draws: Sequence[Draw]) -> None:
     """Raise an error if a Program cannot be executed.
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         draws: Functions, one per user, that sample the next id if the Program samples on the host.
 
     Raises:

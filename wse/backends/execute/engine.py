@@ -32,8 +32,8 @@ class Engine(HostResults):
     """The backend that executes one Program on the cores of this machine.
 
     Args:
-        program: The Program.
-        spec: The model.
+        program: The compiled Program.
+        spec: Description of the model.
         tensor: Function that returns the tensor with a given canonical name.
         draws: Functions, one per user, that sample the next id from float32 logits
             ``[vocabulary]``. Required if the Program samples on the host.
@@ -95,20 +95,20 @@ class Engine(HostResults):
         store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite, on_stored=on_stored)
 
     def watch(self, places: Collection[PePlace], on_bytes: Callable[[PePlace, int, Bytes], None]) -> None:
-        """Report the contents of all buffers of some PEs in every pass from now on.
+        """Report the contents of all SRAM buffers of some PEs in every pass from now on.
 
         This must be called before the first pass and before `precompile`.
 
         Args:
-            places: The PEs.
-            on_bytes: Function that receives a PE, the index of a buffer and its bytes
-                (`wse.backends.execute.observation.pe_contents.PeContents`).
+            places: The PEs to watch.
+            on_bytes: Function that is called with a PE, the index of a buffer and the bytes of
+                the buffer (`wse.backends.execute.observation.pe_contents.PeContents`).
         """
         self._binder.contents = PeContents(self.program, self.arenas, places, on_bytes)
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Number of tokens of the last phase that chose each expert, by layer.
+        """Number of tokens that the last phase routed to each expert of each layer.
 
         A key is the index of a layer with experts; its value is int64 ``[experts]``.
         """
@@ -130,10 +130,10 @@ class Engine(HostResults):
             yield index
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one decode pass for all users and return the next id of each.
+        """Run one decode pass for all users and return the next token id of each user.
 
         Args:
-            tokens: Ids to continue from, one per user, instead of those that the wafer stores.
+            tokens: Ids to continue from, one per user, instead of the ids stored on the wafer.
         """
         self.run(self.begin(self.program.decode_index, tokens))
         return self.tokens
@@ -142,12 +142,12 @@ class Engine(HostResults):
         """Do nothing: this engine starts a verification pass only when `verify` is called."""
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
-        """Run a verification pass over new tokens of one user and return the id after each token.
+        """Run a verification pass over new tokens of a user; return the predicted id after each.
 
-        The tokens are sent by the host, or are stored where a draft head on the wafer would leave
-        them. If the host samples, the returned ids are the most likely ones, and the host may
-        choose others from `verified_logits`. `keep` must be called next, with the number of
-        accepted tokens.
+        The tokens are sent by the host, or are stored on the PEs at the address where a draft head
+        would write them. If the host samples, the returned ids are the most likely ones, and the
+        host may choose other ids from `verified_logits`. `keep` must be called next, with the
+        number of accepted tokens.
 
         Args:
             tokens: The user's next token and the draft tokens after it. Their number must equal the
@@ -173,7 +173,7 @@ class Engine(HostResults):
             tokens: Number of tokens to keep.
             user: Index of the user.
             next_id: Next token, if the host sampled it. By default, it is the id that `verify`
-                returned.
+                returned for the last kept token.
 
         Raises:
             BadInput: ``tokens`` is less than 1 or more than the pass had, or `keep` was already
@@ -210,7 +210,8 @@ class Engine(HostResults):
 
         Args:
             index: Index of the phase in the Program.
-            ids: Tokens of the prompt chunk, tokens to verify, or ids that replace the next tokens.
+            ids: Token ids that the pass reads: the prompt chunk, the tokens to verify, or the ids
+                that replace the users' next tokens in a decode pass.
 
         Returns:
             The calls of the phase, which `run` executes.
@@ -228,7 +229,10 @@ class Engine(HostResults):
         return self._decode
 
     def run(self, bound: BoundPhase) -> None:
-        """Execute the calls of a bound phase, or of a part of it, and count the words it sends."""
+        """Execute the calls of a phase, or of a part of it, and record its transfers.
+
+        The records are used later to count the words on links.
+        """
         with self._cores.steps():
             if self.step_times is not None:
                 self.step_times.run(bound, self._cores.adapt)
@@ -241,8 +245,8 @@ class Engine(HostResults):
         """Compile all kernels that the phases use.
 
         Args:
-            report: Function that is called before each kernel with the number of kernels compiled
-                so far, the number of all kernels, and the name of the kernel.
+            report: Function that is called before each kernel is compiled, with the number of
+                kernels compiled so far, the total number of kernels, and the name of the kernel.
 
         Returns:
             The reason why the compiled kernels could not be stored for the next run; empty if they
@@ -254,7 +258,9 @@ class Engine(HostResults):
     def link_words(self) -> npt.NDArray[np.int64]:
         """Return how many 32-bit words each link of the wafers in this process has carried so far.
 
-        The axes are the same as in `Streams.link_words`.
+        Returns:
+            int64 ``[wafers, 4, mesh rows, mesh cols]``. The second axis is the link of a PE: north,
+            east, south, west.
         """
         return self.streams.link_words(self.arenas)
 

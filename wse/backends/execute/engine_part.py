@@ -52,8 +52,8 @@ class EnginePart:
     """Engine for one wafer of a Program, with only the SRAM, weights and counters of this wafer.
 
     Args:
-        program: The Program.
-        spec: The model.
+        program: The compiled Program.
+        spec: Description of the model.
         tensor: Function that returns the tensor with a given canonical name.
         wafer: Index of the wafer.
         allow_nonfinite: Whether weights may contain infinity and NaN.
@@ -97,12 +97,13 @@ class EnginePart:
         Args:
             index: Index of the phase.
             number: Index of the segment in the phase.
-            ids: Ids of the pass, as for `Engine.begin`.
-            drawn_ids: Ids sampled by the host, one per user, if the segment begins with them.
-            tiles: Words of each crossing (transfer from another wafer) that the segment receives.
+            ids: Token ids that the pass reads, as for `Engine.begin`.
+            drawn_ids: Token ids that the host has sampled, one per user, if the first step of the
+                segment brings them in.
+            tiles: Words that the segment receives, for each transfer from another wafer.
 
         Returns:
-            A report, and the words of each crossing that the segment sends to another wafer.
+            A report, and the words that the segment sends, for each transfer to another wafer.
         """
         engine, segment = self.engine, self._segments(self._program.phases[index].steps)[number]
         bound = engine.begin(index, ids) if segment.begins else self._bound[index]
@@ -160,7 +161,7 @@ class EnginePart:
         return self.engine.step_times.read_bytes_per_s()
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays of the engine's state that belong to the wafer of this part, by name.
+        """Return the part of the run's state that belongs to this wafer, as named arrays.
 
         `wse.backends.execute.engine_state` lists the arrays.
         """
@@ -186,7 +187,8 @@ class EnginePart:
 def _calls_of(bound: BoundPhase, segment: StepSegment) -> BoundPhase:
     """Return the calls of a phase that belong to one segment (consecutive steps on one wafer).
 
-    The words on links are counted once per pass, with the last segment of a wafer.
+    Only the last segment of a wafer keeps the records from which words on links are counted, so
+    that the words are counted once per pass.
     """
     segment_steps = {*segment.receives, *segment.steps}
     segment_calls = [(call, step) for call, step in zip(bound.calls, bound.steps, strict=True) if step in segment_steps]

@@ -81,8 +81,8 @@ class StatefulParts(Protocol):
     """Protocol for objects with the attributes of an engine that make up the state of a run.
 
     Attributes:
-        program: The Program.
-        arenas: Emulated SRAM of the stages in this process; the key is the stage.
+        program: The compiled Program.
+        arenas: Emulated SRAM of each stage in this process, keyed by the index of the stage.
         caches: Counters of the users' KV caches.
         streams: Data exchanged with the host, and counters of words.
     """
@@ -94,7 +94,7 @@ class StatefulParts(Protocol):
 
 
 def state_of(engine: StatefulParts) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays from which `restore` resumes a run, by name.
+    """Return the arrays from which `restore` resumes a run, keyed by name.
 
     Some of the arrays are views of the engine's memory and change with the next pass.
     """
@@ -165,11 +165,11 @@ def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
 
 
 def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
-    """Yield the contents of buffers whose values must survive from one pass to the next.
+    """Yield the contents of the buffers whose values must survive from one pass to the next.
 
     Yields:
-        For each stage, the name of its memory in the state, and a view of each buffer's bytes,
-        ``[blocks, bytes x lanes]``.
+        For each stage, the key of its memory in the state, and the bytes of each such buffer as a
+        view ``[blocks, bytes x lanes]``. A lane is one PE of a block of neighbouring PEs.
     """
     for number, arena in engine.arenas.items():
         live_buffers = [

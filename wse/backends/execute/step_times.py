@@ -47,13 +47,13 @@ class StepTimes:
     """Measured times of the steps of all passes, for the stages in this process.
 
     Args:
-        program: The Program.
-        arenas: SRAM of the stages in this process; the key is the stage.
+        program: The compiled Program.
+        arenas: Emulated SRAM of each stage in this process, keyed by the index of the stage.
         read_bytes_per_s: Function that measures the rate at which all cores read memory. By
             default, it reads the largest arena.
 
     Attributes:
-        passes_s: Time in seconds of the calls of all passes.
+        passes_s: Total time of the function calls of all passes, in seconds.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class StepTimes:
 
         Args:
             by_phase: Seconds and bytes per step, keyed by phase, from the property `by_phase`.
-            passes_s: Time in seconds of the calls of all passes.
+            passes_s: Total time of the function calls of all passes, in seconds.
         """
         self.passes_s += passes_s
         for index, (s, size) in by_phase.items():
@@ -94,7 +94,10 @@ class StepTimes:
             times.bytes += size
 
     def _read_bytes_per_s(self) -> float:
-        """Measure the rate at which all cores read the largest arena."""
+        """Measure the rate, in bytes per second, at which all cores read the largest arena.
+
+        An arena is the emulated SRAM of a region of PEs.
+        """
         return read_bytes_per_s(max((arena.memory for arena in self._arenas.values()), key=len))
 
     def run(self, bound: BoundPhase, adapt_cores: Callable[[], None]) -> None:
@@ -140,9 +143,9 @@ class StepTimes:
         """Return the minimum bytes that a kernel step accesses on all its PEs, over all iterations.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
         """
         kernel, arena = KERNELS[phase.steps.code[step]], self._arenas[phase.steps.stage[step]]
         sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
@@ -162,9 +165,9 @@ class StepTimes:
         """Return the bytes that a transfer step moves on all its PEs, over all iterations.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
         """
         arena, iterations, total = self._arenas[phase.steps.stage[step]], phase.steps.iterations(step), 0
         for iteration in range(iterations):

@@ -45,14 +45,15 @@ def phase_counts(
 ) -> list[Counts]:
     """Return the operation counts of one phase, summed over all PEs, for each of several runs.
 
-    Tokens are assumed to choose experts evenly. Steps of a class all cost the same, so only one of
-    them is counted. Classes that do not depend on cache slots are counted once for all runs.
+    Tokens are assumed to be distributed evenly over the experts. Only one step of each class of
+    steps with equal cost is counted, and only once for all runs if its cost does not depend on the
+    number of tokens in the KV cache.
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         wafer: Wafer type.
         software: Software profile.
-        phase: The phase.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
         slots_of_runs: For each run, the cache slots in use in each stage.
         classes: int64 ``[steps]``: for each step, the index of a step of the same class, from
             ``Fabric.shape_classes``.
@@ -92,15 +93,15 @@ class _StepCounts:
         self._element_bytes = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
 
     def class_counts(self, step: int, times: int, slots: Slots) -> list[F64]:
-        """Count the operations of all steps of one class. All steps of a class cost the same.
+        """Count the operations of all steps of one class, that is, of steps with equal cost.
 
         Args:
             step: A step of the class.
             times: Number of steps of the class.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
 
         Returns:
-            Counts to be added up, one array for each group of loop iterations with equal cost:
+            One array for each group of loop iterations with equal cost, whose sum is the total:
             float64 ``[3]`` (multiply-adds, bytes read, vector operations).
         """
         kernel, calls = kernel_calls(self._program, self._phase, step, slots)

@@ -48,7 +48,7 @@ Bound = tuple[float, float, float, float]
 def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
     """Return the longest distance, in links, between a word's origin and a PE that it affects.
 
-    The origin is the PE that had the value at the start of the pattern.
+    The origin is the PE that stored the value at the start of the pattern.
 
     Args:
         pattern: The communication pattern.
@@ -82,7 +82,7 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
 
 
 class PhaseBounds:
-    """Lower bounds on the cycles of each step of a Program, with a cache.
+    """Calculator, with a cache, of lower bounds on the cycles of each step of a Program.
 
     No software on the wafer can run a step in fewer cycles than its bounds.
     """
@@ -98,12 +98,13 @@ class PhaseBounds:
     def of(self, phase: Phase, slots: Slots, classes: I64) -> F64:
         """Return lower bounds on the cycles of every step, as float64 ``[steps, bounds]``.
 
-        The bounds cover all iterations of a step's loop. For steps that run concurrently, the row
-        of the first step has the maxima, and the other rows are 0.
+        The columns are bounds for SRAM reads, arithmetic, hops and crossings, over all iterations
+        of a step's loop. For steps that run concurrently, the row of the first step contains the
+        maxima, and the other rows are 0.
 
         Args:
-            phase: The phase.
-            slots: Cache slots in use in each stage.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             classes: int64 ``[steps]``: for each step, the index of a step that costs the same, from
                 ``Fabric.shape_classes``.
         """
@@ -117,15 +118,14 @@ class PhaseBounds:
         return group_maxima
 
     def _class_bounds(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
-        """Return lower bounds on the cycles of one step, and of all steps that cost the same.
+        """Return lower bounds on the cycles of a step that represents all steps of equal cost.
 
-        The bounds are computed once for all passes, unless they increase with the cache slots in
-        use.
+        The bounds are cached for all passes, unless they increase with the cache slots in use.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             grows: Whether the bounds increase with the cache slots in use, so that they cannot be
                 cached.
         """
@@ -168,8 +168,8 @@ class PhaseBounds:
         """Return the lower bounds for a transfer between wafers, or to or from the host.
 
         Links between different pairs of wafers work in parallel. The wafer that sends to, or
-        receives from, the most wafers therefore determines the bound. A transfer for which no step
-        waits has no bound.
+        receives from, the most wafers therefore determines the bound. If no step waits for the
+        transfer, all bounds are 0.
         """
         wafer = self.wafer
         if not transfer.crossings or not transfer.is_awaited:
@@ -206,8 +206,8 @@ class PhaseBounds:
     def _pattern_links(self, messages: LineMessages, iterations: int) -> int:
         """Return the number of links on the longest path of a value in a pattern.
 
-        Each iteration counts with the maximum `reach` of the messages on any line. The numbers of
-        all iterations are added up.
+        The result is summed over the iterations. In each of them, the line with the maximum `reach`
+        counts, which is the longest distance between a word's origin and a PE that it affects.
         """
         pattern, in_place = messages.schedule, messages.in_place
         rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]
@@ -215,10 +215,10 @@ class PhaseBounds:
 
 
 def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:
-    """Return, for each list of messages that lines of a pattern execute, its `reach` in links.
+    """Return the `reach` in links of each variant of a pattern, as int64 ``[variants]``.
 
-    Returns:
-        int64 ``[variants]``, with 0 for a variant (list of messages) that no line uses.
+    A variant is a list of messages that some lines execute. Its reach is the longest distance
+    between a word's origin and a PE that it affects; 0 if no line uses the variant.
     """
     used_variants = set(np.unique(pattern.variants).tolist())
     links = [reach(pattern, v, in_place=in_place) if v in used_variants else 0 for v in range(len(pattern.first) - 1)]

@@ -35,9 +35,9 @@ EVEN: Final[Pairs] = {}
 
 
 class _RoutedClass(NamedTuple):
-    """Steps of equal cost and traffic whose work depends on the experts of the tokens.
+    """Steps of equal cost and traffic whose work depends on the experts that tokens are routed to.
 
-    The cost is for one particular selection of experts.
+    Cost and traffic are given for one particular selection of experts.
 
     Attributes:
         cost: Time of each step.
@@ -60,7 +60,7 @@ class _RoutedTraffic(NamedTuple):
     Attributes:
         by_step: int64 ``[3, steps]``: words, hops and bytes of each step of the phase; 0 for steps
             that are not routed.
-        rectangles: int64 ``[n, 9]``, links and their words, in the format of ``link_map``.
+        rectangles: int64 ``[n, 9]``, links and their words (see ``link_map.rectangles_of``).
     """
 
     by_step: I64
@@ -100,9 +100,9 @@ class RoutedCosts:
 
         Args:
             cost: Cost of the phase without routed steps.
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             pairs: For each layer, the number of tokens routed to each expert; empty for an even
                 distribution.
         """
@@ -142,9 +142,9 @@ class RoutedCosts:
         A routed step is a step whose work depends on which experts the tokens are routed to.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             pairs: For each layer, the number of tokens routed to each expert.
         """
         routed_classes = self._classes(phase, classes, slots, pairs)
@@ -161,9 +161,9 @@ class RoutedCosts:
            (steps between wafers, or any step if PEs are dead), the stage itself must be equal.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             pairs: For each layer, the number of tokens routed to each expert.
         """
         steps, program = np.flatnonzero(phase.steps.depends_on_experts), self.program
@@ -188,10 +188,10 @@ class RoutedCosts:
         """Return the time and traffic of a class of equal steps that depend on selected experts.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             steps: int64 ``[n]``, indices of the steps.
-            step_class: Number of the class, part of the key of cached times.
-            slots: Cache slots in use in each stage.
+            step_class: Number of the class, under which its times are cached.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             columns: int64 ``[cols]``, (token, expert) pairs on each column of PEs.
         """
         step = int(steps[0])
@@ -213,10 +213,10 @@ class RoutedCosts:
     def _crossing_cost(
         self, phase: Phase, step: int, step_class: int, slots: Slots, chosen_wafers: frozenset[int], crossings: int
     ) -> LineTime:
-        """Return the time of one step that sends words between wafers, from a cache if possible.
+        """Return the time of one step that sends words between wafers.
 
-        The cache key consists of the step's class and the number of crossings (pairs of wafers that
-        exchange words).
+        The time depends only on the class of the step and on the number of crossings (pairs of
+        wafers that exchange words), and is cached for each combination of them.
         """
         key = (phase.steps, step_class, -1 - crossings)
         if key not in self._known:
@@ -273,8 +273,8 @@ def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> 
     """Return the (token, expert) pairs that each column of PEs processes in a step.
 
     Args:
-        program: The Program.
-        phase: The phase.
+        program: The compiled Program.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
         step: Index of a step whose work depends on the selected experts.
         pairs: For each layer, the number of tokens routed to each expert. In layers that are
             missing, tokens are assumed to be distributed evenly over the experts.
@@ -289,21 +289,20 @@ def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> 
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
-    """Return a phase with a step for the column of PEs that has the most work, and its index.
+    """Return a step whose operands are those of the column of PEs with the most work.
 
-    The work of a column is its number of (token, expert) pairs. The operands in ``phase`` are valid
-    for the maximum number of pairs that any column may get. Here, tokens are distributed evenly
-    over the experts, so the fullest column has fewer pairs. The returned phase consists of one
-    step, with the operands for this column. If the step does not depend on the selected experts,
-    the arguments are returned unchanged.
+    The work of a column is its number of (token, expert) pairs. The operands in ``phase`` allow for
+    the maximum number of pairs that any column may get. If tokens are distributed evenly over the
+    experts, as is assumed here, the fullest column has fewer pairs.
 
     Args:
-        program: The Program.
-        phase: The phase.
+        program: The compiled Program.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
         step: Index of the step in the phase.
 
     Returns:
-        The phase, and the index of the step in it.
+        A phase that consists only of this step, and the index 0. If the step does not depend on the
+        selected experts, ``phase`` and ``step`` are returned unchanged.
     """
     if not phase.steps.depends_on_experts[step]:
         return phase, step

@@ -109,11 +109,11 @@ class GroupCosts:
         self._costs_by_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
 
     def with_costs(self, costs: StepCosts) -> GroupCosts:
-        """Return a cost model with other costs of steps of the same Program.
+        """Return a cost model of the same Program with other cycle counts for single steps.
 
-        Classes of equal groups are shared, and so are the cycles of groups on which the difference
-        has no effect. Cycles are cached in the new model only, so that many variants do not
-        displace the caches of wafers and profiles in use.
+        The new model shares the classes of equal groups with this model, and also the cycles of
+        those groups that the different costs do not affect. All other cycles are cached in the new
+        model only, so that many variants do not displace the caches of wafers and profiles in use.
         """
         groups = copy(self)
         groups._costs, groups._origin = costs, self
@@ -126,10 +126,10 @@ class GroupCosts:
         The steps of an overlap group run concurrently.
 
         Args:
-            phase: The phase.
-            slots: Cache slots in use in each stage.
-            classes: int64 ``[steps]``, equal numbers for steps that cost the same. It must be the
-                same array for all phases with these steps.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            classes: int64 ``[steps]``, equal numbers for steps that cost the same. All phases with
+                the same steps must have the same numbers, because results are cached by steps.
             first: int64 ``[groups]``, index of the first step of each group.
         """
         if phase.steps not in self._classes_by_steps:
@@ -207,10 +207,10 @@ class GroupCosts:
         If the cost does not depend on positions, it is cached for all Programs of the process.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             group_class: The class.
             in_use: Cache slots in use in each stage of ``group_class.growing_stages``.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
         """
         if group_class.content is None:
             return _cost(self._costs, phase, group_class.group, slots)
@@ -223,7 +223,7 @@ class GroupCosts:
         return cost
 
     def _depends_on_position(self, steps: Steps) -> npt.NDArray[np.bool_]:
-        """Return which steps may have another cost at another position of their region.
+        """Return for which steps the cost depends on where their region is placed.
 
         On a wafer with dead PEs or links, these are all steps.
 
@@ -269,18 +269,18 @@ def _concatenated(costs: Sequence[GroupCost]) -> GroupCost:
 
 
 def _no_cost(steps: int) -> GroupCost:
-    """Return a cost of zero cycles for an overlap group with a number of steps."""
+    """Return a cost of zero cycles for an overlap group with the given number of steps."""
     return GroupCost(np.zeros((steps, len(CAUSES))), np.zeros(steps), np.ones(steps, np.int64), np.zeros(steps))
 
 
 def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) -> GroupCost:
     """Compute the cost of one overlap group, over all iterations of its loop.
 
-    The steps of an overlap group run concurrently, except those of its chain.
+    The steps of an overlap group run concurrently, except for a chain of steps that run one after
+    another.
 
-    1. The transfers of the group start together and take as long as the slowest one.
-    2. The kernels and transfers of the group's chain run sequentially, alongside the other
-       transfers.
+    1. The transfers outside the chain start together and take as long as the slowest one.
+    2. The kernels and transfers of the chain run sequentially, alongside the other transfers.
     3. The slower of these two activities is critical. Its cycles are assigned to its steps; the
        other steps cost nothing.
     4. The first critical step also gets the cycles of starting and awaiting the group.

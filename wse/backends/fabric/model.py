@@ -39,7 +39,7 @@ class TokenClass(NamedTuple):
 
     Attributes:
         tokens: Number of decode passes in the class.
-        slots: Cache slots in use in each stage.
+        slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
         cost: Cost of one pass, without the traffic of cache shifts.
         shift_traffic: Traffic of the cache shifts of all passes in the class. A cache shift moves a
             user's cache entries to the row of PEs above.
@@ -76,11 +76,11 @@ class Fabric:
         """Return a timing model of the same Program with other costs of wafer and software.
 
         Routes, traffic and classes of equal steps are shared with this model, because they do not
-        depend on the costs. The shape of the mesh must be the same. Its cycles are not cached for
-        other Programs of the process.
+        depend on the costs. The cycles of the new model are not cached for other Programs of the
+        process.
 
         Args:
-            wafer: Wafer type with other costs.
+            wafer: Wafer type with other costs, but with a mesh of the same shape.
             software: Software profile with other costs.
         """
         fabric = copy(self)
@@ -93,7 +93,8 @@ class Fabric:
         Args:
             wafer: Wafer type.
             software: Costs of the software on the wafer.
-            groups: Costs of groups whose classes are shared; None for new classes.
+            groups: Costs of groups of concurrent steps, from which the classes of equal groups are
+                reused; None to compute the classes.
         """
         self.wafer, self.software = wafer, software
         self._steps = StepCosts(self.program, wafer, software, self.traffic)
@@ -134,13 +135,16 @@ class Fabric:
         return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
 
     def verify_use(self, length: int) -> CacheUse:
-        """Return the cache slots in use in a verification pass, on which its cost depends.
+        """Return a key that determines the cost of a verification pass.
+
+        Passes with equal keys cost the same if tokens are distributed evenly over the experts.
 
         Args:
             length: Number of tokens in the user's cache before the pass.
 
         Returns:
-            The cache slots in use in each stage, and an empty tuple instead of cache lengths.
+            The number of KV-cache slots in use in each stage, and an empty tuple in place of the
+            cache lengths that `cache_use` returns.
         """
         return self.program.cache_slots(length + self.program.verify_tokens), ()
 
@@ -193,14 +197,16 @@ class Fabric:
         return moved_by_step
 
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
-        """Return the cache slots and cache lengths of a decode pass, on which its cost depends.
+        """Return a key that determines the cost and traffic of a decode pass.
+
+        Passes with equal keys cost the same if tokens are distributed evenly over the experts.
 
         Args:
             lengths: Number of tokens in each user's cache before the pass.
 
         Returns:
-            The cache slots in use in each stage, and ``lengths``. Passes with equal results cost
-            the same if tokens are distributed evenly over the experts.
+            The number of KV-cache slots in use in each stage (tokens of the user with the longest
+            cache on its fullest row of PEs), and ``lengths``.
         """
         return self.program.cache_slots(max(lengths) + 1), tuple(lengths)
 
@@ -216,7 +222,7 @@ class Fabric:
 
         Args:
             index: Index of the phase in ``Program.phases``.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             lengths: Number of tokens in each user's cache before a decode pass; empty for other
                 phases.
             pairs: For each layer, the number of tokens routed to each expert.
@@ -242,8 +248,8 @@ class Fabric:
 
         Args:
             cost: Cost of the phase without the traffic of cache shifts.
-            phase: The phase.
-            slots: Cache slots in use in each stage.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             lengths: Number of tokens in each user's cache.
         """
         if not lengths or not len(by_counters(phase.steps)):
@@ -259,8 +265,8 @@ class Fabric:
 
         Args:
             cost: Cost of the phase, with traffic that excludes cache shifts.
-            phase: The phase.
-            slots: Cache slots in use in each stage.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             lengths: Number of tokens in each user's cache.
         """
         traffic, steps = cost.traffic, by_counters(phase.steps)
@@ -271,8 +277,8 @@ class Fabric:
     def _evaluate(self, phase: Phase, slots: Slots) -> PhaseCost:
         """Compute the cost of a phase, except for two contributions that are added later.
 
-        They are the steps that depend on the selected experts (see ``expert_costs``) and the
-        traffic of cache shifts.
+        These are the cost of the steps that depend on the selected experts (see ``expert_costs``)
+        and the traffic of cache shifts.
         """
         classes = self.shape_classes(phase)
         first = first_steps(phase)
@@ -292,7 +298,8 @@ class Fabric:
     def shape_classes(self, phase: Phase) -> I64:
         """Return, for each step, the index of the first step with equal cost, as int64 ``[steps]``.
 
-        Unlike in `classes`, the steps may be in different stages whose regions have the same shape.
+        Unlike in `classes`, steps of different stages count as equal if the regions of the stages
+        have the same shape.
         """
         return self._counts.shape_classes(phase.steps)
 
@@ -304,7 +311,7 @@ def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
     preceding steps in the loop.
 
     Args:
-        phase: The phase.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
         first: int64 ``[groups]``, the first step of each group of concurrent steps.
         cost: Cost of the groups, with one row per step.
     """

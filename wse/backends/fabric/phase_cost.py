@@ -17,14 +17,15 @@ from wse.program.transfers.transfer import WaferPair
 
 
 class CostClass(NamedTuple):
-    """Quantities that determine the cost of running a phase, except cache shifts and experts.
+    """Key of a cached cost: runs of phases with equal values cost the same.
 
-    Runs with equal values share one cached cost.
+    The key does not determine the traffic of cache shifts. If steps depend on the selected experts,
+    runs with equal keys cost the same only if tokens are distributed evenly over the experts.
 
     Attributes:
         steps: Steps of the phase.
         begins: True if nothing is cached before the phase.
-        slots: Cache slots in use in each stage.
+        slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
     """
 
     steps: Steps
@@ -37,9 +38,9 @@ class PhaseTraffic:
     """Traffic of one run of a phase.
 
     ``rectangles``, ``by_slots`` and ``shifts`` list the links that carry words. They are separate
-    so that runs can share the parts that do not differ. Each row describes a rectangle
-    of links with equal word counts, in the format of ``link_map``. The index of its plane is wafer
-    * 4 + direction.
+    so that runs can share the parts that do not differ. Each row describes a rectangle of links
+    with equal word counts (see ``link_map.rectangles_of``). The index of its plane is wafer * 4 +
+    direction.
 
     Attributes:
         words: int64 ``[steps]``, words of a step's messages, over all iterations.

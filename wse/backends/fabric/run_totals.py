@@ -72,8 +72,8 @@ class PhaseTotals:
         """Add several runs of a phase that have equal cost.
 
         Args:
-            program: The Program.
-            phase: The phase.
+            program: The compiled Program.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             in_layers: bool ``[ops]``, True for ops inside layers.
             cost: Cost of one run.
             runs: Number of runs.
@@ -104,7 +104,7 @@ class PhaseTotals:
         self._add_links(traffic.rectangles.tobytes(), traffic.rectangles, 1)
 
     def _add_links(self, key: _Key, rectangles: I64, times: int) -> None:
-        """Add the words of ``times`` runs that use the same links.
+        """Add the words of ``times`` runs that send equal words over the same links.
 
         Args:
             key: Key that identifies the rectangles. If rectangles with this key were added before,
@@ -177,7 +177,7 @@ class RunTotals:
                 are distributed evenly.
 
         Returns:
-            The cache slots in use and cache lengths on which the cost depends, and the cost.
+            A key that determines the cost of the pass (see `Fabric.cache_use`), and the cost.
         """
         self.lengths = list(lengths) or self.lengths
         cost, key = self.fabric.decode_cost(*self.lengths, pairs=pairs), self.fabric.cache_use(self.lengths)

@@ -19,7 +19,7 @@ from wse.program.transfers.transfer_types import ADDRESSES, transfer_steps
 
 
 def _addresses(operands: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Return a mask of the operands of a step, bool ``[OPERAND_COUNT]``, given their indices."""
+    """Return a mask, bool ``[OPERAND_COUNT]``, that is True at the given operand indices."""
     return np.isin(np.arange(OPERAND_COUNT), operands)
 
 
@@ -49,14 +49,14 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
 
 
 def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
-    """Return a key for each given step, by which steps of equal cost are recognised.
+    """Return a key for each of the given steps, by which steps of equal cost are recognised.
 
     Two steps with equal keys, even in different Programs, cost the same if their patterns, regions
     and cache slots are also equal and the cost does not depend on positions.
 
     Args:
         steps: Steps of a phase.
-        step_indices: int64 ``[n]``, the steps in question.
+        step_indices: int64 ``[n]``, indices of the given steps.
 
     Returns:
         One key for each element of ``step_indices``.
@@ -87,8 +87,10 @@ def _traits(steps: Steps, step_indices: _Which) -> I64:
 def _numbers(steps: Steps, step_indices: _Which) -> Iterator[I64]:
     """Yield the arrays of coefficients from which the operands of steps are computed.
 
-    Each array is int64 ``[steps, OPERAND_COUNT]``. The coefficients of address operands are set to
-    0, because costs do not depend on addresses.
+    Operands are linear functions of the cache slots in use, the round and the number of (token,
+    expert) pairs. Each array contains the coefficients of one term, int64 ``[steps,
+    OPERAND_COUNT]``. The coefficients of address operands are set to 0, because costs do not
+    depend on addresses.
     """
     address = _is_address(steps, step_indices)
     return (np.where(address, 0, values[step_indices]) for values in steps.linear)

@@ -33,8 +33,9 @@ from wse_mappings.schedule import LineSchedule
 class StepCosts:
     """Calculator of the cycles of single steps of a Program.
 
-    A step outside of an overlap group (steps that run at the same time) pays for the dispatch of a
-    task. A group pays once, with `sync`, for starting its transfers and waiting for all of them.
+    An overlap group consists of steps that run at the same time. The cycles of a step outside of
+    such a group include the dispatch of a task. A group costs `sync` cycles once, for starting its
+    transfers and waiting for all of them.
     """
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, traffic: Traffic) -> None:
@@ -47,12 +48,14 @@ class StepCosts:
         self._rounds = cache(partial(_rounds, self._line))
 
     def cost_as(self, other: StepCosts, phase: Phase, group: Sequence[int], *, at_place: bool) -> bool:
-        """Return True if an overlap group certainly costs the same with the constants of another model.
+        """Return True if an overlap group certainly costs the same with the costs of another model.
+
+        An overlap group consists of steps that run at the same time.
 
         Args:
-            other: Costs of steps of the same Program.
-            phase: The phase.
-            group: Steps of the group.
+            other: Costs of steps of the same Program, for another wafer type or software.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            group: Indices of the steps of the group.
             at_place: Whether the cost may depend on positions, or on links between wafers or to the
                 host.
         """
@@ -76,7 +79,10 @@ class StepCosts:
         return self.software.task_dispatch_cycles, self.software.vector_issue_cycles
 
     def moves(self, phase: Phase, step: int) -> bool:
-        """Return True if a step sends words over links by a pattern along rows or columns."""
+        """Return True if a step runs a communication pattern along rows or columns of PEs.
+
+        Patterns that only copy words within PEs do not count.
+        """
         if phase.steps.computes(step):
             return False
         transfer = transfer_of(self.program, phase, step, self.program.cache_slots(0))
@@ -85,12 +91,12 @@ class StepCosts:
     def distinct_iterations(self, phase: Phase, group: Sequence[int], iterations: int) -> list[tuple[int, int]]:
         """Return which iterations of a loop must be timed, as (iteration, repetitions) pairs.
 
-        The first iteration can differ from the others, which are equal: they are timed once and
-        counted ``repetitions`` times. If a pattern in the loop has another set of messages in each
-        round, all iterations are timed.
+        The first iteration can differ from the further iterations. These are equal, so that one of
+        them is timed and counted ``repetitions`` times. If a pattern in the loop has different
+        messages in each iteration, all iterations are timed.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             group: Steps in the loop that run at the same time.
             iterations: Number of iterations.
         """
@@ -102,12 +108,12 @@ class StepCosts:
     def overlap_time(self, phase: Phase, steps: Sequence[int], slots: Slots, iteration: int) -> LineTime:
         """Return the time, in whole cycles, of transfers that start at the same time.
 
-        They may delay each other where they share links or ramps.
+        The transfers may delay each other where they share links or ramps.
 
         Args:
-            phase: The phase.
-            steps: Transfers along lines, of one overlap group.
-            slots: Cache slots in use in each stage.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            steps: Indices of the steps, which are transfers along rows or columns.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             iteration: Iteration of the loop.
         """
         transfers = [transfer_of(self.program, phase, step, slots, iteration) for step in steps]
@@ -116,15 +122,15 @@ class StepCosts:
     def time(
         self, phase: Phase, step: int, slots: Slots, iteration: int, chosen_wafers: frozenset[int] | None = None
     ) -> LineTime:
-        """Return the time, in whole cycles, of one iteration of a step that runs alone.
+        """Return the time, in whole cycles, of one iteration of a step, undisturbed by other steps.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             iteration: Iteration of the step's loop.
-            chosen_wafers: Wafers that store experts which tokens chose; None if all wafers may
-                store some.
+            chosen_wafers: Wafers that store experts to which tokens are routed, if the step depends
+                on them; None for all wafers.
         """
         time = self._dispatched_time(phase, step, slots, iteration, chosen_wafers)
         if not phase.steps.runs_in_previous_task[step] or not time.cycles.total:
@@ -136,8 +142,8 @@ class StepCosts:
     ) -> LineTime:
         """Return the time of one iteration of a step, including the dispatch of a task for it.
 
-        If the step runs in the task of the step before, `time` subtracts the cycles of the
-        dispatch.
+        If the step does not need a task of its own, because it runs in the task of the step before,
+        `time` subtracts the cycles of the dispatch afterwards.
         """
         in_group = bool(phase.steps.overlap[step] >= 0) and not self._is_dispatched(phase, step)
         if phase.steps.computes(step):
@@ -188,8 +194,9 @@ class StepCosts:
 
         Args:
             transfer: The transfer, which sends one round of the pattern.
-            in_group: Whether it is part of an overlap group, which pays for its start.
-            in_loop: Whether its step is in a loop.
+            in_group: Whether the transfer is part of an overlap group, whose cost includes the
+                start of its transfers.
+            in_loop: Whether the step of the transfer is in a loop.
         """
         pattern, first = transfer.site.schedule, transfer.site.round == 0
         if not len(pattern.messages):
@@ -211,7 +218,8 @@ class StepCosts:
 
         Args:
             transfers: The transfers of the patterns.
-            in_group: Whether they are part of an overlap group, which pays for their start.
+            in_group: Whether the transfers are part of an overlap group, whose cost includes their
+                start.
         """
         time = self._times.time([self._slowest_line(transfer) for transfer in transfers])
         if not in_group:
@@ -244,8 +252,8 @@ def _rounds(costs: LineCosts, pattern: LineSchedule, words: int, add_cycles: flo
     """Return the times of a repeated pattern on one line whose rounds (iterations) overlap.
 
     Args:
-        costs: Costs of words on a line.
-        pattern: The pattern.
+        costs: Cycle counts and queue sizes for words on a line of PEs.
+        pattern: The communication pattern.
         words: Words of a message.
         add_cycles: Cycles in which a PE adds a received message.
         line: Longest line on a wafer with dead PEs; None on a wafer without dead PEs.

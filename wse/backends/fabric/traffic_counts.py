@@ -24,9 +24,10 @@ class TrafficCounts:
     Steps that depend on the selected experts are not counted here (see ``expert_costs``).
 
     Attributes:
-        classes: Function that returns, for each step of a phase, the index of the first equal step
-            in the same stage.
-        shape_classes: The same for stages whose regions have the same shape.
+        classes: Function that returns, for each step of a phase, the index of the first step with
+            equal traffic in the same stage.
+        shape_classes: Like ``classes``, but steps of different stages also count as equal if the
+            regions of the stages have the same shape.
     """
 
     def __init__(self, program: Program, routes: Routes, traffic: Traffic) -> None:
@@ -60,9 +61,9 @@ class TrafficCounts:
         """Return the traffic of cache shifts, in which cache entries move to the row of PEs above.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             steps: Indices of the steps that shift caches.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             lengths: Number of tokens in each user's cache, for every pass.
 
         Returns:
@@ -75,7 +76,7 @@ class TrafficCounts:
         """Return the traffic of the given steps, counting only one step per class of equal steps.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             counted_steps: int64 ``[n]``, indices of the steps to count.
             moved_by: Function that returns the traffic of a step.
 

@@ -56,7 +56,7 @@ class TransferCosts:
     def _shift(self, transfer: Transfer) -> Cycles:
         """Return the cycles of a cache shift, in which rows of PEs send a cache entry one row up.
 
-        They do not depend on the number of rows, because all rows send at the same time.
+        The cycles do not depend on the number of rows, because all rows send at the same time.
         """
         line = self._traffic.routes.line(transfer.site.stage, COLUMNS)
         farthest, streams = (line.farthest, line.streams) if line else (1, 1)
@@ -66,7 +66,8 @@ class TransferCosts:
     def _stream(self, transfer: Transfer) -> Cycles:
         """Return the cycles to send words to another region or wafer, or to or from the host.
 
-        1. Each message is issued. Once per round, it leaves and enters a PE through the ramp.
+        1. The transfer is issued once. Each of its messages that are sent one after another
+           (rounds) leaves and enters a PE through the ramps.
         2. The first word travels the longest path. The words of the busiest link then follow it.
         3. Links between different pairs of wafers work in parallel, so the wafer that sends to, or
            receives from, the most wafers determines the time. Its messages wait for the link
@@ -96,7 +97,10 @@ class TransferCosts:
         return cycles.plus(compute=add, crossing=seconds * wafer.clock_hz)
 
     def _stream_size(self, transfer: Transfer) -> StreamSize | None:
-        """Return the path and words of a transfer to another region or wafer; None without links."""
+        """Return the longest path and the most words on a link of a transfer.
+
+        The transfer goes to another region or wafer. The result is None if it uses no links.
+        """
         path_segments = self._traffic.path_segments(transfer)
         if not path_segments:
             return None

@@ -48,15 +48,16 @@ ROUTER: Final = kernel_named("router_choose")
 
 
 class BoundPhase(NamedTuple):
-    """Phase of the Program as a list of executable function calls.
+    """Phase of a Program as a list of function calls that emulate its steps.
 
     Attributes:
-        phase: The phase.
-        slots: Cache slots in use, on which the operands of the calls depend.
-        calls: Functions and arguments, in order.
-        steps: Index of the step to which each call belongs.
-        loads: Number of executions of each transfer whose calls do not count the words on links.
-            The key is a pair of the stage and the `LineLoads` of the transfer.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
+        slots: Number of KV-cache slots in use in each stage. Kernel operands depend on it.
+        calls: Functions and arguments, in order of execution.
+        steps: For each call, the index of the step that it executes.
+        loads: How often each transfer along rows or columns is executed, keyed by its stage and
+            `LineLoads`. Words on links are counted from this table, because the calls of these
+            transfers do not count them.
     """
 
     phase: Phase
@@ -69,7 +70,8 @@ class BoundPhase(NamedTuple):
         """Execute the calls.
 
         Args:
-            adapt: Function that adapts the number of cores to other programs, called repeatedly.
+            adapt: Function that is called after every few calls. It reduces the number of threads
+                while other programs need the CPU cores.
         """
         for first in range(0, len(self.calls), CALLS_BETWEEN_CHECKS):
             for function, arguments in self.calls[first : first + CALLS_BETWEEN_CHECKS]:
@@ -80,11 +82,13 @@ class BoundPhase(NamedTuple):
 class Binder:
     """Factory that turns phases of one Program into lists of function calls (bound phases).
 
+    A phase is a prefill chunk, a decode pass or a verification pass.
+
     Args:
-        program: The Program.
-        arenas: SRAM of the stages in this process; the key is the stage. Steps of other stages make
-            no calls.
-        control: Cache counters by user and stage, which kernels read.
+        program: The compiled Program.
+        arenas: SRAM of the stages in this process; the key is the stage. Steps of other stages are
+            left out.
+        control: KV-cache counters that kernels read, indexed by user and stage.
         streams: Data exchanged with the host, and counters of words that leave regions.
         routing: Record of the experts that the tokens are routed to.
         outputs: Object that reads the outputs of ops between steps, or None.
@@ -117,20 +121,21 @@ class Binder:
         self._bound = lru_cache(maxsize=CACHED_PHASES)(self._bind)
 
     def bind(self, phase: Phase, slots: Slots) -> BoundPhase:
-        """Return the calls of a phase, cached for the most recently bound phases.
+        """Return a phase as a list of calls, from a cache of recently bound phases if possible.
 
-        Prompt chunks with the same steps and slots are bound once.
+        Prompt chunks with the same steps and the same number of cache slots share one list.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             slots: Cache slots in use in each stage, for the user with the longest cache.
         """
         return self._bound(self._equal.setdefault((phase.steps, phase.begins, phase.user), phase), slots)
 
     def calls_by_types(self) -> list[Call]:
-        """Return a call of each function for each combination of element types in all phases.
+        """Return one call of each function for each combination of element types that occurs.
 
-        They are the calls for which kernels must be compiled.
+        All phases are searched. Kernels are compiled per combination of types, so compiling these
+        calls compiles all that the Program needs.
         """
         distinct_calls: dict[tuple[object, ...], Call] = {}
         for phase in {phase.steps: phase for phase in self._program.phases}.values():
@@ -144,12 +149,12 @@ class Binder:
     def _bind(self, phase: Phase, slots: Slots) -> BoundPhase:
         """Turn a phase into a list of function calls, without using the cache of `bind`.
 
-        Calls that read the outputs of ops or the selected experts are added after the last
-        iteration of a loop. Calls that read the contents of PEs are added within that iteration.
+        In a loop, calls that read the outputs of ops or the selected experts follow the last
+        iteration. Calls that read the contents of PEs are part of the last iteration.
 
         Args:
-            phase: The phase.
-            slots: Cache slots in use in each stage.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
         """
         bound = BoundPhase(phase, slots, [], [], Counter())
         calls_after_step = self._reads_of_choices(phase, slots)
@@ -214,11 +219,12 @@ class Binder:
         return [(function, (*(memory[i] for i in compiled.takes), operands))]
 
     def _prefetch_ranges(self, kernel: Kernel, stage: int, operands: list[int]) -> list[int]:
-        """Return the memory ranges of a kernel's operands that are worth prefetching.
+        """Return the memory ranges of a kernel's operands that are small enough to be prefetched.
 
         Returns:
-            Flat list of alternating first bytes and lengths in bytes. Bytes are counted from the
-            start of a block, over all of its lanes.
+            Flat list that alternates between the first byte of a range and its length in bytes.
+            Positions are relative to the start of a block, the group of neighbouring PEs on which
+            a kernel works at a time, and the bytes of all PEs of the block are counted.
         """
         arena, ranges = self._arenas[stage], []
         for operand in kernel.operands:
@@ -233,8 +239,8 @@ class Binder:
         """Return the calls that record which experts the tokens are routed to.
 
         Returns:
-            Lists of calls. The key is the index of the step after which the calls are made: the
-            last step of the router that selected the experts.
+            Lists of calls, keyed by the index of the step after which they are made. This is the
+            last step of the router that selects the experts.
         """
         reads: dict[int, list[Call]] = {}
         chooses = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES[ROUTER.name])
@@ -253,7 +259,7 @@ def _append(bound: BoundPhase, step: int, calls: list[Call]) -> None:
     """Append the function calls that execute a step to a bound phase.
 
     Args:
-        bound: The phase as a list of calls, which also records the step of each call.
+        bound: The phase as a list of calls, which is extended.
         step: Index of the step.
         calls: Functions and arguments.
     """

@@ -81,10 +81,11 @@ def accumulation_of(schedule: LineSchedule) -> I32 | None:
 
 
 def _without_dead_stores(steps: list[Step], length: int) -> list[Step]:
-    """Return accumulator steps without those stores whose result is overwritten before it is read.
+    """Return the operations without the stores whose result is overwritten before it is read.
 
     Args:
-        steps: Type of each step, and the first and last PE that it affects.
+        steps: Operations of an accumulator that sums words along a line: the type of each, and
+            the first and last PE that it affects.
         length: Number of PEs on the line.
     """
     needed_steps, is_read = list[Step](), np.ones(length, np.bool_)
@@ -115,11 +116,11 @@ ACCUMULATED_S: Final = 1.2e-10
 
 
 class LineCalls:
-    """Factory of the function calls that execute messages along lines of one Program.
+    """Factory of the function calls that execute transfers along rows or columns of PEs.
 
     Args:
-        program: The Program.
-        arenas: SRAM of the stages in this process; the key is the stage.
+        program: The compiled Program.
+        arenas: Emulated SRAM of each stage in this process, keyed by the index of the stage.
         views: For each of these stages, its SRAM as one array per element type.
     """
 
@@ -129,12 +130,12 @@ class LineCalls:
         self._program, self._arenas, self._views = program, arenas, views
 
     def call(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the call that executes messages along lines, with the fastest suitable kernel.
+        """Return the call that executes messages along lines of PEs with the fastest kernel.
 
         1. If no words are combined and source and target addresses do not overlap, the messages are
            executed as an exchange: each PE copies the words of one other PE.
-        2. Sums in place along rows are computed on transposed words.
-        3. Sums in place along columns stay in registers.
+        2. Sums along rows that replace their summands are computed on transposed words.
+        3. Sums along columns that replace their summands stay in registers.
         4. Otherwise, one message is executed after another.
         """
         arena, schedule, n = self._arenas[transfer.site.stage], messages.schedule, transfer.elements
@@ -164,8 +165,8 @@ class LineCalls:
     def counted_call(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
         """Return the kernel call for a transfer along columns whose messages differ in length.
 
-        The length depends on how many (token, expert) pairs a column has. The kernel is
-        ``along_columns_counted``.
+        The length of a column's messages depends on how many (token, expert) pairs were routed to
+        the experts of this column. The kernel is ``along_columns_counted``.
         """
         arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
         index = operand_index(TRANSFERS[phase.steps.code[step]])
@@ -200,7 +201,7 @@ class LineCalls:
         return compiled_kernel(name).for_time(core_s), (view, *tables, operands)
 
     def _in_place(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the kernel call for a pattern that adds up words along rows, in place."""
+        """Return the kernel call for a pattern that sums words along rows and overwrites them."""
         arena, schedule = self._arenas[transfer.site.stage], messages.schedule
         operands = self._operands(transfer, messages, transfer.elements)
         core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * TRANSPOSED_S
@@ -212,8 +213,8 @@ class LineCalls:
         """Return the operands that all kernels for messages along rows or columns need.
 
         Args:
-            transfer: The transfer.
-            messages: Its messages.
+            transfer: The transfer (a step that moves words).
+            messages: Communication pattern of the transfer, and the rows that take part.
             elements: Number of elements per PE.
         """
         arena = self._arenas[transfer.site.stage]

@@ -24,7 +24,7 @@ class LineLoads:
 
     Attributes:
         schedule: Communication pattern of the transfer.
-        elements: Number of elements per message, before it is divided into parts.
+        elements: Number of elements of a message that is not divided into parts.
         element_bytes: Bytes per element.
         round: Round of the pattern, which selects the list of messages that each line executes.
         first_line: First participating line (row or column).

@@ -42,7 +42,7 @@ def message_spans(schedule: LineSchedule, elements: int, element_bytes: int) -> 
     Messages may carry all elements of a PE or one of several parts, which end at word boundaries.
 
     Args:
-        schedule: The pattern.
+        schedule: The communication pattern.
         elements: Number of elements before the division into parts.
         element_bytes: Bytes per element.
 
@@ -57,9 +57,9 @@ def message_spans(schedule: LineSchedule, elements: int, element_bytes: int) -> 
 
 @lru_cache(maxsize=64)
 def multicasts_cover(schedule: LineSchedule) -> bool:
-    """Return True if each line computes sums or maxima and then multicasts them.
+    """Return True if every line first computes sums or maxima and then multicasts the result.
 
-    Every PE that takes part in the sums must receive a multicast after them.
+    In addition, the multicasts must reach or pass every PE that sent or received a partial result.
     """
     for variant in range(len(schedule.first) - 1):
         messages, _, part = schedule.variant_messages(variant)
@@ -78,14 +78,14 @@ def multicasts_cover(schedule: LineSchedule) -> bool:
 
 @lru_cache(maxsize=64)
 def senders_of(schedule: LineSchedule) -> I32 | None:
-    """Return the sender from which each PE receives words, for each variant of a pattern.
+    """Return from which PE each PE of a line receives words, for each variant of a pattern.
 
     A variant is one of the pattern's lists of messages. The caller must ensure that no PE sends
     from an address where other words arrive; otherwise the pattern is not an exchange.
 
     Returns:
-        int32 ``[variants, length]``, with -1 for a PE that receives nothing. None if words are
-        combined or divided into parts, or if a PE receives from two PEs.
+        Index of the sender, int32 ``[variants, length]``; -1 for a PE that receives nothing. None
+        if words are combined or divided into parts, or if a PE receives from two PEs.
     """
     source, target, arrival = schedule.messages.T
     if schedule.parts > 1 or not np.isin(arrival, (Arrival.REPLACE, Arrival.COPY, Arrival.DROP)).all():
@@ -128,13 +128,15 @@ def runs_of(schedule: LineSchedule) -> Runs:
 
 @lru_cache(maxsize=1024)
 def columns_of(schedule: LineSchedule, round_: int) -> tuple[I32, U8]:
-    """Convert one round of a pattern to an exchange, for kernel ``exchange_along_columns``.
+    """Convert one round of a pattern to the tables of kernel ``exchange_along_columns``.
 
-    A column executes one of several lists of messages (variants). Equal variants are merged.
+    In each round, a column executes one of several lists of messages (variants). Variants in which
+    all PEs have the same senders are merged.
 
     Returns:
-        int32 ``[n, length]``, the sender from which each PE receives, for each distinct variant in
-        use; and uint8 ``[n, columns]``, 1 if a column executes the variant.
+        For each distinct variant in use, the index of the sender from which each PE of a column
+        receives, int32 ``[n, length]``; and 1 for the columns that execute the variant, uint8
+        ``[n, columns]``.
     """
     senders = senders_of(schedule)
     assert senders is not None

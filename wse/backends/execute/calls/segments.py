@@ -21,14 +21,14 @@ class StepSegment:
 
     Attributes:
         wafer: Index of the wafer.
-        receives: Crossings (steps that send words from another wafer) whose words must arrive
-            before the first step.
+        receives: Steps of other wafers that send words to this wafer. The words must arrive before
+            the first step.
         steps: Indices of the steps.
         sends: Steps of the segment that send words to another wafer.
         begins: True for the first segment of its wafer in the phase.
         ends: True for the last segment of its wafer in the phase.
-        draws: True if the segment starts with ids sampled by the host.
-        tokens_out, logits_out: True if token ids, or logits, are sent to the host.
+        draws: True if the first step brings in token ids that the host has sampled.
+        tokens_out, logits_out: True if the segment sends token ids, or logits, to the host.
     """
 
     wafer: int
@@ -45,13 +45,13 @@ class StepSegment:
 def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
     """Divide the steps of a phase into segments, each of which runs on one wafer without waiting.
 
-    1. A new segment begins with each step on another wafer, and with each step that brings in ids
-       sampled by the host.
-    2. Words sent to a wafer arrive before its next segment. If there is no next segment, an empty
-       one is added at the end.
+    1. A new segment begins whenever the wafer changes from one step to the next, and with each step
+       that brings in token ids sampled by the host.
+    2. Words that are sent to a wafer arrive before the next segment of this wafer. If it has no
+       further segment, an empty one is added at the end.
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         steps: Steps of the phase.
 
     Returns:
@@ -69,7 +69,7 @@ def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
 
         Args:
             wafer: Index of the wafer.
-            draws: Whether the segment starts with ids sampled by the host.
+            draws: Whether the first step brings in token ids that the host has sampled.
         """
         receives, begins = tuple(arriving.pop(wafer, ())), wafer not in begun_wafers
         found.append(StepSegment(wafer=wafer, receives=receives, begins=begins, draws=draws))
@@ -111,7 +111,7 @@ def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) ->
     - No buffer is in use in two segments.
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         steps: Steps of both passes.
         found: Segments of the steps.
     """
@@ -132,11 +132,11 @@ def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) ->
 
 
 def _is_cut(found: Sequence[StepSegment], wafer: int) -> bool:
-    """Return True if a step must begin a new segment (consecutive steps on one wafer).
+    """Return True if the next step must begin a new segment, because the wafer changes.
 
     Args:
-        found: Segments so far.
-        wafer: Index of the wafer that runs the step.
+        found: Segments (consecutive steps on one wafer) so far.
+        wafer: Index of the wafer that runs the next step.
     """
     return not found or found[-1].wafer != wafer
 

@@ -30,7 +30,7 @@ class Streams:
     """Data that a Program exchanges with the host, and counters of the words that leave regions.
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         draws: Functions, one per user, that sample the next id from logits.
         wafers: Wafers whose words are counted.
 
@@ -73,7 +73,7 @@ class Streams:
         return list(ids.tolist())
 
     def take_most_likely(self, places: range) -> None:
-        """Set token ids on the host to the most likely token, or to -1 if a logit is not finite.
+        """Set token ids on the host to the id with the highest logit; -1 if a logit is not finite.
 
         Args:
             places: Range of indices into ``host_tokens`` (the ids) and ``host_logits``.
@@ -94,8 +94,9 @@ class Streams:
         Args:
             arena: SRAM of the stage.
             element_type: Element type of the words.
-            transfer: The transfer.
-            places: Indices of its ids or logits in the host arrays.
+            transfer: The transfer (a step that moves words).
+            places: Indices into ``host_tokens`` and ``host_logits`` at which the host stores the
+                ids or logits; the indices of users for a transfer that samples.
         """
         action = {
             HostWords.TOKENS_IN: self._tokens_in,
@@ -108,10 +109,11 @@ class Streams:
         return action[words], (arena, element_type, transfer, places)
 
     def count(self, transfer: Transfer) -> None:
-        """Count the bytes of a transfer that leaves its wafer, and its words on links to the edge.
+        """Count the bytes and words of a transfer that leaves its wafer.
 
-        For words that arrive from another wafer, the links from the edge to the receiving PEs are
-        counted.
+        The bytes are counted per pair of wafers; the host counts as a wafer. The words are counted
+        on the links between the sending PEs and the east edge of their wafer, and between the west
+        edge and the receiving PEs.
         """
         for ends in transfer.crossings:
             if ends[0] == HOST or ends[0] in self.links:
@@ -124,11 +126,11 @@ class Streams:
             self.links[edge.wafer][EAST, rows, rect.col : rect.col + rect.cols] += _words_east(edge)
 
     def link_words(self, arenas: Mapping[int, Arena]) -> npt.NDArray[np.int64]:
-        """Return the words that links have carried, between stages and within them.
+        """Return how many words each link has carried, for transfers between and within stages.
 
         Args:
-            arenas: SRAM of the stages in this process, with the words within each; the key is the
-                stage.
+            arenas: SRAM of the stages in this process, which also counts the words of transfers
+                within a stage; the key is the stage.
 
         Returns:
             int64 ``[wafers, 4, mesh rows, mesh cols]``. The second axis is the link of a PE: north,
@@ -146,7 +148,8 @@ class Streams:
     def _tokens_in(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
         """Write token ids from the host to the SRAM of a region's first PE.
 
-        ``places`` is not used.
+        The argument ``places`` is not used; all functions that exchange words with the host have
+        the same parameters.
         """
         view, count = arena.view(element_type), transfer.elements
         view[0, transfer.target : transfer.target + count, 0] = self.host_ids[:count]
@@ -169,7 +172,7 @@ class Streams:
         Args:
             arena: SRAM of the stage.
             element_type: Element type of the logits.
-            transfer: The transfer.
+            transfer: The transfer (a step that moves words).
             places: For each token, its index in ``host_logits``.
         """
         assert isinstance(transfer, LogitsOut)
@@ -192,7 +195,8 @@ def _words_east(edge: EdgeStream) -> I64:
     """Return how many words cross the eastern link of each PE of a row, int64 ``[cols]``.
 
     Args:
-        edge: Words on their way to the east edge of the wafer, or from its west edge.
+        edge: Words that the PEs of a region send to the east edge of their wafer, or receive from
+            its west edge.
     """
     columns = np.arange(edge.rect.cols)
     sides = np.arange(edge.first_col, edge.first_col + edge.cols)[:, None]

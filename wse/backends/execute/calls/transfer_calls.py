@@ -35,12 +35,12 @@ class TransferCalls:
     """Factory of the function calls that execute the transfers of one Program.
 
     Args:
-        program: The Program.
-        arenas: SRAM of the stages in this process; the key is the stage.
+        program: The compiled Program.
+        arenas: Emulated SRAM of each stage in this process, keyed by the index of the stage.
         views: For each of these stages, its SRAM as one array per element type.
-        control: Cache counters by user and stage, which kernels read.
+        control: KV-cache counters that kernels read, indexed by user and stage.
         streams: Data exchanged with the host, and counters of words that leave regions.
-        routing: Record of the experts that tokens choose.
+        routing: Record of the experts that the tokens are routed to.
 
     Attributes:
         crossings: Words in transit to and from stages in other processes; the key is the step.
@@ -64,11 +64,11 @@ class TransferCalls:
         """Return the function calls that execute one transfer step in one iteration of its loop.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             iteration: Iteration of the loop.
-            user: User whose counters the step depends on.
+            user: User whose KV-cache counters the step depends on.
         """
         stage = int(phase.steps.stage[step])
         if stage not in self._arenas and not issubclass(TRANSFERS[phase.steps.code[step]], Crossing):
@@ -104,10 +104,10 @@ class TransferCalls:
         return compiled_kernel("cache_shift").for_time(n * arena.rows * arena.cols * VECTOR_S), arguments
 
     def _crossing(self, step: int, transfer: Transfer, messages: Translation) -> list[Call]:
-        """Return the calls of a transfer between wafers in different processes.
+        """Return the calls of a transfer between wafers that different processes emulate.
 
-        They send or receive the words, if one end is in this process, and count them. The list is
-        empty if neither end is.
+        If the sending or the receiving wafer is in this process, the calls send or receive the
+        words and count them. Otherwise, the list is empty.
         """
         count: Call = (self._streams.count, (transfer,))
         if transfer.site.stage in self._arenas:
@@ -117,10 +117,11 @@ class TransferCalls:
         return []
 
     def _send(self, step: int, transfer: Transfer, messages: Translation) -> None:
-        """Copy the words that a transfer sends to another process.
+        """Copy the words that a transfer sends to another process to ``crossings``.
 
-        They are stored in ``crossings`` as ``[rows x blocks, elements, lanes]`` of the sending
-        columns. A block is a group of neighbouring PEs of a row, and a lane is one PE of the block.
+        The array has the shape ``[rows x blocks, elements, lanes]`` and contains the blocks with
+        sending columns. A block is a group of neighbouring PEs of a row, and a lane is one PE of
+        the block.
         """
         arena, first, last = self._arenas[transfer.site.stage], messages.source_col, messages.cols - 1
         block, lane = divmod(first, arena.lanes)
@@ -133,12 +134,12 @@ class TransferCalls:
     def _receive(self, step: int, transfer: Transfer, messages: Translation) -> None:
         """Copy words that another process has sent into the SRAM of the receiving PEs.
 
-        `_send` describes the form in which they are sent.
+        `_send` describes the shape of the array in ``crossings``.
 
         Args:
             step: Index of the step.
-            transfer: The transfer.
-            messages: Its messages.
+            transfer: The transfer (a step that moves words).
+            messages: Which rows send which words to which rows of the other region.
         """
         tiles = self.crossings.pop(step)
         rows, lanes = transfer.site.placed_stage.rect.rows, tiles.shape[2]
@@ -155,10 +156,10 @@ class TransferCalls:
         The kernel counts words on links only if they stay on one wafer.
 
         Args:
-            transfer: The transfer.
-            messages: Its messages.
-            remote_tiles: Words from a stage in another process, and the number of blocks of
-                neighbouring PEs in each of its rows; None if the stage is in this process.
+            transfer: The transfer (a step that moves words).
+            messages: Which rows send which words to which rows of the other region.
+            remote_tiles: If the sending stage is in another process, its words, and the number of
+                blocks (groups of neighbouring PEs) in each of its rows; otherwise None.
         """
         source, target = transfer.site.placed_stage, self._program.stages[messages.target_stage]
         on_mesh = not (transfer.leaves_wafer or transfer.in_memory)
@@ -189,14 +190,14 @@ class TransferCalls:
         return compiled_kernel("hand_over").serial, arguments
 
     def loads(self, phase: Phase, step: int, slots: Slots, iteration: int) -> LineLoads | None:
-        """Return the words that a transfer puts on links, in one iteration of its loop.
+        """Return the words that a transfer sends over links in one iteration of its loop.
 
-        The result is None if a kernel or `Streams` counts these words instead.
+        The result is None if the kernel of the transfer, or `Streams`, counts the words instead.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             iteration: Iteration of the loop.
         """
         transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, iteration))
@@ -215,7 +216,7 @@ class TransferCalls:
         )
 
     def _move_between_chosen(self, phase: Phase, step: int, slots: Slots, iteration: int) -> None:
-        """Run a transfer between wafers, but only for wafers with experts chosen in this pass."""
+        """Run a transfer between wafers, limited to wafers whose experts this pass has chosen."""
         stage = int(phase.steps.stage[step])
         mixture = self._program.mixtures[stage]
         assert mixture is not None

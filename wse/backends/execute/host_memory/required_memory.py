@@ -22,7 +22,11 @@ KIB: Final = 1024
 
 
 class GroupFiles(NamedTuple):
-    """File names of a memory control group (cgroup) in one version of the interface."""
+    """Names of the files with the memory limit and usage of a Linux control group (cgroup).
+
+    The names differ between versions 1 and 2 of the interface. ``file_pages`` is the name of a line
+    in the file ``memory.stat``: the size of inactive cached files.
+    """
 
     limit: str
     usage: str
@@ -73,7 +77,10 @@ def _control_groups(root: Path) -> Iterator[int]:
 
 
 def _remaining_group_bytes(folder: Path, files: GroupFiles) -> Iterator[int]:
-    """Yield the limit of a control group minus its usage, or nothing if the group has no limit."""
+    """Yield the limit of a control group minus its usage, or nothing if the group has no limit.
+
+    Inactive cached files do not count as usage, because the system can free their memory.
+    """
     with suppress(OSError, ValueError):
         limit, usage = (int((folder / name).read_text()) for name in (files.limit, files.usage))
         yield limit - usage + _amounts(folder / "memory.stat").get(files.file_pages, 0)
@@ -120,7 +127,7 @@ def required_bytes(program: Program, wafers: Collection[int] | None = None) -> i
     more. The Program itself and compiled kernels need about another 100 MB.
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         wafers: Wafers of this process; None for all.
     """
     wafer_indices = range(program.wafers) if wafers is None else wafers

@@ -44,7 +44,7 @@ class Sampling:
     def on_host(self) -> bool:
         """True if the host must sample, so that logits have to leave the wafer.
 
-        The wafer can only compute the arg max without a repetition penalty.
+        The wafer itself can only choose the most likely token, without a repetition penalty.
         """
         return self.temperature > 0 or self.repetition_penalty != 1.0
 
@@ -58,8 +58,8 @@ class Sampler:
 
     The variate of an id depends only on the seed and the index of the draw. On different meshes,
     the logits of a model may differ in their last bits. Such a difference changes a draw only if
-    the two highest sums are equally close. If it moves an id across a limit such as top-k, this
-    matters only if the id has the highest sum.
+    the two highest sums are as close as that, or if it moves the id with the highest sum across a
+    limit such as top-k.
     """
 
     def __init__(self, sampling: Sampling, prompt: Sequence[int] = ()) -> None:

@@ -18,11 +18,13 @@ from wse_mappings.cuts.split import balanced_counts
 
 
 class InputIds:
-    """Token ids of a Program's next pass, on the host and in the SRAM of the embedding's stage.
+    """Provider of the token ids that a Program's next pass reads.
+
+    The ids are sent by the host, or stored in the SRAM of the stage with the embedding table.
 
     Args:
-        program: The Program.
-        arenas: SRAM of the stages in this process; the key is the stage.
+        program: The compiled Program.
+        arenas: Emulated SRAM of each stage in this process, keyed by the index of the stage.
     """
 
     def __init__(self, program: Program, arenas: Mapping[int, Arena]) -> None:
@@ -37,7 +39,7 @@ class InputIds:
         padded to the same number.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             ids: Tokens of a prompt chunk, or other ids that the phase receives from the host.
         """
         chunk = np.array(ids, np.float32)
@@ -54,8 +56,8 @@ class InputIds:
         Nothing is done if that stage is in another process.
 
         Args:
-            first: Position of the first id. There is one position per user, followed by those of a
-                verification pass.
+            first: Position at which the first id is stored. The positions of the users' next tokens
+                are followed by the positions of the tokens of a verification pass.
             tokens: The ids.
         """
         if self._arena is not None and tokens:
@@ -64,9 +66,9 @@ class InputIds:
 
 
 class VerifiedIds:
-    """The id that the model found after each token of a user's last verification pass, by user.
+    """Token ids that the model predicted after each token of every user's last verification pass.
 
-    The ids are stored until the number of accepted tokens of the pass is known (`keep`).
+    The ids of a pass are stored until the number of its accepted tokens is known (`keep`).
     """
 
     def __init__(self, program: Program, caches: Caches) -> None:
@@ -114,12 +116,12 @@ class VerifiedIds:
 
 
 class HostResults:
-    """Base class of engines: the ids and logits that the host has after a pass.
+    """Base class of engines, with access to the token ids and logits that the host has received.
 
     Attributes:
         program: The Program that the engine executes.
-        streams: Words between the wafers and the host.
-        caches: Counters of the users' caches.
+        streams: Token ids and logits that are exchanged with the host.
+        caches: Counters of the tokens in the users' KV caches.
     """
 
     program: Program
@@ -129,7 +131,10 @@ class HostResults:
 
     @property
     def tokens(self) -> list[int]:
-        """Last token id of each user. Access raises BadModel if a token had no finite logit."""
+        """Last token id of each user.
+
+        Access raises BadModel if the logits of a token contained NaN or infinity.
+        """
         return self.streams.ids(range(self.program.batch))
 
     @property
@@ -156,7 +161,7 @@ class HostResults:
         return self.caches.slots(user)
 
     def _ids_after(self, user: int) -> list[int]:
-        """Return the id after each token of a user's verification pass, which has finished."""
+        """Return the id that a finished verification pass predicted after each of its tokens."""
         places = self.program.host_places(self.program.verify[user])
         if self.program.sampling == "host":
             self.streams.take_most_likely(places)

@@ -71,8 +71,8 @@ class OutputPart:
         address: Address of the first element of the first token, on every PE.
         cut: int32 ``[PEs of a line, n]``, features of the op on each PE; -1 for padding.
         axis: ROWS if the PEs of a row store different features, COLUMNS if the PEs of a column do.
-        line: Row or column to read. All rows (or columns) store the same values, except that logits
-            are only on this row.
+        line: Row or column to read. Logits are stored only on this row. Other outputs are the same
+            on all rows (or columns).
     """
 
     ready_step: int
@@ -116,16 +116,16 @@ def parts_of(
 ) -> list[OutputPart]:
     """Return where the PEs store the parts of an op's output.
 
-    The result is empty for a norm that is merged into a matrix product. It is also empty for
-    queries, keys and values if query norms are applied to the attention scores instead.
+    The result is empty if no PE stores the output: for a norm that is merged into a matrix product,
+    and for queries, keys and values if the attention scores are scaled instead of the queries.
 
     Args:
-        program: The Program.
-        spec: The model.
-        phase: The phase.
+        program: The compiled Program.
+        spec: Description of the model.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
         op: The op.
         steps: Steps of the op in the phase.
-        slots: Cache slots in use in each stage.
+        slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
     """
     if op.kind == "head":
         return _logits(program, phase, steps, slots)
@@ -146,10 +146,12 @@ def parts_of(
 
 
 def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
-    """Return True if a layer normalises its queries by scaling the attention scores instead.
+    """Return True if a layer applies its query norm to the attention scores, not to the queries.
+
+    The layer then has a step with the kernel ``scale_heads``.
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         phase: The phase whose steps are searched.
         layer: Index of the layer.
     """
@@ -161,8 +163,9 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
     """Return how the outputs of an op are divided among PEs.
 
     Returns:
-        The axis along which PEs store different features; and, for each output, the features on
-        each PE of a line, int32 ``[PEs, n]``, with -1 for padding.
+        ROWS if the PEs of a row store different features, COLUMNS if the PEs of a column do; and,
+        for each output, the features on each PE of this row or column, int32 ``[PEs, n]``, with -1
+        for padding.
     """
     match op.kind:
         case "qkv":
@@ -183,10 +186,10 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
 
 
 def _hidden_of(program: Program, stage: int) -> I32:
-    """Return the hidden features that each row of a stage stores, int32 ``[rows, n]``.
+    """Return which elements of a hidden vector each PE of a line stores, int32 ``[PEs, n]``.
 
-    They are read from a tile that is divided like the hidden vector: the gains of a norm, or the
-    embedding.
+    The indices are those of a weight tile that is divided in the same way as the hidden vector: the
+    gains of a norm, or the embedding.
     """
     parts = (part for tile in program.tiles if tile.stage == stage for part in tile.parts)
     return next(part.inner for part in parts if part.tensor.rpartition(".")[2] in _AS_HIDDEN)
@@ -195,10 +198,10 @@ def _hidden_of(program: Program, stage: int) -> I32:
 def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
     """Return the outputs of a linear layer that each column of PEs computes, int32 ``[cols, n]``.
 
-    They are read from the weight tiles of decode. An index of -1 is padding.
+    The indices are those of the weight tiles that decode uses. An index of -1 is padding.
 
     Args:
-        program: The Program.
+        program: The compiled Program.
         stage: Index of the stage.
         tensor: Name of the weight matrix.
     """

@@ -45,9 +45,9 @@ class Outputs:
     as float32.
 
     Args:
-        program: The Program.
-        spec: The model.
-        arenas: SRAM of the stages; the key is the stage.
+        program: The compiled Program.
+        spec: Description of the model.
+        arenas: Emulated SRAM of each stage, keyed by the index of the stage.
         ops: Indices of the ops to read.
         on_output: Function that receives an op's index and values.
     """

@@ -47,9 +47,9 @@ class PeContents:
         """Create a reader.
 
         Args:
-            program: The Program.
-            arenas: SRAM of the stages; the key is the stage.
-            places: The PEs.
+            program: The compiled Program.
+            arenas: Emulated SRAM of each stage, keyed by the index of the stage.
+            places: The PEs to read.
             on_bytes: Function that receives a PE, the index of a buffer in the Program, and the
                 bytes of the buffer.
         """

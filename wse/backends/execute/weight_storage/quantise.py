@@ -48,9 +48,10 @@ class CheckpointCodes:
         name: Name of the codes or scales, for error messages.
         source: The codes ``[out, in]``, or the scales ``[out, groups]``, one row per output.
         coding: Storage format of the codes, such as int8 with one scale per output.
-        part: 0 for codes; 1 for scales, whose shape here is ``[blocks of outputs, groups]``.
-        activations: Element type of activations, in which all values must be finite numbers. None
-            to skip the check.
+        part: 0 to read codes; 1 to read scales, which are returned as ``[blocks of outputs,
+            groups]``.
+        activations: Element type of activations. NaN, and scales that are infinite in this type,
+            are refused. None to skip the check.
     """
 
     def __init__(self, name: str, source: Source, coding: Coding, part: int, activations: str | None) -> None:
@@ -113,8 +114,8 @@ def too_large(name: str, largest_value: float, scale_type: np.dtype[Any]) -> Bad
 
     Args:
         name: Name of the tensor.
-        largest_value: Largest value of the tensor.
-        scale_type: Element type of the scales.
+        largest_value: Largest value of the tensor, or its largest scale if scales are stored.
+        scale_type: Element type in which the scale overflows.
     """
     message = (
         f"{name}: contains {largest_value:.3g}, too large for a scale of {scale_type.name}; use --activations float32"
@@ -144,7 +145,7 @@ def with_codes(
 
     Args:
         program: The Program, for the types of weights and activations.
-        spec: The model.
+        spec: Description of the model.
         tensor: Function that returns the tensor with a given name.
         read: Function that reads rows of a tensor.
         allow_nonfinite: Whether weights may contain infinity and NaN.
@@ -265,7 +266,7 @@ def _powers(top: F32, largest_code: int) -> tuple[Codes, F32]:
 
     Args:
         top: Largest magnitude of each group, max|w|.
-        largest_code: Largest code.
+        largest_code: Largest number that a code can represent.
     """
     is_finite = np.isfinite(top)
     exponent = np.frexp(np.where(is_finite, top, np.float32(1)))[1] - np.frexp(np.float32(largest_code))[1]

@@ -133,8 +133,8 @@ def _cuts(length: int, count: int) -> list[tuple[int, int]]:
 def split_by_offset(part: TilePart) -> list[TilePart]:
     """Split a tile part with several offsets into parts with one offset each.
 
-    An offset is added to all inner tensor indices of a column of PEs. The parts are read
-    separately.
+    An offset is added to all inner tensor indices (usually columns) of a column of PEs. The
+    resulting parts are read one after another.
     """
     if part.offset is None:
         return [part]
@@ -157,13 +157,14 @@ def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
 
 
 def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
-    """Return the positions of each part's inner elements in a row of the tile.
+    """Return, for each part of a tile, the positions of its elements in a row of the tile.
 
-    A row of the tile consists of ``blocks`` blocks. Within each block, the parts are side by side.
+    A tile is the block of weights on one PE, and a part contains its values of one tensor. A row of
+    the tile consists of ``blocks`` equal blocks, in each of which the parts are side by side.
 
     Args:
-        parts: Parts of the tile, each from one tensor.
-        blocks: Number of blocks.
+        parts: Parts of the tile.
+        blocks: Number of blocks in a row.
     """
     widths = [part.width // blocks for part in parts]
     first = [sum(widths[:i]) for i in range(len(parts))]
@@ -175,9 +176,9 @@ def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchShard:
-    """Tensor values that each PE of a patch stores, as arguments of `wse_kernels.compute.storing`.
+    """Tensor values that each PE of a patch (a rectangle of PEs) stores.
 
-    A patch is a rectangle of PEs.
+    The fields are arguments of the kernels in `wse_kernels.compute.storing`.
 
     Attributes:
         patch: The PEs.
@@ -201,7 +202,8 @@ def patch_shard(part: TilePart, first: int, patch: Patch, tile: Tile, places: I3
 
     Args:
         part: Part of the tile, with the tensor indices that each PE stores.
-        first: First row of the tensor that was read. A vector has one column.
+        first: Index of the first tensor row that was read. A vector counts as a matrix with one
+            column.
         patch: Rectangle of PEs.
         tile: The tile (block of weights on a PE).
         places: Positions of the part's inner elements in a row of the tile, from `inner_places`.
@@ -287,7 +289,7 @@ def _divided_among_sharers(part: TilePart, patch: Patch) -> I32:
 
 
 def _shift_indices(index: I32, first: int) -> I32:
-    """Return indices counted from ``first`` instead of 0. Padding becomes -1."""
+    """Return the indices minus ``first``. Negative indices, which are padding, become -1."""
     return np.where(index >= 0, index - np.int32(first), np.int32(-1))
 
 

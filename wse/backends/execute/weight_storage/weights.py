@@ -35,7 +35,7 @@ from wse_kernels.library import thread_count
 
 
 def with_norm_products(tensor: Callable[[str], Source], read: Read) -> Callable[[str], Source]:
-    """Return a tensor source that also provides products of matrices and norm vectors.
+    """Return a function like ``tensor`` that also provides products of matrices and norm vectors.
 
     The name of such a product is the name of the matrix, ``@`` and the name of the vector, for
     example ``layers.0.q@attention_norm``.
@@ -85,11 +85,11 @@ def store_weights(
     threads as the caller has set for kernels.
 
     Args:
-        program: The Program.
-        spec: The model.
+        program: The compiled Program.
+        spec: Description of the model.
         tensor: Function that returns the tensor ``[out, in]`` with a given canonical name, in any
             floating-point type.
-        arenas: SRAM of the stages to fill; the key is the stage.
+        arenas: Emulated SRAM of each stage to fill, keyed by the index of the stage.
         allow_nonfinite: Whether weights may contain infinity and NaN.
         on_stored: Function that is called at the beginning and after each rectangle of PEs with
             (elements stored, all elements, name of the last tile).
@@ -142,7 +142,7 @@ def _patch_jobs(
         ]
 
         def store(patch: Patch = patch, reads: list[_Reading] = reads) -> None:
-            """Read the tensor rows of each part of the tile and store the shard of each PE."""
+            """Read the tensor rows of each part of the tile, and store each PE's values of them."""
             for read, part_places in zip(reads, places, strict=True):
                 if read.first < read.last:
                     values = reader.stored_rows(read.part.tensor, read.source, (read.first, read.last))
@@ -201,7 +201,9 @@ class _Reader:
         return self._round(self._checked_rows(name, source, rows))
 
     def stored_rows(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """Return rows in the type of the source if the arena can store it; otherwise, round them.
+        """Return rows of a tensor in a type from which the arena converts to the element type.
+
+        This is the type of the source if possible; otherwise, the rows are rounded here.
 
         Args:
             name: Name of the tensor, for error messages.
@@ -233,7 +235,7 @@ class _Reader:
             return values.astype(self._type, copy=False)
 
     def _require_finite(self, name: str, source: Source, values: Tensor) -> Tensor:
-        """Check floating-point values and return them; values of other types are not checked."""
+        """Return values after checking that floating-point values are finite and not too large."""
         if values.dtype.name in INFINITE and values.size:
             self._check(name, source, values)
         return values

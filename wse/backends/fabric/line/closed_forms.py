@@ -32,17 +32,21 @@ from wse_mappings.patterns.pattern import LineReduce, Terms
 
 
 class Grouping(StrEnum):
-    """How a published formula combines contention, load, distance and depth to cycles."""
+    """Rule by which a published formula combines its terms to the cycles of a pattern.
+
+    With ADDITIVE, the cycles are max(contention, load) + distance + depth. With OVERLAPPED, they
+    are max(contention, load + distance) + depth.
+    """
 
     ADDITIVE = "additive"
     OVERLAPPED = "overlapped"
 
 
 def level_cycles(wafer: WaferSpec) -> int:
-    """Return how many cycles one level of depth takes in the published model.
+    """Return how many cycles one operation adds that must wait for the result of another one.
 
-    This is the time of two ramps (from the router into the PE and back) plus one cycle for the
-    operation.
+    In the published model, this is the time of two ramps (from the router into the PE and back)
+    plus one cycle for the operation.
     """
     return 2 * wafer.ramp_cycles + 1
 
@@ -53,7 +57,8 @@ def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.A
     The model was published by Luczynski et al., HPDC 2024, arXiv 2404.15888.
 
     Args:
-        terms: Contention, energy, links, distance and depth of the pattern.
+        terms: Contention (words at the busiest PE), energy (hops of all words), links, distance
+            (hops) and depth (operations that wait for each other) of the pattern.
         wafer: Wafer type, which defines the cycles per hop and per ramp.
         grouping: ``ADDITIVE`` for max(contention, load) + distance + depth, or ``OVERLAPPED`` for
             max(contention, load + distance) + depth.

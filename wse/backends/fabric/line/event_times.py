@@ -74,7 +74,7 @@ class StreamPath:
         self.age = self.room = self.operations = 0
 
     def take(self, begin: float, end: float, stall: float) -> None:
-        """Record that an operation of a PE receives the words of the stream.
+        """Record when an operation of a PE receives the words of the stream.
 
         Args:
             begin: Cycle of the first word at the router of the PE.
@@ -91,7 +91,7 @@ class PieceArrival(NamedTuple):
 
     Attributes:
         path: Path of the stream.
-        age, room, operations: Values of the path at the arrival.
+        age, room, operations: Values of these attributes of the path at the arrival.
         first, last: Cycles at which the first and last word leave the router of the piece's source.
             They are valid until the next operation receives the words and forwards them at its own
             rate. They are infinite for the last piece before such an operation.
@@ -141,9 +141,9 @@ class Stream(NamedTuple):
 
     Attributes:
         first, last: Times of the first and last word at the router.
-        path: Path of the stream.
+        path: Path of the words so far.
         piece: Index of the last piece (part) of the path.
-        age: Cycles that the words needed for this piece.
+        age: Cycles from the start of this piece to the router.
     """
 
     first: EventTime

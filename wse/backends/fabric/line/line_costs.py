@@ -36,10 +36,10 @@ class LineCosts:
 
     @classmethod
     def of(cls, wafer: WaferSpec, gap: int, relay: int = 0, sync: int = 0) -> LineCosts:
-        """Return the costs of words on a line of a wafer, with given costs of the software.
+        """Return the costs of words on a line of PEs, for a wafer type and given software costs.
 
         Args:
-            wafer: Wafer type, which determines all other costs.
+            wafer: Wafer type, which determines the costs of the hardware.
             gap: Cycles between two operations of a PE.
             relay: Cycles that software adds when a PE relays words.
             sync: Cycles to start and await a transfer.
@@ -56,7 +56,7 @@ class LineCosts:
 
     @classmethod
     def for_software(cls, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
-        """Return the costs of words on a line of a wafer, with the software of a profile.
+        """Return the costs of words on a line of PEs, for a wafer type and a software profile.
 
         Args:
             wafer: Wafer type.

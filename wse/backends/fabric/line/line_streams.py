@@ -52,12 +52,15 @@ class LineStreams:
     def enter(
         self, pieces: Sequence[int], path: StreamPath, first: EventTime, last: EventTime
     ) -> tuple[EventTime, EventTime]:
-        """Record that a stream enters parts of its path, and return its times with their delays.
+        """Record that a stream enters parts of its path, and return its times including contention.
 
         Args:
             pieces: Indices of the parts of the path (pieces), which start at the same router.
             path: Path of the stream.
             first, last: Times of the first and last word at this router, without delays.
+
+        Returns:
+            Times of the first and last word at this router, delayed by other streams.
         """
         contention_cycles = 0.0
         if any(map(self.contended.__getitem__, pieces)):
@@ -76,8 +79,8 @@ class LineStreams:
     def store(self, pieces: Sequence[int], path: StreamPath, first: EventTime, last: EventTime) -> None:
         """Record when the words of a stream are stored in the PEs at the ends of some pieces.
 
-        The words are received by threads other than the main threads of these PEs, so no operation
-        waits.
+        The words are received by threads other than the main threads of these PEs, so no other
+        operation has to wait for them.
 
         Args:
             pieces: Indices of the pieces.
@@ -112,7 +115,7 @@ class LineStreams:
         return wait_on_colour(first, [end for end in ends if end[0] < NEVER]) if conflicts else 0.0
 
     def contention_cycles(self, piece: int, path: StreamPath, first: float, last: float) -> float:
-        """Return the cycles that contention adds to a stream, and add delays to its competitors.
+        """Return the cycles that contention adds to a stream, and delay its competitors.
 
         Streams are computed one after another. A competitor that was computed earlier is delayed
         only if its words are stored at their destination; otherwise later computations have already
@@ -137,10 +140,10 @@ class LineStreams:
         return cycles
 
     def _delay(self, conflict: Conflict, effect: Interleaving) -> None:
-        """Delay words on this line because of a stream that was computed later.
+        """Delay an earlier stream of this line because of a stream that was computed later.
 
-        Nothing is changed if the words are not stored at their destination, because their times
-        have already been used.
+        Nothing is changed if the words of the earlier stream are forwarded or added rather than
+        stored, because the times of other streams already depend on them.
 
         Args:
             conflict: Conflict of the later stream with a piece (part of a message's path) of this
@@ -178,13 +181,15 @@ class LineStreams:
     def _contenders(
         self, conflicts: list[Conflict], path: StreamPath | None, first: float, last: float
     ) -> list[Contender[LineStreams]]:
-        """Return the computed streams of this line that compete with another stream at its time.
+        """Return the earlier streams of this line that share a link or ramp with a new stream.
+
+        Only streams that use a common place at the same time as the new stream are included.
 
         Args:
-            conflicts: Conflicts of the other stream with pieces (parts of message paths) of this
+            conflicts: Conflicts of the new stream with pieces (parts of message paths) of this
                 line.
-            path: Path of the other stream, or None if it is on another line.
-            first, last: Cycles of the first and last word of the other stream at the start of its
+            path: Path of the new stream, or None if it is on another line.
+            first, last: Cycles of the first and last word of the new stream at the start of its
                 piece.
         """
         contenders = []

@@ -83,10 +83,10 @@ class LineTime:
 
 
 class LineEnd(NamedTuple):
-    """End of the last operation on a line.
+    """End of the last operation on a line of PEs.
 
     Attributes:
-        time: Cycle at which it ended, with the causes of the cycles until then.
+        time: Cycle at which the operation ends, broken down by cause.
         streams: Maximum number of streams that shared a link or ramp at one time.
     """
 
@@ -98,9 +98,9 @@ def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None
     """Return the cycles in which one line delivers its messages, if all PEs are free at the start.
 
     Args:
-        messages: int32 ``[m, 3]``: source, target, Arrival.
+        messages: int32 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (Arrival).
         words: Words of each message.
-        costs: Costs of words on a line.
+        costs: Cycle counts and queue sizes for words on a line of PEs.
         colours: int32 ``[m]``, colours of the messages, if the pattern fixes them.
     """
     return LineTime.of([lines_end([(line_segments(messages, costs, colours), words)], costs, {})]).cycles
@@ -109,15 +109,15 @@ def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None
 def lines_end(
     transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, conflicts: Mapping[tuple[int, int], Conflicts]
 ) -> LineEnd:
-    """Return the end of several patterns that start at the same time on one line.
+    """Return when the last of several patterns ends that start at the same time on one line.
 
     The patterns may also run on lines that cross each other. Each pattern is computed after the
     patterns before it in ``transfers``, and competes with them for links and ramps.
 
     Args:
-        transfers: (plan, words per message) of each pattern. A plan has the messages of the
+        transfers: (plan, words per message) of each pattern. A plan contains the messages of the
             pattern, grouped for the computation.
-        costs: Costs of words on a line.
+        costs: Cycle counts and queue sizes for words on a line of PEs.
         conflicts: Keys are (pattern, earlier pattern), as indices into ``transfers``; values are
             the places where the messages of the two patterns use the same link or ramp.
     """
@@ -135,8 +135,8 @@ def lines_end(
 class _LineState:
     """State of one line in the computation: when PEs are free, and when words move along the line.
 
-    The path segments of the line's messages are computed in order, and each updates these times.
-    The module docstring states the rules; comments in the methods name them by their numbers.
+    The path segments of the line's messages (sends of a PE, each with the path of its words) are
+    computed in order, and each updates these times. The module docstring states the rules.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class _LineState:
         self.waiting: dict[int, list[Stream]] = {}  # combining receives of a PE before its next send, in order
 
     def carry_out(self, segment: PathSegment) -> None:
-        """Compute when the words of one path segment leave their sender and arrive.
+        """Compute when the words of one path segment leave their sender and reach the receiver.
 
         Args:
             segment: A send of one PE, with the path of its words to the next receiving PE.
@@ -201,7 +201,7 @@ class _LineState:
         return advance(begin, 0, out), advance(last, 0, out), path
 
     def _receive(self, pe: int, streams: list[Stream], relay: int = 0) -> tuple[EventTime, EventTime]:
-        """Compute the pending receives of a PE, each of which combines words with those of the PE.
+        """Compute the pending receives of a PE, which combine received words with its own words.
 
         Args:
             pe: Index of the PE.
@@ -242,7 +242,7 @@ class _LineState:
         return begin, last
 
     def _words_taken(self, streams: list[Stream], i: int, begin: float) -> int:
-        """Return how many ramp cycles waiting streams use while another stream is received.
+        """Return for how many cycles waiting streams occupy the ramp while another one is received.
 
         Streams that arrive during this time use the ramp into the PE until their queue is full.
 

@@ -40,13 +40,15 @@ class _Messages(NamedTuple):
     Time intervals are float64 ``[4, messages]``, with rows total, hops, relays and launch.
 
     Attributes:
-        source, target, part: Sending PE, receiving PE, and the part of the words that is sent.
-        adds: bool: whether the target combines the words with its own.
-        path_cycles: Interval from the departure of a message until its first word is in the other
-            PE.
+        source, target, part: Sending PE, receiving PE, and the index of the part of the words that
+            is sent.
+        adds: Whether the target combines the words with its own.
+        path_cycles: Interval from the departure of a message until its first word is in the
+            receiving PE.
         stream: Interval from the first word to the last, at the sender or the receiver.
-        waits: bool: whether some words do not fit into the queues on the path.
-        drained: Interval from the first received word until all words that had to wait have left.
+        waits: Whether some words do not fit into the queues on the path.
+        drained: Interval from the first received word until all words that had to wait have left
+            the sender.
     """
 
     source: I64
@@ -63,11 +65,11 @@ class _Messages(NamedTuple):
         """Compute the properties of messages that do not depend on when the messages are sent.
 
         Args:
-            messages: int64 ``[m, 3]``: source, target, Arrival.
+            messages: int64 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (Arrival).
             part: int64 ``[m]``: index of the part of the words that each message sends.
             words: int64 ``[m]``: words of each message, at least 1.
             places: int64 ``[PEs]``: hops from the first PE to each PE.
-            costs: Costs of words on a line.
+            costs: Cycle counts and queue sizes for words on a line of PEs.
         """
         source, target, arrival = messages.T
         hops = np.abs(places[target] - places[source])
@@ -92,13 +94,15 @@ class _Messages(NamedTuple):
 
 
 def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts, places: Places = None) -> Cycles:
-    """Return how many cycles a pattern takes whose messages carry parts of the words, like a ring.
+    """Return how many cycles a pattern takes whose messages carry parts of a PE's words.
+
+    An example is a ring all-reduce.
 
     Args:
-        schedule: The pattern.
+        schedule: The communication pattern.
         variant: Index of the list of messages that the line executes.
         words: Number of 32-bit words per PE, before they are divided into parts.
-        costs: Costs of words on a line.
+        costs: Cycle counts and queue sizes for words on a line of PEs.
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """
     span = slice(*schedule.first[variant : variant + 2])
@@ -136,9 +140,9 @@ def _rounds(messages: I32) -> list[tuple[int, int]]:
 
 
 class _PartState:
-    """Times at which the last operations of each PE on a line ended, while a pattern is timed.
+    """Times at which the last operations of each PE of a line ended, while a pattern is timed.
 
-    The messages of the pattern carry parts of a PE's words. Times are float64 ``[4, ...]``, with
+    Each message of the pattern carries a part of a PE's words. Times are float64 ``[4, ...]``, with
     rows total, hops, relays and launch.
     """
 
@@ -177,7 +181,7 @@ class _PartState:
 def _interval(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:
     """Return time intervals with their causes, float64 ``[4, n]``.
 
-    The rows are total, hops, relays and launch; the total is the sum of the others.
+    The rows are total, hops, relays and launch; the total is the sum of the other three.
     """
     hops = np.atleast_1d(np.asarray(hops, np.float64))
     interval = np.zeros((4, len(hops)))

@@ -36,7 +36,7 @@ class LinePattern(NamedTuple):
     """Pattern on one line, which represents all lines of a region that send the same messages.
 
     Attributes:
-        schedule: The pattern.
+        schedule: The communication pattern.
         variant: Index of the list of messages that the line executes.
         words: Number of words per message.
         axis: ROWS or COLUMNS, the direction of the line.
@@ -51,7 +51,7 @@ class LinePattern(NamedTuple):
 
     @property
     def carried_words(self) -> int:
-        """Number of words on a physical link per message of the pattern.
+        """Maximum number of words on a physical link per message of the pattern.
 
         On a wafer with dead PEs, several lines may use the same physical link; their words are
         added up.
@@ -70,7 +70,8 @@ class SectionMessages(NamedTuple):
     Attributes:
         section: The messages.
         words: Number of words per message.
-        crosses_first: True if the line crosses the line of the first of the simultaneous patterns.
+        crosses_first: True if the pattern runs along columns and the first of the simultaneous
+            patterns along rows, or vice versa, so that their lines cross.
     """
 
     section: LineSection
@@ -100,7 +101,7 @@ class PatternTimes:
         self._time = lru_cache(MAX_PATTERNS)(self._time_patterns)
 
     def time(self, transfers: Sequence[LinePattern]) -> LineTime:
-        """Return the time of patterns that start together.
+        """Return the time until all of several patterns have ended that start at the same time.
 
         On the ramps out of PEs, earlier patterns in the list have priority. A pattern whose words
         are divided into parts is assumed to share no links or ramps with the other patterns.
@@ -111,14 +112,14 @@ class PatternTimes:
         """Return how many cycles a pattern takes alone if all lines send the same messages.
 
         Args:
-            schedule: The pattern.
+            schedule: The communication pattern.
             words: Number of words per message.
             axis: ROWS or COLUMNS.
         """
         return self.time([LinePattern(schedule, 0, words, axis)]).cycles.total
 
     def _time_patterns(self, transfers: tuple[LinePattern, ...]) -> LineTime:
-        """Return the time of patterns that start together, without the cache of `time`.
+        """Compute the time of patterns that start at the same time, without the cache of `time`.
 
         The time is determined by the slowest section of a line, or by the slowest pattern whose
         words are divided into parts.

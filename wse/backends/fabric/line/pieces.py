@@ -21,7 +21,10 @@ Places = npt.NDArray[np.int64] | None
 
 
 class Resource(IntEnum):
-    """Type of a link or ramp that the paths of two messages may share."""
+    """Type of a connection that the paths of two messages may share.
+
+    It is a link towards higher or lower PE indices, or the ramp into or out of a PE.
+    """
 
     UP = 0  # links toward higher indices
     DOWN = 1  # links toward lower indices

@@ -65,7 +65,7 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
             have one colour.
         words: Number of words per message.
         add_cycles: Cycles needed to add a received message if it is stored first.
-        costs: Costs of words on a line.
+        costs: Cycle counts and queue sizes for words on a line of PEs.
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """
     new_state = partial(_RoundState, words, add_cycles, costs, places, store_and_forward=schedule.store_and_forward)
@@ -88,7 +88,7 @@ def _ends(schedule: LineSchedule, line: int, round_range: range, state: _RoundSt
     """Compute the given rounds of a pattern on one line, and return the cycle at which each ends.
 
     Args:
-        schedule: The pattern.
+        schedule: The communication pattern.
         line: Index of the line.
         round_range: Indices of the rounds to compute, in order.
         state: State of the PEs before the first of these rounds, in which all PEs are free.
@@ -103,13 +103,13 @@ def exchange_cycles(words: int, costs: LineCosts) -> float:
 
     Args:
         words: Number of words that each PE sends and also receives.
-        costs: Costs of words on a line.
+        costs: Cycle counts and queue sizes for words on a line of PEs.
     """
     return costs.sync + costs.tail(2 * words)
 
 
 class _RoundState:
-    """Cycles from which the PEs of a line are free, while the rounds of a loop are computed.
+    """State of a line of PEs while the rounds of a loop are timed: from when each PE is free.
 
     A round is one iteration of a loop that repeats a communication pattern.
     """
@@ -128,7 +128,7 @@ class _RoundState:
         A round is one iteration of the loop that repeats the pattern.
 
         Args:
-            messages: int32 ``[m, 3]``: source, target, Arrival.
+            messages: int32 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (Arrival).
         """
         self.end = 0.0
         if self.store_and_forward:
@@ -139,7 +139,7 @@ class _RoundState:
         return self.end
 
     def _transfer(self, source: int, target: int) -> None:
-        """Compute one message in store-and-forward mode: its words are stored and then added.
+        """Compute when both PEs of a message are free again if its words are stored, then added.
 
         The message starts when both PEs are free.
         """
@@ -150,7 +150,7 @@ class _RoundState:
         self.end = max(self.end, self.free[target])
 
     def _streams(self, messages: I32) -> None:
-        """Compute the messages of a round in which words stream through PEs that add to them.
+        """Time the messages of a round in which words stream through PEs that add their own words.
 
         The sums of a round flow into a root, which receives from each side in a separate operation.
         """
@@ -167,12 +167,15 @@ class _RoundState:
             self.end = max(self.end, self._operate(pe, incoming)[1] + 1)
 
     def _operate(self, pe: int, incoming: tuple[float, float] | None) -> tuple[float, float]:
-        """Run an operation once its PE is free, and return the cycles of its first and last word.
+        """Time an operation, which starts once its PE is free.
 
         Args:
             pe: Index of the PE.
             incoming: Arrival of the first and last word that the operation receives; None if it
                 only sends.
+
+        Returns:
+            Cycles at which the operation processes its first and its last word.
         """
         begin = self.free[pe] + self.costs.gap if pe in self.free else 0.0
         last = begin + self.tail

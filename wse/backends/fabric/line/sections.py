@@ -26,7 +26,7 @@ class LineArrays(NamedTuple):
     """Messages of a pattern on one line, with their colours and the distances along the line.
 
     Attributes:
-        messages: int32 ``[m, 3]``: source, target, Arrival.
+        messages: int32 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (Arrival).
         colours: int32 ``[m]``, fixed colours of the messages; None if they are not fixed.
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """
@@ -105,7 +105,7 @@ def sections_of(lines: Sequence[LineArrays]) -> list[tuple[LineSection, ...]]:
 
 
 def _fabric_messages(line: LineArrays) -> LineArrays:
-    """Return the messages of a line without those that are only copies within a PE."""
+    """Return the messages of a line that use links, without the copies within a PE."""
     messages, colours, places = line
     travels = np.flatnonzero((messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1]))
     return LineArrays(messages[travels], None if colours is None else colours[travels], places)

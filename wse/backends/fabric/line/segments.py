@@ -97,8 +97,8 @@ def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, p
     4. Conflicts between the pieces are found.
 
     Args:
-        messages: int32 ``[m, 3]``: source, target, Arrival.
-        costs: Costs of words on a line.
+        messages: int32 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (Arrival).
+        costs: Cycle counts and queue sizes for words on a line of PEs.
         colours: int32 ``[m]``, colours of the messages; None if they are not fixed.
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """
@@ -179,7 +179,7 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
 
 
 def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
-    """Return, for each message, whether a relay forwards it as the next message, bool ``[m]``.
+    """Return, for each message, whether its target relays it as the next message, bool ``[m]``.
 
     This is the case if the next message begins where the message ends, both go to a neighbour in
     the same direction, and the PE between them combines the words without receiving or sending

@@ -53,7 +53,9 @@ _Uses = dict[Slots, tuple[int, list[int]]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LayerLinks:
-    """Link traffic on one wafer, for one or more layers with the same word count on every link.
+    """Words that a layer sends over the links of one wafer.
+
+    Layers with the same word count on every link share one object.
 
     Attributes:
         layers: Layers of the model, ascending; -1 stands for ops outside of layers.
@@ -76,11 +78,10 @@ class _Moves:
 
     Attributes:
         regions: For each class, the region of its step on each wafer, in the same format as
-            ``rectangles``, with 0 words.
+            ``rectangles``, with 0 words. A map of links also covers these regions.
         rectangles: For each class, the links that one step uses: rectangles of links with equal
-            word counts, summed over all runs, in the format of ``link_map``.
-        counts: Keys are layers; values are int64 ``[classes]``, the number of steps of the layer in
-            each class.
+            word counts, summed over all runs (see ``link_map.rectangles_of``).
+        counts: For each layer, the number of its steps in each class, int64 ``[classes]``.
     """
 
     regions: list[I64]
@@ -93,10 +94,11 @@ def layer_links(
 ) -> Iterator[LayerLinks]:
     """Yield each layer's words on links, summed over all runs of all phases.
 
-    1. The transfers of each phase are divided into classes; one transfer per class is counted.
+    1. The transfers of each phase are divided into classes with equal traffic. One transfer per
+       class is counted.
     2. Layers with the same number of steps of each class are computed and yielded together.
-    3. A layer is yielded once for each wafer with words. The words of all layers add up to the
-       words on all links.
+    3. A layer is yielded once for each wafer on which it sends words. The words of all layers add
+       up to the words on all links.
 
     Args:
         fabric: Timing model of the Program.
@@ -130,15 +132,16 @@ def layer_links(
 
 
 def _pairs(program: Program, phase: Phase, chosen_experts: Chosen) -> Pairs:
-    """Return how many tokens were routed to each expert, over all phases with the same steps.
+    """Add up the tokens routed to each expert over all phases with the same steps as a phase.
 
     Args:
-        program: The Program.
-        phase: One of these phases.
-        chosen_experts: For each phase index and layer, the number of tokens routed to each expert.
+        program: The compiled Program.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
+        chosen_experts: For each phase index and layer, the number of tokens routed to each expert,
+            or the number of runs that selected experts on each wafer.
 
     Returns:
-        For each layer, the sum of these phases' counts.
+        For each layer, the sum of the counts.
     """
     pairs_by_layer: dict[int, I64] = {}
     for index, layers in chosen_experts.items():
@@ -154,7 +157,7 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
 
     Args:
         fabric: Timing model of the Program.
-        phase: The phase.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
         runs: Number of runs, keyed by (cache slots in use, tokens in each user's cache).
         pairs: For each layer, the number of tokens routed to each expert.
         chosen_wafers: For each layer, the number of runs that selected experts on each wafer.
@@ -187,14 +190,14 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
 
     Args:
         fabric: Timing model of the Program.
-        phase: The phase.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
         step: Index of the step.
         runs: Number of runs of the phase.
         pairs: For each layer, the number of tokens routed to each expert, summed over the runs.
         chosen_wafers: For each layer, the number of runs that selected experts on each wafer.
 
     Returns:
-        Rectangles of links with equal word counts, in the format of ``link_map``.
+        Rectangles of links with equal word counts (see ``link_map.rectangles_of``).
     """
     if TRANSFERS[phase.steps.code[step]].leaves_wafer:
         return _nonempty_rectangles(_crossing_rectangles(fabric, phase, step, chosen_wafers))
@@ -213,7 +216,7 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers:
 
     Args:
         fabric: Timing model of the Program.
-        phase: The phase.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
         step: Index of the step.
         chosen_wafers: For each layer, the number of runs that selected experts on each wafer.
     """
@@ -241,8 +244,8 @@ def _uses(runs: Counter[CacheUse]) -> _Uses:
         runs: Number of runs, keyed by (cache slots in use, tokens in each user's cache).
 
     Returns:
-        The keys are the cache slots in use in each stage. A value has the number of runs, and a
-        list with each user's number of cached tokens before each of these runs.
+        Keyed by the cache slots in use in each stage: the number of runs, and a list with each
+        user's number of cached tokens before each of these runs.
     """
     counts: Counter[Slots] = Counter()
     all_lengths: defaultdict[Slots, list[int]] = defaultdict(list)
@@ -260,12 +263,14 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
 
     Args:
         traffic: Traffic model of the Program.
-        phase: The phase.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
         step: Index of the step.
-        uses: Number of runs, and cached tokens before them, by cache slots in use.
+        uses: For each combination of cache slots in use, the number of runs, and the numbers of
+            cached tokens before them.
 
     Returns:
-        int64 ``[n, 9]``: rectangles of links with equal word counts, in the format of ``link_map``.
+        int64 ``[n, 9]``: rectangles of links with equal word counts, from
+        ``link_map.rectangles_of``.
     """
     if TRANSFERS[phase.steps.code[step]].by_counters:
         parts = [
@@ -295,7 +300,7 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
         routes: Physical links that words use.
         layers: Layers of the model with equal words on every link.
         rectangles: Links in use: rectangles of links with equal word counts.
-        regions: Regions of PEs that send words, in the same form.
+        regions: Regions of PEs that send words, in the same format.
     """
     for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
         wafer_rectangles, wafer_regions = (

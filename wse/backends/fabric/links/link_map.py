@@ -38,18 +38,19 @@ def rectangles_of(
 ) -> I64:
     """Return rectangles of links with equal word counts, int64 ``[n, 9]``, omitting empty ones.
 
-    A rectangle may be repeated ``times`` times, each time moved by ``row_step`` and ``col_step``.
+    A rectangle consists of the links that leave a rectangle of PEs in one direction. It may be
+    repeated ``times`` times, each time moved by ``row_step`` and ``col_step``. Each argument is
+    int64 ``[n]``, or one number for all rectangles.
 
     Args:
-        plane: Index that separates links, for example by direction.
+        plane: Index of the set of links to which the rectangle belongs, such as one direction.
         row, end_row, col, end_col: Rows and columns of the PEs that the links leave; ends are
             exclusive.
         words: Number of words on each link.
         times, row_step, col_step: Number of repetitions, and the distance from one to the next.
 
     Returns:
-        One row per rectangle, with the arguments as columns. Each argument is int64 ``[n]`` or one
-        number for all rectangles.
+        One row per rectangle, with the arguments as columns.
     """
     sides = (plane, row, end_row, col, end_col, words, times, row_step, col_step)
     rectangles = np.stack(np.broadcast_arrays(*map(np.atleast_1d, sides)), axis=1).astype(np.int64, copy=False)
@@ -105,7 +106,7 @@ def merge_repeats(rectangles: I64) -> I64:
 
 
 def ends_of(rectangles: I64) -> tuple[int, int]:
-    """Return the numbers of rows and columns that a map needs to contain all rectangles of links.
+    """Return the numbers of rows and columns of the smallest map with all rectangles of links.
 
     Both are 0 if there are no rectangles.
     """
@@ -185,8 +186,8 @@ def cached_max_link_words(rectangles: I64) -> int:
     """Return the number of words on the busiest link, from a cache if possible.
 
     Args:
-        rectangles: Rectangles of links with their words. Their position is not part of the cache
-            key.
+        rectangles: Rectangles of links with their words. The same rectangles at another position
+            have the same result, so the position is not part of the cache key.
     """
     if not len(rectangles):
         return 0
@@ -224,7 +225,8 @@ def _scratch(rows: int, cols: int) -> I64:
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
     """Add up the words of one plane's rectangles, once for each run of rows with equal words.
 
-    A plane contains, for example, the links of one direction.
+    A plane is a set of links, such as those of one direction. Consecutive rows have equal words and
+    form a run if no rectangle begins or ends between them.
 
     Args:
         rectangles: Rectangles of links in the plane.

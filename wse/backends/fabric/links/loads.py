@@ -1,6 +1,6 @@
 """Links that the words of each type of transfer use.
 
-Links with equal word counts form rectangles, in the format of ``link_map``.
+Links with equal word counts form rectangles (see ``link_map.rectangles_of``).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def line_loads(pattern: LineSchedule, iterations: int, words: int = 1) -> I64:
     """Return the word counts of the links along each line, summed over the iterations of a loop.
 
     Args:
-        pattern: Pattern on the lines.
+        pattern: Communication pattern that runs on the lines.
         iterations: Number of iterations of the loop.
-        words: Number of words per message. A message that carries only one part sends fewer words.
+        words: Number of words per PE. A message that carries only one part of them sends fewer.
 
     Returns:
         int64 ``[2, lines, length]``: words on the link from each PE towards the next higher index,
@@ -88,10 +88,10 @@ def line_rectangles(loads: I64) -> I64:
 
 
 def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: range) -> I64:
-    """Return the links that a pattern uses on given lines of a region, as rectangles with words.
+    """Return the links that a pattern uses on given rows or columns of a region, as rectangles.
 
     Args:
-        unit: Rectangles for messages of one word, from `line_rectangles`.
+        unit: Rectangles of links, from `line_rectangles`, for messages of one word.
         rect: Rectangle of the region.
         axis: ROWS or COLUMNS, the direction of the lines.
         words: Number of words per message.
@@ -172,8 +172,8 @@ def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:
 def edge_streams(edge: EdgeStream) -> I64:
     """Return the links between PEs and the edge of their region, as rectangles with words.
 
-    Words leave a wafer at its east edge and enter the next at its west edge. Each participating
-    column of the region has its own rectangle.
+    Words leave a wafer at its east edge and enter the next wafer at its west edge. There is one
+    rectangle for each participating column of the region.
     """
     rect, columns = edge.rect, edge.rect.col + edge.first_col + np.arange(edge.cols)
     row = rect.row + edge.first_row
@@ -184,7 +184,7 @@ def edge_streams(edge: EdgeStream) -> I64:
 def cache_shift(rect: Rect, passing: Sequence[int], words: int) -> I64:
     """Return the links that several cache shifts use, as rectangles with words.
 
-    In a cache shift, PEs of the last rows of a region send a cache entry one row north.
+    In a cache shift, the PEs of the last rows of a region send a KV-cache entry one row north.
 
     Args:
         rect: Rectangle of the region.

@@ -189,12 +189,13 @@ class Routes:
         return max(hops)
 
     def contention(self, *stages: int) -> int:
-        """Return the maximum number of mesh links that share a physical link in some regions.
+        """Return the maximum number of mesh links that share one physical link.
 
-        The result is 1 if no PE or link is dead, because each mesh link is then a physical link.
+        Only links in the regions of the given stages are considered. The result is 1 if no PE or
+        link is dead, because each mesh link is then a physical link.
 
         Args:
-            stages: Indices of the stages stored in these regions.
+            stages: Indices of the stages.
         """
         lines = [self.line(stage, axis) for stage in stages for axis in (ROWS, COLUMNS)]
         return max(line.streams if line else 1 for line in lines)
@@ -237,10 +238,10 @@ class Routes:
 
 
 def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the row and column ranges of links, given by the west or north end of each link.
+    """Convert the ranges of PEs that links leave to the ranges of the links' west or north ends.
 
-    The arguments are ranges of the PEs that the links leave. If words travel west (or north), these
-    PEs are at the east (or south) ends of the links, so the ranges are moved by one.
+    If words travel west (or north), the PEs that the links leave are at the east (or south) ends of
+    the links, so the ranges are moved by one.
 
     Returns:
         First row, one past the last row, first column, one past the last column.

@@ -43,7 +43,7 @@ class StepTraffic(NamedTuple):
         hops: Number of links that each word crosses, summed over all words.
         bytes: Payload in bytes between wafers, or to and from the host.
         rectangles: int64 ``[n, 9]``, links that carry the words: rectangles of links with equal
-            word counts, in the format of ``link_map``.
+            word counts (see ``link_map.rectangles_of``).
     """
 
     words: int
@@ -56,7 +56,9 @@ NO_TRAFFIC: Final = StepTraffic(0, 0, 0, NOTHING)
 
 
 class StreamSize(NamedTuple):
-    """Size of a transfer to another region or wafer, which does not depend on any costs.
+    """Size of a transfer to another region or wafer, from which its cycles are computed.
+
+    It does not depend on the costs of the hardware and software, and is cached.
 
     Attributes:
         hops: Hops of the longest path.
@@ -91,9 +93,9 @@ class Traffic:
         """Return the traffic of a step, which must not be a cache shift (see `shift_traffic`).
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             chosen_wafers: Wafers that store selected experts, for a step that depends on the
                 selection.
         """
@@ -117,9 +119,9 @@ class Traffic:
         The length of a message depends on how many (token, expert) pairs its column processes.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             columns: int64 ``[cols]``, number of (token, expert) pairs on each column.
         """
         # Neighbouring columns with equal numbers of pairs are computed together.
@@ -140,9 +142,9 @@ class Traffic:
         in the last row.
 
         Args:
-            phase: The phase.
+            phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cache slots in use in each stage.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
             lengths: For each shift, the number of tokens in the user's cache.
         """
         transfer = transfer_of(self.program, phase, step, slots)
@@ -172,8 +174,8 @@ class Traffic:
     def path_segments(self, transfer: Transfer) -> list[I64]:
         """Return the links of each part of the path of a transfer to another region or wafer.
 
-        A transfer to another wafer has two parts: to the edge of the sending wafer, and from the
-        edge of the receiving wafer. The list is empty if the words use no such links.
+        The path to another wafer has two parts: to the edge of the sending wafer, and from the edge
+        of the receiving wafer. The list is empty if the transfer uses no links of the mesh.
 
         Returns:
             For each part, an array of rectangles of links, int64 ``[n, 9]``.
@@ -187,7 +189,7 @@ class Traffic:
         """Return the links that a transfer between two regions of a wafer uses, with their words.
 
         Args:
-            transfer: The transfer.
+            transfer: The transfer (a step that moves words).
             messages: Its messages: pieces of vectors with sending and receiving rows.
 
         Returns:
@@ -242,7 +244,8 @@ def _by_wafer(stage: Stage, rectangles: I64) -> I64:
     """Split rectangles of links in a region that spans wafers into rectangles on each wafer.
 
     The columns of the given rectangles are numbered through all wafers of the stage. In the result,
-    columns are relative to a wafer, and planes are numbered from the first wafer of the stage.
+    columns are those of one wafer, and the plane (a wafer and a direction) says which wafer of the
+    stage it is, counted from the first.
     """
     west, cols, rectangles = stage.rect.col, stage.rect.cols, one_by_one(rectangles)
     first, last = (rectangles[:, COL] - west) // cols, (rectangles[:, END_COL] - 1 - west) // cols
@@ -269,7 +272,7 @@ def _on_wafer(wafer: int, rectangles: I64) -> I64:
 
     Args:
         wafer: Index of the other wafer.
-        rectangles: int64 ``[n, 9]``, in the format of ``link_map``.
+        rectangles: int64 ``[n, 9]`` (see ``link_map.rectangles_of``).
     """
     rectangles[:, PLANE] += wafer * DIRECTIONS
     return rectangles
@@ -281,7 +284,7 @@ def _unit_rectangles(pattern: LineSchedule, iterations: int, words: int) -> I64:
     The rectangles are on a map with one row per line and one column per PE of a line.
 
     Args:
-        pattern: The pattern.
+        pattern: The communication pattern.
         iterations: Number of iterations.
         words: Number of words per message.
     """
@@ -292,7 +295,7 @@ def _carried_words(pattern: LineSchedule, words: int, iterations: int, lines: ra
     """Return how many words the given lines send to other PEs, over several iterations of a loop.
 
     Args:
-        pattern: The pattern.
+        pattern: The communication pattern.
         words: Number of words per PE, which messages send as a whole or in parts.
         iterations: Number of iterations.
         lines: Indices of the lines.

@@ -34,14 +34,14 @@ words of the second piece that wait between its start and this place.
 class Conflict(NamedTuple):
     """Range of PEs at which words of a message share links or ramps with words of another message.
 
-    A piece is a part of a message's path.
+    A piece is a part of a message's path. A plan contains all messages of one line.
 
     Attributes:
         other_piece: Index of the other message's piece in its plan.
         resource: Type of the link or ramp, a `Resource`.
         low, high: First and last PE at which both pieces use this link or ramp.
-        shared_ends: Places at both ends of this range, or all places that the pieces have in
-            common; see `SharedEnd`.
+        shared_ends: Places at which to compare the times of both pieces: the two ends of this
+            range or, if pieces consist of several messages, all common places.
     """
 
     other_piece: int
@@ -52,9 +52,9 @@ class Conflict(NamedTuple):
 
 
 class Conflicts(NamedTuple):
-    """Conflicts on links and ramps between pieces (parts of message paths) of a plan.
+    """Conflicts on links and ramps between pieces (parts of message paths).
 
-    Each attribute has one item per piece: the list of its conflicts.
+    Each attribute is a list with one item per piece of a line: the list of its conflicts.
 
     Attributes:
         on_other_colours: Conflicts with pieces on other colours. Words of the two pieces alternate
@@ -72,7 +72,8 @@ def find_conflicts(
 ) -> Conflicts:
     """Return the conflicts of each piece of one plan with pieces of the same or another plan.
 
-    A piece is a part of a message's path. Two pieces conflict if they use a common link or ramp.
+    A plan contains the messages of one line of PEs. A piece is a part of a message's path. Two
+    pieces conflict if they use a common link or ramp.
 
     Args:
         pieces: Pieces of a plan.

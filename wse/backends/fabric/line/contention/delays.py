@@ -104,7 +104,8 @@ class Delays(NamedTuple, Generic[Owner]):
 def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[Owner]:
     """Return the effects of contention between a stream of words and its competitors.
 
-    The module docstring states the rules; comments in the body name them by their numbers.
+    A stream that shares a link with another one is delayed by about one cycle for each word that
+    the other sends meanwhile. The module docstring states all rules.
 
     Args:
         window: Time window of the stream at its source, without contention.
@@ -182,8 +183,8 @@ def wait_on_colour(first: float, earlier_streams: Sequence[tuple[float, Sequence
 class _Place(NamedTuple):
     """Cycles at which the first and last words of two streams pass one place on a line of PEs.
 
-    ``lag`` is the number of cycles by which the second stream arrives earlier than the first, if
-    its words never wait.
+    ``lag`` is the number of cycles by which the other stream arrives before this stream, if the
+    words of the other stream never wait.
     """
 
     first: float
@@ -196,11 +197,15 @@ class _Place(NamedTuple):
 def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
     """Return the effects of two streams on each other at the place where they are largest.
 
-    If the stream consists of words of the contender that a relay has sent on (``feeds``), it
-    arrives later than the contender by some lag, and up to half of the lag is added to its delay.
-    The reason is that a delay of the contender causes gaps in the stream. The contender's own later
-    words fill the gaps, until the words in transit amount to half of the lag. After the contender
-    has ended, these words still arrive at half the rate.
+    If the stream consists of words of the contender (the other stream) that a relay has sent on
+    (``feeds``), it arrives later than the contender by some lag, and up to half of the lag is added
+    to its delay. The reason is that a delay of the contender causes gaps in the stream. The
+    contender's own later words fill the gaps, until the words in transit amount to half of the lag.
+    After the contender has ended, these words still arrive at half the rate.
+
+    Args:
+        window: Time window of the stream at its source.
+        contender: The other stream, with the places that both use.
 
     Returns:
         The effect on the stream, and the effect on the contender.

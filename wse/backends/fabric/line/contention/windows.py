@@ -11,8 +11,8 @@ from wse.backends.fabric.line.contention.conflicts import SharedEnd
 class Window(NamedTuple):
     """Time window in which words of a message leave a router, at the start of a part of their path.
 
-    If an operation at the destination starts after the words arrive, the words wait on the path.
-    ``departed_words`` and ``room`` describe this.
+    If the operation that receives the words starts after they arrive, they wait on the path.
+    ``departed_words`` and ``room`` describe how far they have come by then.
 
     Attributes:
         first, last: Cycles at which the first and the last word leave.
@@ -44,8 +44,8 @@ class Window(NamedTuple):
     def first_at(self, shift: int, room: int) -> float:
         """Return the cycle at which words begin to pass a place on the path.
 
-        If words wait at the destination, some of them fill the path beyond the place. These words
-        are not counted, because they do not compete for links at the place.
+        If words wait at the destination, the first words fill the path between the place and the
+        destination. These words are not counted, because they have passed the place earlier.
 
         Args:
             shift: Cycles from the source to the place.
