@@ -53,7 +53,8 @@ __all__ = [
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
     """Return all kernels of some modules (their public functions), keyed by name.
 
-    Without the compiler, some public names stand for private functions, which are no kernels.
+    Public names of private functions are omitted. Such names exist if numba is disabled, when the
+    modules bind the plain Python version of a compiled function to its public name.
     """
     return {
         name: function

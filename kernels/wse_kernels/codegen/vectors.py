@@ -58,9 +58,9 @@ def whole_mask(builder: Any, count: Any) -> Any:
 
 
 def rest_mask(builder: Any, count: Any) -> Any:
-    """Generate the mask of the last vector if ``count`` elements do not fill it completely.
+    """Generate the mask for the last, incomplete vector of ``count`` elements.
 
-    It selects the elements that remain after all full vectors.
+    The mask selects the elements that remain after all full vectors.
     """
     return whole_mask(builder, builder.urem(count, word(WIDTH)))
 

@@ -50,8 +50,9 @@ def _transposition(compiled: Any) -> Any:
     """Return a numba function that transposes elements between SRAM and a scratch array.
 
     Args:
-        compiled: Generates the LLVM instructions: `transpose_in_block` to copy elements of some
-            mesh rows into the scratch array, `transpose_back_block` to copy them back.
+        compiled: Function that generates the LLVM instructions: `transpose_in_block` to copy
+            elements of some mesh rows into the scratch array, `transpose_back_block` to copy them
+            back.
     """
 
     @intrinsic

@@ -29,7 +29,7 @@ def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) ->
     - Otherwise, each core handles some of the elements.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         messages: int32 ``[m, 5]``: source row, target row, arrival code, first element, number of
             elements.
         first: Index of the first message in each message list, and the end of the last list.
@@ -68,7 +68,7 @@ def _carry_in_block(
     low: int,
     high: int,
 ) -> None:
-    """Execute the messages in the columns of one block that arrive in certain rows.
+    """Execute the column messages of one block of PEs that arrive in a range of rows.
 
     Args:
         view, messages, first, variant, a: Arguments of `along_columns`.
@@ -98,9 +98,9 @@ def _carry_in_block(
 
 @helper_function
 def _carry_in_column(view: Any, messages: Any, first: Any, variant: Any, a: Any, col: int) -> None:
-    """Execute the messages along one mesh column, PE by PE.
+    """Execute the messages along a single mesh column, PE by PE.
 
-    Other columns may execute other messages.
+    This is needed if the columns of a block of PEs execute different lists of messages.
 
     Args:
         view, messages, first, variant, a: Arguments of `along_columns`.

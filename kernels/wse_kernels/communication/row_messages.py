@@ -48,14 +48,14 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
     4. Execute other messages one by one, in a few rows at a time.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
             elements.
         first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each row executes.
-        a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
-            elements per PE. 8 is 1 if every row ends with multicasts that overwrite all PEs with
-            sums, else 0.
+        a: Operands: a[0] first row, a[1] rows, a[2] blocks per row, a[3] source address,
+            a[4] target address, a[5] elements per PE. a[8] is 1 if every row ends with multicasts
+            that overwrite all PEs with sums, else 0.
     """
     per_row, lanes, last = a[2], view.shape[2], a[0] + a[1]
     rows_at_once = min(max(MIN_ROWS, NEAR_ELEMENTS // max(1, a[5])), MAX_ROWS)
@@ -204,7 +204,7 @@ def _carry_along_rows(
     """Execute message ``i`` in ``rows`` mesh rows.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         base: First block of the first row.
         per_row: Blocks per row.
         rows: Number of rows.

@@ -153,11 +153,11 @@ def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: A
     words, so that the words of each PE are contiguous. A block has at least WIDTH PEs.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         messages: int32 ``[m, 3]``: source PE, target PE, arrival code.
         first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each row executes.
-        a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 address, 5 elements.
+        a: Operands: a[0] first row, a[1] rows, a[2] blocks per row, a[3] address, a[5] elements.
     """
     for row in prange(a[0], a[0] + a[1]):
         base, kind, end, cols = row * a[2], variant[row], a[3] + a[5], a[2] * view.shape[2]

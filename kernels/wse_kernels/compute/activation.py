@@ -37,7 +37,7 @@ def activate(block, act, acc, x, out, M, n, activation: ActivationFunction):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n] in the activation type.
         M, n: Numbers of tokens and features.
@@ -56,7 +56,7 @@ def activate_share(place: Place, act, acc, x, out, M, n, activation: ActivationF
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n], followed by the padding, in the activation type.
         M: Number of tokens, a multiple of ``shared_tokens``.
@@ -84,7 +84,7 @@ def _activate(block, act, acc, gate, up, out, first, last, activation):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         gate, up, out: Addresses of the token's gate and up projections, and of its results.
         first, last: Features to compute.
         activation: Activation function.

@@ -25,7 +25,7 @@ def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the row's heads [M, Hl, n] in the accumulator type.
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
@@ -53,7 +53,7 @@ def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the row's features x[M, Hl, K], of the tables of ordinals, and of the
             column's features out[M, H, n].
         M, H, Hl: Numbers of tokens, heads in total, and heads of the row.
@@ -85,7 +85,7 @@ def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the features of the row's heads [Hl, K] in the accumulator type.
         first: Address of the float32 ordinal of the first of the row's K features.
         feature_ordinals: Address of the float32 ordinals [n] of the column's features.
@@ -111,7 +111,7 @@ def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the row's heads [Hl, n] in the activation type.
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
@@ -135,7 +135,7 @@ def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, f32: SRAM as arrays of different element types [block, address, lane].
+        act, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of all heads [M, H, n] in the activation type.
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
@@ -161,7 +161,7 @@ def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the outputs [M, H, n] in the accumulator type.
         sums: Address of the float32 softmax sums [M, H].
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
@@ -183,19 +183,19 @@ def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
 
 
 def turn_block(place: Place, act, acc, x, out, M, K, N, first_col, to_rows):
-    """Copy those elements of a vector that this PE has both before and after a redistribution.
+    """Copy the elements of a vector that this PE stores both before and after a redistribution.
 
     The vector is divided into blocks of K elements along one mesh axis and will be divided into
-    blocks of N along the other. Elements of the result that the PE does not have before become
+    blocks of N along the other. Elements of the new block that are not in the PE's old block become
     zero, so a sum along the old axis completes the new blocks.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the PE's old block of the vector [M, K] in the activation type.
         out: Address of its new block [M, N] in the accumulator type.
         M, K, N: Numbers of tokens, elements of the old block, and elements of the new block.
-        first_col: First mesh column that has a block.
+        first_col: First mesh column that stores a block.
         to_rows: 1 to convert from blocks per column to blocks per row, 0 for the opposite.
     """
     block, row, first_lane_col = place

@@ -134,18 +134,18 @@ def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
 
 
 def turn_block(pe, x, out, M, K, N, first_col, to_rows):
-    """Copy those elements of a vector that this PE has both before and after a redistribution.
+    """Copy the elements of a vector that this PE stores both before and after a redistribution.
 
     The vector is divided into blocks of K elements along one mesh axis and will be divided into
-    blocks of N along the other. All other elements of the result become zero. This NumPy reference
-    for one PE is used to test the compiled kernel of the same name.
+    blocks of N along the other. All other elements of the new block become zero. This NumPy
+    reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the PE's old block of the vector [M, K] in the activation type.
         out: Address of its new block [M, N] in the accumulator type.
         M, K, N: Numbers of tokens, elements of the old block, and elements of the new block.
-        first_col: First mesh column that has a block.
+        first_col: First mesh column that stores a block.
         to_rows: 1 to convert from blocks per column to blocks per row, 0 for the opposite.
     """
     col = pe.col - first_col

@@ -49,25 +49,25 @@ class ChunkGenerator:
         cgutils.memset(builder, self.at(self.outs, word(0), (token, self.out_stride)), size, 0)
 
     def widen_activation(self, token: Any, term: Term, m: Any, vector: Lanes) -> None:
-        """Generate code that widens an activation to float32 and stores it in scratch memory.
+        """Generate code that converts an activation to float32 and stores it in scratch memory.
 
         Args:
             token: Index of the token in the whole chunk.
             term: Input feature of the activation, that is, one term of the sums.
             m: Index of the token in scratch memory.
-            vector: Lanes (neighbouring PEs) whose activations are widened.
+            vector: Lanes (neighbouring PEs) whose activations are converted.
         """
         value = self.load(self.at(self.xs, vector.first, (token, self.x_stride), (term.k, self.lanes)), self.act)
         self.builder.store(value, self.activation_place(vector.vector, m, term.number), align=WIDTH)
 
     def widen_weights(self, term: Term, output: Any, j: Any, vector: Lanes) -> None:
-        """Generate code that widens weights to float32, and prefetches later weights.
+        """Generate code that converts weights to float32, and prefetches later weights.
 
         Args:
             term: Input feature of the weights, that is, one term of the sums.
             output: Index of the output in the whole tile.
             j: Index of the output in scratch memory, where the result is stored.
-            vector: Lanes (neighbouring PEs) whose weights are widened.
+            vector: Lanes (neighbouring PEs) whose weights are converted.
         """
         builder = self.builder
         fetch(builder, self.weights.place(term.k, builder.add(output, word(OUTPUTS)), vector), word(0))

@@ -114,7 +114,9 @@ def call_vector_function(
 
 
 def block_bytes_of(context: Any, builder: Any, view: Any, value: Any) -> Any:
-    """Generate code for the size in bytes of a block of PEs in an array ``[block, address, lane]``.
+    """Generate code for the size in bytes of one block of an array ``[block, address, lane]``.
+
+    A block is a group of neighbouring PEs, and a lane is one of these PEs.
 
     Args:
         context, builder: Numba target context and LLVM builder.

@@ -23,7 +23,7 @@ from wse_kernels.timing._flat_tables import INDEX, NEVER, has_room, is_waiting, 
 
 @helper_function
 def select_unshared(tables: Any, selected_queues: Any, first_queue: Any, end_queue: Any, t: Any) -> Any:
-    """Select the queues that do not share their links and can send their first wavelet.
+    """Select the queues that can send their first wavelet, for queues that share no link.
 
     Args:
         tables: Tables of the machine.

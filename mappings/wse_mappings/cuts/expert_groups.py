@@ -54,9 +54,9 @@ class ExpertGroups:
         experts: int32 ``[cols, n]``: experts on each column in order, -1 for padding.
         features: int32 ``[cols, F]``: the features of each of these experts on the column, -1 for
             padding.
-        segments: (first column, number of columns) of each group. Every segment of columns has the
-            same number of groups.
-        segment_count: Number of equal segments of columns. A group belongs to one of them.
+        segments: (first column, number of columns) of each group of columns.
+        segment_count: Number of equal segments into which the columns are divided first, for
+            example one per wafer. Each segment contains the same number of groups.
     """
 
     size: int
@@ -67,7 +67,7 @@ class ExpertGroups:
 
     @property
     def experts_per_col(self) -> int:
-        """Number of experts that a column stores part of, including padding."""
+        """Number of experts of which a column stores any features, including padding."""
         return int(self.experts.shape[1])
 
     @property
@@ -84,9 +84,10 @@ class ExpertGroups:
         return _rows(self)
 
     def one_group(self) -> ExpertGroups:
-        """Return the assignment for a single group of columns: the first of the narrowest groups.
+        """Return only the part of the assignment that concerns the narrowest group of columns.
 
-        The columns of the narrowest groups store the most features of each expert.
+        The columns of this group store the most features of each expert. If several groups are
+        equally narrow, the first is returned.
         """
         first, columns = min(self.segments, key=lambda segment: segment[1])
         group_columns = slice(first, first + columns)
@@ -137,7 +138,7 @@ def columns_of_expert(cols: int, count: int, placement: str, segment_count: int 
 
 
 def experts_of_column(cols: int, count: int, placement: str) -> int:
-    """Return the number of experts that a column stores part of, including padding.
+    """Return the number of experts of which a column stores any features, including padding.
 
     Args:
         cols: Number of columns.

@@ -45,7 +45,7 @@ def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_gr
 
 
 def _starts(cut: I32) -> I64:
-    """Return the first element of each row that has elements, int64 ``[n]``.
+    """Return the first element of each row that stores any elements, int64 ``[n]``.
 
     Args:
         cut: int32 ``[rows, n]``: elements of each row, with -1 for padding. Rows without elements

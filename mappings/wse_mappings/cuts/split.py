@@ -47,7 +47,7 @@ def blocks_in_the_middle(extent: int, parts: int) -> I32:
 
 
 def first_in_the_middle(extent: int, parts: int) -> int:
-    """Return the position of the first block of `blocks_in_the_middle` that has any indices."""
+    """Return the position of the first nonempty block of `blocks_in_the_middle`."""
     return middle_segment(ceil_div(extent, max(1, ceil_div(extent, parts))), parts)[0]
 
 

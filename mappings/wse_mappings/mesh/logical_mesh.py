@@ -179,7 +179,7 @@ class LogicalMesh:
         return {}
 
     def _straight(self, axis: int, rect: Rect) -> PathSegments:
-        """Return the simple paths of logical links: straight paths, then paths with one turn.
+        """Return the paths of logical links that are straight or have one turn, in this order.
 
         Args:
             axis: ALONG_ROWS or ALONG_COLUMNS.
@@ -211,10 +211,10 @@ class LogicalMesh:
 
     @cached_property
     def _kinds(self) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-        """How the path of each logical link is found, as int8 codes.
+        """For each logical link, an int8 code for the shape of its path over the fabric.
 
-        The path goes sideways first, goes down first, or is found by a search. The arrays have the
-        shapes of `hops`: ``[rows, cols - 1]`` along rows, ``[rows - 1, cols]`` along columns.
+        A path first goes sideways, first goes down, or must be found by a search. The arrays are
+        ``[rows, cols - 1]`` for links along rows and ``[rows - 1, cols]`` for links along columns.
         """
         along_row, along_column = self.fabric.faults_before()
         row, col = self.row_of[:, None], self.col_of

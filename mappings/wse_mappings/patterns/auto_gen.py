@@ -26,7 +26,9 @@ UNREACHED = np.int32(2**29)  # the sum of two such values and a distance still f
 
 
 def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSchedule:
-    """Return a reduce along lines into PE 0 whose tree uses the fewest hops for its depth.
+    """Return a reduce into the first PE of each line, along the tree with the fewest hops.
+
+    The tree is the auto-gen tree of Luczynski et al. (HPDC 2024) for a given maximum depth.
 
     Args:
         length: Number of PEs in a line.
@@ -58,14 +60,14 @@ def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSched
 
 @lru_cache(maxsize=4)
 def least_energy(length: int) -> I32:
-    """Return the minimum number of hops to reduce n neighbouring PEs into the first one at depth d.
+    """Return the minimum number of hops for a reduce of n neighbouring PEs by a tree of depth d.
 
     This is E*(n, d) of Luczynski et al., for all n up to ``length`` and all d. E*(1, d) = 0, and
     E*(n, d) is the minimum of E*(n, d - 1) and, over s, of E*(s, d - 1) + E*(n - s, d) + (n - s).
 
     Returns:
-        int32 ``[length + 1, length]``, by n and d. Row 0 and, for n > 1, column 0 contain
-            UNREACHED.
+        int32 ``[length + 1, length]``, indexed by n and d. Impossible combinations (row 0 and, for
+            n > 1, column 0) contain UNREACHED.
     """
     energy = np.full((length + 1, length), UNREACHED, np.int32)
     energy[1] = 0
@@ -143,7 +145,7 @@ def _reduce_of_depth(depth: int) -> Reduce:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with an auto-gen reduce of random depth, or of the best depth."""
+    """Return a test case with an auto-gen reduce of random depth or, in half of all cases, best depth."""
     depth = 1 + sizes.number_below(sizes.length - 1)
     if sizes.number_below(2):
         depth = best_depth(sizes.length, sizes.words, LEVEL_CYCLES)

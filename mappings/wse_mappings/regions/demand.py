@@ -21,10 +21,10 @@ class ListedRegion(NamedTuple):
     Attributes:
         wafer: Index of the wafer.
         rect: PEs of the wafer's mesh.
-        first_layer, last_layer: First layer, and index after the last layer. Equal if the region
-            stores only a table.
+        first_layer, last_layer: First layer, and index after the last layer. The two are equal if
+            the region stores only a table (the embedding or the output head).
         first_part, last_part: First part of the first layer, and index after the last part of the
-            last layer.
+            last layer. A layer has LAYER_PARTS parts.
     """
 
     wafer: int
@@ -36,7 +36,7 @@ class ListedRegion(NamedTuple):
 
     @property
     def layers(self) -> LayerRange:
-        """Layers of the region, possibly incomplete ones at both ends."""
+        """Layers that the region stores. The first and the last one may be incomplete."""
         return LayerRange(self.first_layer, self.last_layer, self.first_part, self.last_part)
 
 

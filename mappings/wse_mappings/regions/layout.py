@@ -40,17 +40,19 @@ class Layout(NamedTuple):
 
     @property
     def without_sizes(self) -> Layout:
-        """This layout with the default mesh, groups and placement of experts.
+        """Copy of this layout with the same numbers of regions, but defaults for all other choices.
 
-        Mapping, bands and block parts are kept. The defaults are the whole mesh, not transposed,
-        and the requested groups and placement of experts.
+        The mapping, the bands and the parts of feed-forward blocks are kept. By default, the whole
+        mesh is used without transposition, and the numbers of groups and the placement of experts
+        are those that the user requested.
         """
         return Layout(self.mapping, self.bands, self.per_band, block_parts=self.block_parts)
 
     def region(self, demand: Demand) -> tuple[int, int]:
-        """Return the rows and columns of a region if all regions of the layout have equal size.
+        """Return the rows and columns that a region has if all regions have the same size.
 
-        For listed regions, these are the minimum rows and the minimum columns of any region.
+        If a mapping file lists the regions, return the minimum number of rows and the minimum
+        number of columns of any region.
         """
         if demand.listed:
             return min(listed_region.rect.rows for listed_region in demand.listed), min(
@@ -60,7 +62,7 @@ class Layout(NamedTuple):
         return demand.region or (rows // self.bands, cols // self.per_band)
 
     def has_equal_squares(self, demand: Demand) -> bool:
-        """Return whether all regions are squares with the same nominal size."""
+        """Return whether all regions are equal squares, assuming an even division of the mesh."""
         shapes = [(listed_region.rect.rows, listed_region.rect.cols) for listed_region in demand.listed]
         return all(rows == cols == self.region(demand)[0] for rows, cols in shapes or [self.region(demand)])
 
@@ -97,5 +99,5 @@ class RegionLayers(NamedTuple):
 
     @property
     def layers(self) -> LayerRange:
-        """Layers of the region, possibly incomplete ones at both ends."""
+        """Layers that the region stores. The first and the last one may be incomplete."""
         return LayerRange(self.first_layer, self.last_layer, self.first_part, self.last_part)

@@ -48,24 +48,25 @@ class Strategy(Protocol):
     block_parts: tuple[int, ...] = ()
 
     def differs(self, demand: Demand) -> bool:
-        """Return whether the strategy is useful for a request, or only repeats what others do.
+        """Return whether the strategy can give other layouts for a request than simpler strategies.
 
         A strategy that distributes ops over wafers is not useful on one wafer, and a strategy that
-        places experts separately is not useful for a model without experts. A strategy that tries
-        others (``tries_others``) skips those that are not useful.
+        places experts separately is not useful for a model without experts. The strategy ``auto``,
+        which tries all other strategies, skips such strategies.
         """
         if self.experts_apart and not demand.experts:
             return False
         return demand.wafers > 1 or not (self.spans_wafers or self.experts_apart)
 
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
-        """Return the possible layouts for a request, those with the fewest regions first.
+        """Return the possible layouts for a request, beginning with the fewest regions.
 
-        By default, there is one layout, with one region per wafer that uses the whole mesh.
+        A layout divides each wafer's mesh into regions. By default, there is one layout, with one
+        region per wafer that uses the whole mesh.
 
         Args:
-            demand: What must be placed.
-            other_strategies: All other strategies if the strategy ``tries_others``, else none.
+            demand: The model's layers and the wafers on which to place them.
+            other_strategies: All other strategies if this strategy tries their layouts, else empty.
         """
         return [Layout(self.name, 1, 1)]
 
@@ -82,10 +83,10 @@ class Strategy(Protocol):
         return ()
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
-        """Return the layers of every region of a layout, in order.
+        """Distribute layers over the regions of a layout, and return the layers of every region.
 
-        The first region has the embedding. The head is in the last region, or in the first one if
-        the head is the embedding table. By default, layers are placed together with their experts
-        by `consecutive`.
+        The first region also stores the embedding table. The last region stores the output head,
+        unless the head uses the embedding table. By default, `consecutive` distributes the layers,
+        together with their experts.
         """
         return consecutive(demand, layout, demand.whole_layer_bytes)

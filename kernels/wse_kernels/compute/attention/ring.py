@@ -38,7 +38,7 @@ def attention_online(
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], values v[T, Hk, F], and the running maxima[M, H],
             sums[M, H] and out[M, H, F].

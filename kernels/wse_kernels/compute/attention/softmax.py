@@ -31,7 +31,7 @@ def attention_max(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, l
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
@@ -51,7 +51,7 @@ def attention_exp(place: Place, act, acc, f32, ctl, at: SoftmaxTensors, shape: S
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -82,7 +82,7 @@ def attention_exp_share(
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], and weights out[M, H, T].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -130,7 +130,7 @@ def softmax_sums(block, act, f32, x, sums, M, H, T):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, f32: SRAM as arrays of different element types [block, address, lane].
+        act, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the weights [M, H, T] in the activation type.
         sums: Address of the float32 sums [M, H].
         M, H, T: Numbers of tokens, query heads, and cache entries.
@@ -152,7 +152,7 @@ def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: Sco
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
@@ -170,7 +170,7 @@ def attention_exp_by_column(place: Place, act, acc, f32, ctl, at: SoftmaxTensors
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -185,7 +185,7 @@ def _max(place, acc, f32, ctl, scores, out, shape, limits, slots):
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
@@ -215,7 +215,7 @@ def _exp(place, act, acc, f32, ctl, at, shape, limits, slots):
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
