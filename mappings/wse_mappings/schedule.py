@@ -252,8 +252,8 @@ def even_schedule(
         variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each
             round.
         colours: Number of colours that the pattern occupies on a PE.
-            slowest_variants: Set of variants that includes a slowest one; empty if unknown.
-            changes_with_round: Whether rounds may take different times.
+        slowest_variants: Set of variants that includes a slowest one; empty if unknown.
+        changes_with_round: Whether rounds may take different times.
     """
     count, size = messages.shape[:2]
     return LineSchedule(

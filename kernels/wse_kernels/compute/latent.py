@@ -19,9 +19,10 @@ from wse_kernels.operands.group import Place
 
 
 def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
-    """Copy the heads that this mesh row stores to their positions among all heads.
+    """Copy the attention heads that this mesh row stores to their positions among all heads.
 
-    The other heads become zero, so that a sum over the rows yields all heads.
+    In latent attention, heads are divided over mesh rows. Heads of other rows become zero, so a
+    later sum over the rows gives every PE all heads.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
@@ -45,11 +46,13 @@ def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
 
 
 def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
-    """Copy rotated features of this mesh row to their positions among the features of this column.
+    """Copy the rotated features that belong to both the mesh row and the mesh column of this PE.
 
-    out[M, h, j] = x[M, i, k] for each head i of the row, where h is its index among all heads, and
-    for each feature j of the column that is feature k of the row. All other elements of ``out``
-    become zero. Ordinals count from 1, and 0 means padding.
+    In latent attention, a row computes some features of some heads, and a column needs other
+    features of all heads. A later sum over the rows completes the column's features. out[M, h, j] =
+    x[M, i, k] for each head i of the row, where h is its index among all heads, and for each
+    feature j of the column that is feature k of the row. All other elements of ``out`` become zero.
+    Ordinals count from 1, and 0 means padding.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
@@ -78,10 +81,10 @@ def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
 
 
 def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
-    """Copy the rotated features that are stored in this mesh row and needed by this column.
+    """Copy the rotated features that this mesh row stores and this mesh column needs.
 
     The features x[Hl, K] of the row are copied to out[Hl, n]. Features that the row does not store
-    become zero. Ordinals count from 1, and 0 means padding.
+    become zero. Ordinals (indices of heads and features) count from 1, and 0 means padding.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
@@ -104,7 +107,7 @@ def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
 
 
 def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
-    """Overwrite the heads that this mesh row computes in the tensor of all heads.
+    """Write the attention heads that this mesh row computes into the tensor of all heads.
 
     out[h, n] = x[i, n], where h is the index of the row's head i among all heads. The other heads
     in ``out`` keep their values.
@@ -129,9 +132,9 @@ def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
 
 
 def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
-    """Select the heads that this mesh row processes: copy them from x[M, H, n] to out[Hl, M, n].
+    """Select the attention heads that this mesh row processes, out of all heads.
 
-    Padding heads become zero.
+    The heads are copied from x[M, H, n] to out[Hl, M, n]. Padding heads become zero.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
@@ -154,7 +157,7 @@ def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
 
 
 def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
-    """Divide the attention outputs of this row's heads by their softmax sums.
+    """Divide the attention outputs of the heads that this mesh row processes by their softmax sums.
 
     out[i, M, n] = x[M, h, n] / sums[M, h], where h is the index of the row's head i among all
     heads. Results are zero for padding and wherever the sum is not positive.

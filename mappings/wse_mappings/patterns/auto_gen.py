@@ -145,7 +145,7 @@ def _reduce_of_depth(depth: int) -> Reduce:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with an auto-gen reduce of random depth or, in half of all cases, best depth."""
+    """Return a test case with an auto-gen reduce. In half of all cases, its depth is random."""
     depth = 1 + sizes.number_below(sizes.length - 1)
     if sizes.number_below(2):
         depth = best_depth(sizes.length, sizes.words, LEVEL_CYCLES)
