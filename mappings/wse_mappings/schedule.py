@@ -40,16 +40,20 @@ COMBINING: Final = (Arrival.ADD, Arrival.MAX, Arrival.ARGMAX)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LineSchedule:
-    """A communication pattern for all lines (rows or columns) of a rectangle of PEs.
+    """Communication pattern of messages along all lines (rows or columns) of a rectangle of PEs.
+
+    A variant is a list of messages that one or several lines execute. In a loop, the pattern is
+    executed once per round, and a line may execute a different variant in each round.
 
     Attributes:
         name: Name of the pattern.
         length: Number of PEs in a line.
-        messages: int32 ``[m, 3]``: index of the sending PE in its line, index of the receiving PE,
-            Arrival; variants are concatenated. A PE that adds messages adds them in this order.
-        first: int32 ``[v + 1]``: variant v executes messages ``first[v]`` to ``first[v + 1]`` - 1.
+        messages: int32 ``[m, 3]``: (source, target, Arrival) of the messages of all variants, where
+            source and target are indices of PEs in the line. Messages are added in this order.
+        first: int32 ``[v + 1]``: variant v consists of messages ``first[v]`` to ``first[v + 1]`` -
+            1.
         variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each
-            round. A loop with more rounds repeats them.
+            round. A loop with more rounds starts again with the first one.
         colours: Number of colours (virtual channels, whose routes are configured in the routers)
             that the pattern occupies on a PE.
         slowest_variants: Set of variants that includes a slowest one; empty if unknown.

@@ -85,9 +85,9 @@ class _Number:
 def where(condition: Any, value: Any, alternative: Any) -> Any:
     """Return ``value`` if a condition is true, else ``alternative``.
 
-    While code is generated, the condition is a `_Number`, which stands for an LLVM value. Then
-    ``value`` or ``alternative`` must also be a `_Number`, and the result stands for a select
-    instruction.
+    The arguments are plain values or, while code is generated, `_Number` objects that stand for
+    LLVM values. If the condition is a `_Number`, ``value`` or ``alternative`` must also be one, and
+    the result stands for a select instruction.
     """
     if not isinstance(condition, _Number):
         return value if condition else alternative

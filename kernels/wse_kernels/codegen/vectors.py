@@ -127,8 +127,7 @@ def store_lanes(builder: Any, value: Any, pointer: Any, mask: Any) -> None:
 def transpose(builder: Any, vectors: list[Any]) -> list[Any]:
     """Generate code that transposes sixteen vectors of sixteen elements.
 
-    This takes four rounds, each of which interleaves the first half of the vectors with the second
-    half.
+    Each of four rounds interleaves the first half of the vectors with the second half.
     """
     half = WIDTH // 2
     low, high = (

@@ -173,7 +173,7 @@ def _accumulate(view: Any, program: Any, block: int, per_row: int, e: int, first
     This is the plain Python version of `accumulate`, used when Numba is disabled.
 
     Args:
-        view: SRAM of the PEs, ``[block, address, lane]``.
+        view: SRAM of the PEs, ``[block, address, PE of block]``.
         program: int32 [steps, 3]. Each step is a kind (load, add, maximum, store), the first PE and
             the last PE.
         block: Block of PE 0.

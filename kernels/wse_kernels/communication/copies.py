@@ -46,7 +46,7 @@ def hand_over(source_view: Any, target_view: Any, links: Any, pieces: Any, words
 
     Args:
         source_view, target_view: SRAM of both regions.
-        links: Number of words on each link of the whole mesh, which is added to.
+        links: Number of words on each link of the whole mesh, incremented in place.
         pieces: int64 ``[n, 5]``: source row, target row, first element in the source tile, first
             element in the target tile, number of elements.
         words: int64 ``[n]``: words of each piece on the links; 0 if it does not travel over the

@@ -46,8 +46,8 @@ def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: 
 def exchange_along_columns(view: Any, sources: Any, chosen: Any, a: Any) -> None:
     """Move elements between PEs of each mesh column. A PE receives from at most one other PE.
 
-    Columns may execute different exchanges. The exchange is the first axis of ``sources`` and
-    ``chosen``.
+    An exchange says from which row each row receives elements. Columns may execute different
+    exchanges.
 
     Args:
         view: SRAM of the region, ``[block, address, PE of block]``.

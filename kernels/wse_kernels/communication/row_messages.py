@@ -41,8 +41,8 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
     example, they replace the stored elements or are added to them.
 
     1. Group up to sixteen consecutive rows that execute the same messages.
-    2. Divide the messages into runs of sums, including the multicasts that follow them, and other
-       messages.
+    2. Divide the messages into runs of sums (consecutive messages that add words, and the
+       multicasts that follow them) and other messages.
     3. If a run of sums is long enough, execute it on transposed rows, for all rows of the group at
        once.
     4. Execute other messages one by one, in a few rows at a time.
@@ -144,7 +144,9 @@ def _run_of_sums(messages: Any, begin: Any, end: Any) -> Any:
 def _sums_on_transposed_rows(
     transposed: Any, view: Any, mesh_rows: Any, messages: Any, run: Any, address: int, n: int, fills: int
 ) -> None:
-    """Execute a run of sums in place on transposed rows, a few elements at a time.
+    """Execute consecutive messages that compute or multicast sums, a few elements at a time.
+
+    The messages are executed in place on transposed rows:
 
     1. Transpose the elements of all columns of the run.
     2. Execute the messages.
@@ -208,7 +210,8 @@ def _carry_along_rows(
         base: First block of the first row.
         per_row: Blocks per row.
         rows: Number of rows.
-        messages: Message table (see `along_rows`).
+        messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
+                elements.
         i: Index of the message.
         source, target: Addresses of the first element at the sender and the receiver.
     """

@@ -39,7 +39,7 @@ def _words_of_pes_compiled(typing_context: Any, cols: Any) -> Any:
 
 
 def _place(context: Any, builder: Any, words: Any, value: Any, col: Any) -> Any:
-    """Return a pointer to the words of the PE in column ``col``, of vector type.
+    """Return a pointer to a vector with the words of the PE in column ``col``.
 
     Args:
         context, builder: Numba target context and LLVM builder.
@@ -54,7 +54,8 @@ def _place(context: Any, builder: Any, words: Any, value: Any, col: Any) -> Any:
 def _rows(context: Any, builder: Any, view: Any, args: Any) -> list[Any]:
     """Return LLVM pointers to WIDTH consecutive rows of an array ``[block, address, lane]``.
 
-    Rows beyond the end of the range are replaced by the last row of the range.
+    A row contains the elements at one address of a block's PEs, called lanes. Rows beyond the end
+    of the range are replaced by the last row of the range.
 
     Args:
         context, builder: Numba target context and LLVM builder.

@@ -51,8 +51,8 @@ def activate(block, act, acc, x, out, M, n, activation: ActivationFunction):
 def activate_share(place: Place, act, acc, x, out, M, n, activation: ActivationFunction, division: FeatureGroups):
     """Apply `activate` to the features that this PE computes, and set the other features to 0.
 
-    All PEs of a column have the same inputs. They form groups of neighbours, and the PEs of a group
-    divide the features among themselves.
+    All PEs of a column store the same inputs. They form groups of neighbours, and the PEs of a
+    group divide the features among themselves.
 
     Args:
         place: Position of the block (group of neighbouring PEs).

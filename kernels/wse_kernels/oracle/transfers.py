@@ -102,7 +102,7 @@ def along_columns_counted(
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
     """Move the oldest KV-cache entry of some mesh rows one row up, as the rows' counters specify.
 
-    All rows do so simultaneously, so each row passes on the entry that it had before. This
+    All rows do so simultaneously, so each row passes on the entry that it stored before. This
     reference is used to test the compiled kernel of the same name.
 
     Args:

@@ -114,9 +114,10 @@ def run_wavelets(tables: WaveletTables, spans: Any, events: Any, counts: Any, bu
         tables: Tables of the machine, changed in place.
         spans: int32 ``[part, 8]``: first and end of the queues, of the routers and of the threads
             of a connected part, and the cycle after its last event, which is set.
-        events: int32 ``[n, 3]``: receives (cycle, queue entered, queue left) for each move, as far
+        events: int32 ``[n, 3]``: receives (cycle, queue entered, queue left) for each move, as long
             as there is room.
-        counts: int64 ``[3]``: moves, events written, visits of a queue or thread; added to.
+        counts: int64 ``[3]``: numbers of moves, of events written, and of visits of a queue or
+            thread, incremented in place.
         burst: A vector operation pauses for a cycle after this number of words; 0 for never.
         limit: Cycle at which the simulation of a part stops at the latest.
     """

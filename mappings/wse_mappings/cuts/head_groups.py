@@ -36,7 +36,7 @@ class HeadGroups:
 
     Attributes:
         kv_heads: int32 ``[cols, heads per column]``: KV heads of each column, -1 for padding.
-            Copies of a head are adjacent and have indices of their own.
+            The copies of a head are adjacent, and each is counted as a head with its own index.
         features: int32 ``[cols, F]``: features within a head that the column stores, -1 for
             padding. The first ``rotated / 2`` are first members of rotary pairs; then follow their
             partners, then features that do not rotate. Evenly divided features are in order.
@@ -123,24 +123,26 @@ def head_groups(
     The first ``rotary_size`` features of a head rotate: feature p together with feature p +
     rotary_size / 2.
 
-    1. If a segment has fewer columns than heads, each column has whole heads and is a group by
+    1. If a segment has fewer columns than heads, each column stores whole heads and is a group by
        itself.
-    2. Without ``whole_pairs``, a group of columns has one head, whose features are divided evenly.
-    3. Otherwise, every number of heads that may share a group is a candidate; only 1 without
-       ``may_share``. Columns are divided into one group per set of heads, and features into whole
-       rotary pairs and the rest.
-    4. The candidate with the fewest feature places on a column is chosen; of equally good ones,
-       that with the fewest heads per group.
+    2. Otherwise, if ``whole_pairs`` is False, each group of columns stores one head, whose features
+       are divided evenly.
+    3. Otherwise, every divisor of the number of heads is a candidate for the number of heads that
+       share a group of columns. If ``may_share`` is False, 1 is the only candidate. The columns of
+       a group divide the features of its heads into whole rotary pairs and single features.
+    4. The candidate with the fewest features on a column, including padding, is chosen. Of equally
+       good candidates, the one with the fewest heads per group is chosen.
 
     Args:
         cols: Number of columns.
         segment_count: Number of equal segments of columns.
         kv_head_count: Number of KV heads.
-        head_size: Features of a head.
-        rotary_size: Features that rotate, an even number from 0 to ``head_size``.
-        whole_pairs: Whether rotary pairs stay on one column.
+        head_size: Number of features of a head.
+        rotary_size: Number of features that rotate, an even number from 0 to ``head_size``.
+        whole_pairs: Whether both features of a rotary pair must be on the same column.
         may_share: Whether several heads may share a group.
-        mixed_pairs: Whether features that do not rotate may use places of pairs.
+        mixed_pairs: Whether features that do not rotate may be stored as rotary pairs, which rotate
+            by an angle of zero.
     """
     # 1. Fewer columns than heads.
     if cols // segment_count < ceil_div(kv_head_count, segment_count):

@@ -39,7 +39,7 @@ class Parts(NamedTuple):
 
     @property
     def has_attention(self) -> bool:
-        """True if attention is among the parts."""
+        """True if the included parts contain the attention of the layer."""
         return self.first == 0
 
     @property

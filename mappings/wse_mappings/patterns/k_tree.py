@@ -100,25 +100,25 @@ def k_tree(
 
     For each segment:
 
-    1. In each level, divide the remaining places into groups; in the last level, into one group.
-    2. In each group, two chains run toward the place in its middle. The middles are the places of
-       the next level.
-    3. With ``broadcast``, multicast in both directions from the root, which is left after the last
-       level.
+    1. In each level, divide the remaining PEs into groups; in the last level, into a single group.
+    2. In each group, two chains sum the words from both ends toward the PE in the middle. The
+       middle PEs are the remaining PEs of the next level.
+    3. If ``broadcast`` is True, multicast in both directions from the root, which is the PE that
+       remains after the last level.
 
-    The root of a segment is ``root_of(segment length, groups)`` PEs from its start. A level has
-    four colours: two directions, each alternating between two colours. A broadcast has two, so the
-    total is 4 K + 2, which gives the published 10 for K = 2. With ``shared_colours``, the total is
-    2 K + 1. This is possible because no PE sends in both directions in a level, and because a
-    router can forward one colour in both directions.
+    The root of a segment is ``root_of(segment length, groups)`` PEs from its start. A level uses
+    four colours (virtual channels): each of its two directions alternates between two colours. The
+    multicast uses two, so the total for K levels is 4 K + 2, which gives the published 10 for K =
+    2. With ``shared_colours``, the total is 2 K + 1. This is possible because no PE sends in both
+    directions in a level, and because a router can forward one colour in both directions.
 
     Args:
         length: Number of PEs in a line.
         lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
         broadcast: Whether every PE gets the result (all-reduce) or only the root (reduce).
-        segments: (start, length) of independent segments; the whole line if empty. A segment has at
-            most as many groups as places.
+        segments: (start, length) of independent segments; the whole line if empty. A short segment
+            is divided into at most as many groups as it has PEs.
         groups: Number of groups in each level except the last: K - 1 numbers for K levels. None for
             two levels with the fewest relays.
         shared_colours: Whether both directions of a level share its colours, as do both directions
@@ -127,8 +127,8 @@ def k_tree(
             line.
 
     Raises:
-        ValueError: A number of groups is below 1 or, on the whole line, above the number of places
-            in its level.
+        ValueError: A number of groups is below 1 or, on the whole line, above the number of PEs
+            that its level divides.
     """
     _check(length, groups, is_whole_line=not segments)
     line_segments = segments or ((0, length),)

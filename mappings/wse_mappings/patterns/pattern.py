@@ -65,8 +65,8 @@ Reduce = Callable[[int, int, Arrival], LineSchedule]
 class LineReduce:
     """Algorithm that reduces a line of PEs into its first PE, possibly with an integer parameter.
 
-    The arguments of the three functions at the end are the number of PEs, the number of words, and
-    the cycles per relay (a PE that adds words and sends the sum on).
+    The arguments of the last three functions are the number of PEs, the number of words, and the
+    cycles per relay (a PE that adds words and sends the sum on).
 
     Attributes:
         label: Name for reports, with ``{}`` as a placeholder for the parameter, if there is one.

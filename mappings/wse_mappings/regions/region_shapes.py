@@ -24,15 +24,15 @@ def region_shapes(demand: Demand, layout: Layout, region_layers: Sequence[Region
     1. The regions of a band divide its columns so that the fullest PE stores the fewest bytes
        (`region_widths`).
     2. The bands of a wafer divide its rows in proportion to the needs of their fullest regions
-       (`band_heights`). Attention scores are counted in addition to stored bytes, because a row has
-       the scores for its own cache entries.
+       (`band_heights`). Attention scores are counted in addition to stored bytes, because a row
+       stores the scores for its own cache entries.
 
-    A single band has all rows, and a single region of a band has all columns. With ``as_released``,
-    all bands have the same number of rows, and widths are proportional to bytes. Listed regions
-    have the shapes specified in the request.
+    A single band gets all rows, and a single region of a band gets all columns. If
+    ``demand.as_released`` is True, all bands have the same number of rows, and widths are
+    proportional to bytes. Regions that the request lists have the shapes that it specifies.
 
     Args:
-        demand: Layers to place, and the mesh.
+        demand: Parts of the model to place, and the mesh.
         layout: Bands and regions per band.
         region_layers: Layers and bytes of each region, in order.
     """

@@ -16,18 +16,20 @@ from wse_mappings.regions.layout import Layout, RegionLayers
 
 
 class Strategy(Protocol):
-    """A mapping strategy: which layouts are possible, and how each divides the layers.
+    """Mapping strategy: a rule for distributing a model's layers over wafers and regions of PEs.
+
+    A strategy says which layouts are possible, and how each layout divides the layers.
 
     Attributes:
         name: Value of ``--mapping`` that selects the strategy.
         summary: One sentence that says what the strategy does.
         source: Origin of the strategy, with a reference.
-        regions: One word for the regions that it makes, as ``wse mappings --json`` prints it.
+            regions: Word that describes its regions in the output of ``wse mappings --json``.
         spans_wafers: Whether every op is distributed over all wafers, so that any number of wafers
             can be used.
         experts_apart: Whether experts are distributed over all wafers, separately from their
             layers. The model must then have experts.
-        tries_others: Whether the layouts of other strategies are included.
+        tries_others: Whether the strategy also tries the layouts of all other strategies.
         group_counts: Numbers of groups in the all-reduces of decode that a search tries on its
             fastest layout.
         expert_placements: Placements of experts that a search tries if the model does not fit with

@@ -25,7 +25,7 @@ class Tensor(Strategy):
     spans_wafers = True
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
-        """Return a single region that spans all wafers and stores all layers and vocabulary tables."""
+        """Return a single region that spans all wafers and stores all layers and tables."""
         tables = (demand.embedding_bytes or 0.0) + (demand.head_bytes or 0.0)
         return [RegionLayers(0, 0, 0, demand.layers, sum(demand.whole_layer_bytes) + tables, demand.wafers)]
 

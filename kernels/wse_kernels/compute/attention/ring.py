@@ -27,8 +27,8 @@ def attention_online(
     """Update a running softmax with the scores and values of another row's KV cache.
 
     This is a step of ring attention, in which caches pass around a ring of PE rows. In step
-    ``round``, this row has the cache of the row ``round`` places before it on the ring. The entries
-    begin at slot 0.
+    ``round``, this row has received the cache of the row ``round`` places before it on the ring.
+    The entries begin at slot 0.
 
     1. Find the row whose cache is processed.
     2. In round 0, reset the running values.

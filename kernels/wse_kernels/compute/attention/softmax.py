@@ -76,7 +76,7 @@ def attention_exp_share(
 ):
     """Compute the softmax weights assigned to this PE, and set all other weights to 0.
 
-    `attention_exp` defines the weights. Neighbouring columns have the same scores, so sets of
+    `attention_exp` defines the weights. Neighbouring columns store the same scores, so sets of
     columns divide the M * H * T weights evenly among their members. Columns outside the division
     compute no weights.
 
@@ -147,8 +147,9 @@ def softmax_sums(block, act, f32, x, sums, M, H, T):
 def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, limits: Window):
     """Compute the maximum visible score of each token and query head, with one cache per column.
 
-    The kernel `attention_max` assumes that a PE has the scores of its own row's cache entries. Here
-    the region is square, and column c has the scores of row c's entries, which start at slot 0.
+    The kernel `attention_max` assumes that a PE stores the scores of its own row's cache entries.
+    Here the region is square, and column c stores the scores of row c's entries, which start at
+    slot 0.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -165,8 +166,9 @@ def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: Sco
 def attention_exp_by_column(place: Place, act, acc, f32, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window):
     """Compute unnormalised softmax weights and their sums, with one cache per column.
 
-    The kernel `attention_exp` assumes that a PE has the scores of its own row's cache entries. Here
-    the region is square, and column c has the scores of row c's entries, which start at slot 0.
+    The kernel `attention_exp` assumes that a PE stores the scores of its own row's cache entries.
+    Here the region is square, and column c stores the scores of row c's entries, which start at
+    slot 0.
 
     Args:
         place: Position of the block (group of neighbouring PEs).

@@ -158,7 +158,7 @@ def rms_scale_sums(block, acc, x, sums, M, N, size, eps_atto):
 def rms_scale_share(place: Place, acc, x, sums, M, n, parts, size, eps_atto, division: RowGroups):
     """Apply `rms_scale_sums` to the slice of features that this PE computes for its group.
 
-    All PEs of a column have the same features. They form groups of neighbours, and the PEs of a
+    All PEs of a column store the same features. They form groups of neighbours, and the PEs of a
     group divide the scaling among themselves. The other features of x[M, parts, n] keep their
     values.
 
