@@ -211,7 +211,7 @@ def _carry_along_rows(
         per_row: Blocks per row.
         rows: Number of rows.
         messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
-                elements.
+            elements.
         i: Index of the message.
         source, target: Addresses of the first element at the sender and the receiver.
     """

@@ -134,6 +134,8 @@ def copy(block, act, out, x, n):
 def copy_statistics(block, f32, out, x, n):
     """Copy a float32 vector: out[n] = x[n].
 
+    The elements are statistics, such as the maxima of a softmax, which are computed in float32.
+
     Args:
         block: Index of the block (group of neighbouring PEs).
         f32: SRAM as float32 elements [block, address, PE of block].
@@ -145,6 +147,8 @@ def copy_statistics(block, f32, out, x, n):
 
 def add_statistics(block, f32, x, addend, n):
     """Add one float32 vector to another in place: x[n] += addend[n].
+
+    The elements are statistics, such as the sums of a softmax, which are computed in float32.
 
     Args:
         block: Index of the block (group of neighbouring PEs).

@@ -239,7 +239,7 @@ class ExpertBiasTensors(NamedTuple):
     Attributes:
         x: Sums in the accumulator type. The row of a pair or token has parts * N elements.
         bias: Biases [parts, share] that the PE stores. The parts are, for example, gate and up;
-                share is the number of biases of a part on one PE.
+            share is the number of biases of a part on one PE.
         pairs: List of the (token, expert, routing weight) triples routed to the column's experts.
     """
 

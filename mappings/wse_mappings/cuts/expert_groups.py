@@ -46,8 +46,8 @@ def is_placement(text: str) -> bool:
 class ExpertGroups:
     """Assignment of experts and their features to columns of PEs.
 
-    Columns are divided into groups of neighbours. The columns of a group divide among them the
-    features of the experts stored in the group.
+    Columns are divided into groups of neighbours, and each expert is stored on one group. The
+    columns of the group divide the features of the expert.
 
     Attributes:
         size: Number of features of an expert.
@@ -99,9 +99,10 @@ class ExpertGroups:
         )
 
     def shared_experts(self) -> I32:
-        """Divide the list of experts of each group into equal blocks, one for each column.
+        """Divide the experts of each group of columns into equal blocks, one for each column.
 
-        The narrowest group determines the size of a block.
+        Each column stores the biases of the experts in its block, so that every bias is stored only
+        once in a group. The narrowest group determines the size of a block.
 
         Returns:
             int32 ``[cols, n]``: experts in each column's block, with -1 for padding.
@@ -130,7 +131,7 @@ def columns_of_expert(cols: int, count: int, placement: str, segment_count: int 
     Args:
         cols: Number of columns.
         count: Number of experts.
-        placement: Expert placement; see EXPERT_PLACEMENTS.
+        placement: Expert placement: a name in EXPERT_PLACEMENTS, or a number of groups of columns.
         segment_count: Number of equal segments of columns.
     """
     segment_cols = cols // segment_count
@@ -143,21 +144,21 @@ def experts_of_column(cols: int, count: int, placement: str) -> int:
     Args:
         cols: Number of columns.
         count: Number of experts.
-        placement: Expert placement; see EXPERT_PLACEMENTS.
+        placement: Expert placement: a name in EXPERT_PLACEMENTS, or a number of groups of columns.
     """
     return ceil_div(count, _groups_of_segment(cols, count, placement, 1))
 
 
 def _groups_of_segment(segment_cols: int, count: int, placement: str, segment_count: int) -> int:
-    """Return the number of column groups in each segment of columns, for a placement of experts.
+    """Return into how many groups the columns of a segment are divided, for a placement of experts.
 
-    The columns of a group divide among them the features of the experts stored in the group.
+    The columns of a group divide the features of the experts that the group stores.
 
     Args:
         segment_cols: Columns of a segment.
         segment_count: Number of segments.
         count: Number of experts.
-        placement: Placement of the experts; see EXPERT_PLACEMENTS.
+        placement: Expert placement: a name in EXPERT_PLACEMENTS, or a number of groups of columns.
     """
     if placement in (DISTRIBUTED, AUTO):
         return 1
@@ -179,7 +180,7 @@ def expert_groups(
         segment_count: Number of equal segments of columns.
         count: Number of experts.
         size: Features of an expert.
-        placement: Expert placement; see EXPERT_PLACEMENTS.
+        placement: Expert placement: a name in EXPERT_PLACEMENTS, or a number of groups of columns.
         feature_group: Number of features to keep together; 0 to divide features evenly.
     """
     segment_cols = cols // segment_count

@@ -84,12 +84,13 @@ def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
     """Return the cycles of the best reduction trees of depth 1, 2, ... in the published cost model.
 
     The cycles are the mean load per link, ``words E* / (length - 1)``, plus ``level_cycles`` per
-    level. Path hops are not included.
+    level of the tree. E* is the minimum total number of hops of one word per PE (`least_energy`).
+    The hops of the longest path are not included.
 
     Args:
         length: Number of PEs in the line.
         words: Number of words.
-        level_cycles: Cycles per level of depth.
+        level_cycles: Cycles per level of the tree.
     """
     depths = np.arange(1, length)
     return words * least_energy(length)[length, 1:] / max(length - 1, 1) + level_cycles * depths
@@ -103,7 +104,7 @@ def best_depth(length: int, words: int, level_cycles: int) -> int:
     Args:
         length: Number of PEs in the line.
         words: Number of words.
-        level_cycles: Cycles per level of depth.
+        level_cycles: Cycles per level of the tree.
 
     >>> best_depth(16, 16, 5), best_depth(256, 4096, 5)
     (4, 255)
@@ -133,7 +134,7 @@ def terms(length: int, words: int, level_cycles: int) -> Terms:
     Args:
         length: Number of PEs in the line.
         words: Number of words.
-        level_cycles: Cycles per level of depth, which determine the best depth.
+        level_cycles: Cycles per level of the tree, which determine the best depth.
     """
     depth = best_depth(length, words, level_cycles)
     return line_terms(length, contention=0, energy=words * int(least_energy(length)[length, depth]), depth=depth)

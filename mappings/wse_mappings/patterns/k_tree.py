@@ -49,7 +49,8 @@ def group_count(length: int) -> int:
 def relays_of(count: int, groups: Groups = None) -> int:
     """Return the number of relays on the longest path to the root of a K-tree.
 
-    Each message on the path waits for the previous one and counts as one relay.
+    A K-tree sums words within groups of PEs, then among the groups. Each message on the path waits
+    for the previous one and counts as one relay.
 
     Args:
         count: Number of PEs.
@@ -175,6 +176,8 @@ def _middle(group: list[int]) -> int:
 
 def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
     """Return the number of groups in each level of a K-tree except the last.
+
+    A K-tree sums words within groups of PEs, then among the groups, level by level.
 
     Args:
         count: Number of PEs.

@@ -62,8 +62,8 @@ class Demand:
         row_share: Function that returns the fraction of a column's bytes on its fullest PE, given
             the number of rows of a region.
         column_bytes: Function that returns, given the layers and the number of tables of a region,
-                another function from the region's column count to the bytes per column. None if
-                everything is divided evenly, to the byte.
+            another function from the region's column count to the bytes per column. None if
+            everything is divided evenly, to the byte.
         block_bytes: Function that returns the bytes that a PE needs for the activations of its
             widest feed-forward block, given the number of columns of a region.
         score_bytes: Function that returns the bytes of a token's attention scores on all PEs of a

@@ -24,7 +24,7 @@ class Strategy(Protocol):
         name: Value of ``--mapping`` that selects the strategy.
         summary: One sentence that says what the strategy does.
         source: Origin of the strategy, with a reference.
-            regions: Word that describes its regions in the output of ``wse mappings --json``.
+        regions: Word that describes its regions in the output of ``wse mappings --json``.
         spans_wafers: Whether every op is distributed over all wafers, so that any number of wafers
             can be used.
         experts_apart: Whether experts are distributed over all wafers, separately from their
