@@ -12,12 +12,13 @@ NEVER = 2**30  # cycle of an event that does not happen
 
 
 class FlatTables(NamedTuple):
-    """Tables of the simulated machine. Tables with a constant number of columns are flattened.
+    """State of the simulated machine as tables, some of them flattened for fast access.
 
     Attributes:
         queues: Queues of wavelets (32-bit words in transit), flattened.
         payloads: The memory of ``queues`` as float32.
-        routes, members: Switch positions, and queues that compete for a link (see `WaveletTables`).
+        routes, members: Switch positions (settings of routers), and queues that compete for a link,
+            as in `WaveletTables`.
         links, routers, threads, ops, times: Tables of `WaveletTables`, flattened.
         memory: Words of all PEs.
     """

@@ -42,7 +42,7 @@ from wse_kernels.timing._vector_operations import process_words
 
 @helper_function
 def _move_wavelets(tables: Any, selected_queues: Any, count: Any, events: Any, event_count: Any, t: Any) -> Any:
-    """Move the first wavelet of each selected queue to all outputs of its switch position.
+    """Move the first wavelet of each selected queue to all queues to which its router forwards it.
 
     Args:
         tables: Tables of the machine.
@@ -79,6 +79,8 @@ def _move_wavelets(tables: Any, selected_queues: Any, count: Any, events: Any, e
 def _end_position(queues: Any, routes: Any, q: Any) -> Any:
     """End the switch position of a queue, and start the positions that follow it.
 
+    A switch position is a setting of a router: it determines where wavelets of a queue are sent.
+
     Args:
         queues: Flat table of queues.
         routes: Table of switch positions.
@@ -106,7 +108,7 @@ def run_wavelets(tables: WaveletTables, spans: Any, events: Any, counts: Any, bu
        queues that win an arbitration.
     2. Process one word of every vector operation whose input is ready and whose output has room.
     3. Move the wavelets of phase 1. A wavelet whose control bit is set may end the switch position
-       that it passes.
+       (setting of a router) that it passes.
 
     If nothing happened, time advances to the next cycle in which something can happen.
 

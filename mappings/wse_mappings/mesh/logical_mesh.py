@@ -139,7 +139,7 @@ class LogicalMesh:
     def hops_before(self) -> tuple[I32, I32]:
         """Two-dimensional prefix sums of `hops`, for fast summation over rectangles.
 
-        The first row and the first column are zeros.
+        Element [r, c] is the sum over the first r rows and c columns of links.
         """
         row_sums = [np.pad(hops, ((1, 0), (1, 0))).cumsum(axis=0, dtype=np.int32) for hops in self.hops]
         return row_sums[0].cumsum(axis=1, dtype=np.int32), row_sums[1].cumsum(axis=1, dtype=np.int32)
@@ -236,7 +236,7 @@ class LogicalMesh:
     def _detours(self) -> tuple[PathSegments, PathSegments]:
         """Paths of the logical links whose simple paths are blocked by dead PEs or links.
 
-        The first item has the links along rows, the second the links along columns.
+        The two items are the paths of links along rows and the paths of links along columns.
         """
         return self._search_routes(ALONG_ROWS), self._search_routes(ALONG_COLUMNS)
 
