@@ -131,9 +131,9 @@ def vector_function(
 ) -> Any:
     """Return the LLVM function that multiplies one token by a weight tile.
 
-    Its arguments are pointers to the sums and the activations, the selection of lanes (PEs) if
-    ``some_lanes``, the values that locate the weights, then K, N, add, the number of lanes, and the
-    block size in bytes.
+    The LLVM function's arguments are pointers to the sums and the activations, the selection of
+    lanes (PEs) if ``some_lanes`` is True, the values that locate the weights, then K, N, add, the
+    number of lanes, and the block size in bytes.
 
     Args:
         module: LLVM module.
