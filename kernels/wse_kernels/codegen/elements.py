@@ -211,9 +211,9 @@ def _rows_function(module: Any, element_types: tuple[Any, Any], pointers: tuple[
     """Return the LLVM function that computes acc[n, lane] += values[lane] * wgt[n, lane].
 
     The LLVM function's arguments are pointers to ``acc``, ``values`` and ``wgt``, the number of
-    rows, and the number of lanes (PEs of a block). The pointers are declared non-aliasing so that the loop
-    vectorises: the compiler cannot see that views of the same memory do not overlap, and its
-    run-time checks would cost more than a row. Weight rows are prefetched into the second-level
+    rows, and the number of lanes (PEs of a block). The pointers are declared non-aliasing so that
+    the loop vectorises: the compiler cannot see that views of the same memory do not overlap, and
+    its run-time checks would cost more than a row. Weight rows are prefetched into the second-level
     cache, because a core would otherwise stream them at half the rate.
 
     Args:
