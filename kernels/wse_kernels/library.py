@@ -53,7 +53,8 @@ __all__ = [
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
     """Return all kernels of some modules (their public functions), keyed by name.
 
-    Without the compiler, some public names stand for private functions, which are no kernels.
+    Public names of private functions are omitted. Such names exist if numba is disabled, when the
+    modules bind the plain Python version of a compiled function to its public name.
     """
     return {
         name: function
@@ -91,9 +92,10 @@ TRIALS = 40
 
 
 def thread_count() -> int:
-    """Return the number of threads that kernels currently use, at most THREADS.
+    """Return the number of threads that kernels currently use.
 
-    It is the number that was set with numba's ``set_num_threads``, or 1 if numba is disabled.
+    This is the number that was last set with numba's ``set_num_threads``, at most THREADS. It is 1
+    if numba is disabled.
     """
     return 1 if config.DISABLE_JIT else int(get_threads())
 
@@ -102,11 +104,11 @@ def thread_count() -> int:
 def parallel_core_s() -> float:
     """Return the single-core duration in seconds above which a kernel call runs on all CPU cores.
 
-    The value is measured once per process, as WAKES times the median time to wake the other cores.
+    The value is WAKES times the median time to wake the other cores, measured once per process.
     Waking takes 2 to 5 microseconds with OpenMP and 80 with numba's own threads. It sometimes takes
-    milliseconds when other programs use the cores, which is why the median is used.
-    `wse_kernels.shared_cores` handles programs that use the cores continuously. With a single
-    thread, the value is infinite.
+    milliseconds when other programs use the cores, which is why the median is used. With a single
+    thread, the value is infinite. `wse_kernels.shared_cores` handles programs that use the cores
+    continuously.
     """
     if THREADS == 1:
         return inf
@@ -122,13 +124,14 @@ def parallel_core_s() -> float:
 
 
 class CompiledKernel(NamedTuple):
-    """The two builds of a kernel: one for a single CPU core and one for all cores.
+    """A kernel in two versions: one for a single CPU core and one for all cores.
 
-    Numba compiles a build when it is first called with a combination of element types.
+    Numba compiles a version when it is first called with a combination of element types.
 
     Attributes:
-        serial: Build for one core.
-        parallel: Build for all cores. For kernels that store weights, it is the serial build.
+        serial: Version for one core.
+        parallel: Version for all cores. For kernels that store weights, it is the same as
+            ``serial``.
         takes: SRAM views and counters that a compute kernel needs before its operands, as indices
             into `wse_kernels.codegen.blocks.VIEWS`.
     """
@@ -138,7 +141,7 @@ class CompiledKernel(NamedTuple):
     takes: tuple[int, ...] = ()
 
     def for_time(self, core_s: float) -> Callable[..., None]:
-        """Return the faster build for a call that takes ``core_s`` seconds on one core."""
+        """Return the faster version for a call that takes ``core_s`` seconds on one core."""
         return self.parallel if core_s > MIN_CORE_S and core_s > parallel_core_s() else self.serial
 
 
@@ -146,7 +149,7 @@ class CompiledKernel(NamedTuple):
 def compiled_kernel(name: str) -> CompiledKernel:
     """Return the kernel with a given name, which numba compiles when it is first called.
 
-    The kernel is one of COMPUTE, TRANSFER, TIMING or STORING.
+    COMPUTE, TRANSFER, TIMING and STORING contain the names of all kernels.
 
     Raises:
         KeyError: There is no kernel with this name.

@@ -36,7 +36,9 @@ TASKS: Final = Path("/proc/self/task")
 
 
 class SharedCores:
-    """Control of the kernel thread count: all, or one while other programs use the CPU cores.
+    """Adaptation of the number of kernel threads to the CPU cores that other programs leave free.
+
+    Kernels use all threads, or a single one for a pause after threads had to wait for CPU cores.
 
     Args:
         clock: Function that returns the current time in seconds.
@@ -62,10 +64,10 @@ class SharedCores:
 
     @contextmanager
     def steps(self) -> Iterator[None]:
-        """Use one thread in a ``with`` block during a pause, and restore the number at the end.
+        """Adapt the number of threads during a ``with`` block, and restore it at the end.
 
-        During a pause, other programs need the CPU cores. Call `adapt` between the steps of the
-        block; it begins and ends pauses.
+        The block starts with one thread if other programs recently needed the CPU cores. Call
+        `adapt` between the kernel calls of the block to change the number.
         """
         if self._is_resting:
             self._threads = self._get_threads()
@@ -77,10 +79,10 @@ class SharedCores:
                 self._set_threads(self._threads)
 
     def adapt(self) -> None:
-        """Change the number of threads if threads had to wait for CPU cores.
+        """Switch to one thread if threads had to wait for CPU cores, and back after a pause.
 
-        Call this between steps, as often as you like. It returns immediately until the next check
-        is due.
+        Call this between kernel calls, as often as you like. It returns immediately until the next
+        check is due.
         """
         now_s = self._clock()
         if now_s < self._next_s:

@@ -11,15 +11,16 @@ from wse_mappings.schedule import Arrival, LineSchedule
 def words_on_links(
     pattern: LineSchedule, words: int, variant: npt.NDArray[np.integer], line: npt.NDArray[np.integer], lines: int
 ) -> npt.NDArray[np.int64]:
-    """Return how many words each PE of some lines sends to the next PE and to the previous PE.
+    """Count the words that a communication pattern sends over each link between neighbouring PEs.
+
+    A pattern consists of variants, which are lists of messages. A line (a row or column of PEs)
+    executes one or several variants.
 
     Args:
-        pattern: Messages of the pattern.
-        words: Number of words per message, over all of its parts.
-        variant: Integers ``[n]``: indices of the executed variants. A variant is one of the
-            pattern's lists of messages.
-        line: Integers ``[n]``: line that executes each variant. A line may execute several
-            variants.
+        pattern: The pattern.
+        words: Number of words per PE. Messages send all of them, or one of several parts.
+        variant: Integers ``[n]``: indices of the executed variants.
+        line: Integers ``[n]``: index of the line that executes each of these variants.
         lines: Number of lines.
 
     Returns:

@@ -21,12 +21,14 @@ MAX_NAMED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternOutcome:
-    """The effect of a pattern on a line: a collective operation with its root, or an error.
+    """Effect of a pattern, which is a list of messages between the PEs of a line.
+
+    The pattern performs a collective operation, or contains an error.
 
     Attributes:
-        collective: Name of the collective; None if the pattern does not complete any.
-        root: PE that has the result of a reduce or gather, or whose words are broadcast; 0 if all
-            PEs have the result.
+        collective: Name of the collective operation; None if the pattern does not complete any.
+        root: PE that gets the result of a reduce or gather, or whose words are broadcast; 0 if all
+            PEs get the result.
         fault: Description of the error; empty if there is none.
     """
 
@@ -37,13 +39,13 @@ class PatternOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """For each PE of a line, the PEs whose words are included in one part of its own words.
+    """Origins of the words that each PE of a line stores, for one part of the words.
 
-    A pattern may divide words into parts. Sets of PEs are stored as bit sets.
+    A pattern may send the words of a PE in several parts. Sets of PEs are stored as bit sets.
 
     Attributes:
-        included: For each PE, the PEs whose words are included in its own.
-        repeated: For each PE, the PEs whose words are included more than once.
+        included: For each PE, the set of PEs whose words have been copied or added into its words.
+        repeated: For each PE, the set of PEs whose words have been added more than once.
     """
 
     included: list[int]
@@ -51,13 +53,11 @@ class _Contents:
 
 
 def outcome_of(schedule: LineSchedule) -> PatternOutcome:
-    """Return which collective operation the first line of a pattern performs in its first round.
+    """Return which collective operation a pattern of messages performs along a line of PEs.
 
-    All PEs are assumed to start with different words. If the words are divided into parts, the
-    pattern is a gather only if each PE owns exactly one part.
-
-    Args:
-        schedule: Messages of the pattern.
+    Only the first line is examined and, if the pattern is executed in several rounds, only the
+    first round. All PEs are assumed to start with different words. If the words are divided into
+    parts, the pattern is a gather only if each PE owns exactly one part.
     """
     fault = _faulty_messages(schedule)
     if fault:
@@ -73,9 +73,9 @@ def _faulty_messages(schedule: LineSchedule) -> str:
 
     The checks are:
 
-    1. The array has three columns and at least one row.
+    1. The array of messages has three columns and at least one row.
     2. Sources and targets are on the line, sources differ from targets except in local copies, and
-       arrivals are known.
+       the arrival codes are known.
     3. A PE does not multicast twice in a row in the same direction.
     4. Every message has a colour, from 0 to the number of colours minus 1.
     """
@@ -118,7 +118,7 @@ def _faulty_messages(schedule: LineSchedule) -> str:
 
 
 def _contents_of_parts(schedule: LineSchedule) -> list[_Contents]:
-    """Return, for each part of the words, the PEs whose words every PE has after all messages."""
+    """Execute all messages, and return the origins of each PE's words, separately for each part."""
     messages, _, part = schedule.variant_messages(int(schedule.variants[0, 0]))
     part_of_message = np.zeros(len(messages), np.int32) if part is None else part
     order = np.argsort(part_of_message, kind="stable")
@@ -128,7 +128,7 @@ def _contents_of_parts(schedule: LineSchedule) -> list[_Contents]:
 
 
 def _execute_messages(length: int, messages: list[list[int]]) -> _Contents:
-    """Return whose words each of ``length`` PEs has after (source, target, arrival) messages."""
+    """Return the origins of each PE's words after some (source, target, arrival) messages."""
     contents = _Contents([1 << pe for pe in range(length)], [0] * length)
     included, repeated = contents.included, contents.repeated
     for source, target, arrival in messages:
@@ -195,9 +195,9 @@ def _copy_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutc
 
 
 def _first_sources(schedule: LineSchedule) -> list[int]:
-    """Return the PE that has each part of the words at the start: the first PE that sends it.
+    """Return, for each part of the words, the PE that owns it: the first PE that sends it.
 
-    A part that is never sent belongs to the target of the last message.
+    The target of the last message owns a part that is never sent.
     """
     messages, _, part = schedule.variant_messages(int(schedule.variants[0, 0]))
     assert part is not None

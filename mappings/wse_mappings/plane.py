@@ -26,11 +26,11 @@ class PlaneStream:
 
     Attributes:
         source: (row, col) of the sending PE.
-        links: int32 ``[n, 3]``: row, column and side of every link that the stream crosses, from
-            the source outward.
+        links: int32 ``[n, 3]``: the links that the stream crosses, from the source outward. A link
+            is given by the row and column of the PE that it leaves, and the side (such as NORTH).
         receivers: (row, col) of the PEs that store the words.
-        slot: Index of the receive buffer. Receivers store n words at an offset of ``slot * n``
-            words from the receive address.
+        slot: Index of the receive buffer. A receiver stores n words at an offset of ``slot * n``
+            words from the receive address, so that several streams can end at the same PE.
         words: Number of words of this stream; None if all streams of the pattern have the same
             number.
     """
@@ -83,13 +83,15 @@ def straight(row: int, col: int, side: int, hops: int) -> I32:
 
 
 def row_then_column(source: tuple[int, int], target: tuple[int, int]) -> I32:
-    """Return the links along the source's row, then along the target's column (X-Y routing).
+    """Return the links from one PE to another, first along a row, then along a column.
+
+    This path is called X-Y routing.
 
     Args:
         source, target: (row, col) of both PEs.
 
     Returns:
-        int32 ``[n, 3]``: row, column and side of each link.
+        int32 ``[n, 3]``: row and column of the PE that each link leaves, and the side of that PE.
     """
     (row, col), (to_row, to_col) = source, target
     row_links = straight(row, col, EAST if to_col > col else WEST, abs(to_col - col))

@@ -11,9 +11,10 @@ T = TypeVar("T")
 
 
 class ResultCache:
-    """Cache for the results of pure functions during one request.
+    """Cache for the results of pure functions while one request is processed.
 
-    The cache is passed along with the request and freed with it. Pickling discards the results.
+    The request refers to the cache, so that both are freed together. Pickling the cache discards
+    the results.
     """
 
     def __init__(self) -> None:

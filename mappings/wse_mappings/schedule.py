@@ -40,16 +40,20 @@ COMBINING: Final = (Arrival.ADD, Arrival.MAX, Arrival.ARGMAX)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LineSchedule:
-    """A communication pattern for all lines (rows or columns) of a rectangle of PEs.
+    """Communication pattern of messages along all lines (rows or columns) of a rectangle of PEs.
+
+    A variant is a list of messages that one or several lines execute. In a loop, the pattern is
+    executed once per round, and a line may execute a different variant in each round.
 
     Attributes:
         name: Name of the pattern.
         length: Number of PEs in a line.
-        messages: int32 ``[m, 3]``: index of the sending PE in its line, index of the receiving PE,
-            Arrival; variants are concatenated. A PE that adds messages adds them in this order.
-        first: int32 ``[v + 1]``: variant v executes messages ``first[v]`` to ``first[v + 1]`` - 1.
+        messages: int32 ``[m, 3]``: (source, target, Arrival) of the messages of all variants, where
+            source and target are indices of PEs in the line. Messages are added in this order.
+        first: int32 ``[v + 1]``: variant v consists of messages ``first[v]`` to ``first[v + 1]`` -
+            1.
         variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each
-            round. A loop with more rounds repeats them.
+            round. A loop with more rounds starts again with the first one.
         colours: Number of colours (virtual channels, whose routes are configured in the routers)
             that the pattern occupies on a PE.
         slowest_variants: Set of variants that includes a slowest one; empty if unknown.
@@ -86,7 +90,7 @@ class LineSchedule:
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
     def with_messages(self, is_selected: tuple[bool, ...]) -> LineSchedule:
-        """Return a copy of the schedule with only some messages, as one list for all lines.
+        """Return a copy of the schedule with only some messages, in one list for all lines.
 
         Args:
             is_selected: For each message, whether to keep it.
@@ -95,17 +99,18 @@ class LineSchedule:
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
-        """Return the given variants that may take the longest.
+        """Return those of the given variants that may take the longest time, without duplicates.
 
-        A variant is one of the lists of messages that lines execute. If some of the given variants
-        are known to be the slowest, only these are returned; otherwise all distinct variants are.
+        A variant is one of the lists of messages that lines of PEs execute. If some of the given
+        variants are known to be among the slowest, only these are returned; otherwise all are
+        returned.
         """
         distinct = set(variants.tolist())
         return sorted(distinct & self._slowest_set or distinct)
 
     @cached_property
     def _slowest_set(self) -> frozenset[int]:
-        """Variants (lists of messages) of which one is the slowest; empty if this is not known."""
+        """Variants (lists of messages) that include a slowest one; empty if this is unknown."""
         return frozenset(self.slowest_variants)
 
     def words_of_messages(self, words: int) -> npt.NDArray[np.int64]:
@@ -114,20 +119,20 @@ class LineSchedule:
         return np.asarray(end - first, np.int64)
 
     def spans_of_messages(self, words: int) -> npt.NDArray[np.int64]:
-        """Return which words of a PE each message carries, int64 ``[2, m]``.
+        """Return which words of its sender each message carries, int64 ``[2, m]``.
 
         Args:
-            words: Number of words per PE, which messages send as a whole or in parts.
+            words: Number of words per PE. A message sends all of them, or one of several parts.
 
         Returns:
-            The index of the first word of each message, and the index after the last word.
+            For each message, the index of the first word, and the index after the last word.
         """
         part = np.zeros(len(self.messages), np.int64) if self.part is None else self.part
         cuts = np.arange(self.parts + 1) * words // self.parts
         return np.stack([cuts[part], cuts[part + 1]])
 
     def line_messages(self, line: int, round_: int = 0) -> I32:
-        """Return the messages ``[m, 3]`` that one line executes in one round."""
+        """Return the messages (source, target, Arrival) that one line executes in one round."""
         return self.variant_messages(int(self.variants[round_ % len(self.variants), line]))[0]
 
     def variant_messages(self, variant: int) -> tuple[I32, I32 | None, I32 | None]:
@@ -181,8 +186,8 @@ def uniform_schedule(
         lines: Number of lines.
         messages: (source, target, Arrival) of each message, in order.
         colours: Number of colours that the pattern occupies on a PE.
-        message_colours: Colour of each message. None if messages that cross a router differently
-            have different colours.
+        message_colours: Colour of each message. None to give different colours to messages that
+            cross a router differently.
     """
     array = _messages(messages)
     return LineSchedule(
@@ -214,7 +219,8 @@ def varied_schedule(
         groups: (source, target, Arrival) messages of each variant.
         variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each
             round.
-        colours, slowest_variants: As in `LineSchedule`.
+        colours: Number of colours that the pattern occupies on a PE.
+        slowest_variants: Set of variants that includes a slowest one; empty if unknown.
         message_colours: Colour of each message of all variants, or None.
     """
     first = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
@@ -249,7 +255,9 @@ def even_schedule(
             variant.
         variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each
             round.
-        colours, slowest_variants, changes_with_round: As in `LineSchedule`.
+        colours: Number of colours that the pattern occupies on a PE.
+        slowest_variants: Set of variants that includes a slowest one; empty if unknown.
+        changes_with_round: Whether rounds may take different times.
     """
     count, size = messages.shape[:2]
     return LineSchedule(

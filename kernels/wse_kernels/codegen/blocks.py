@@ -41,9 +41,10 @@ _BEGIN, _END = "a[0] * a[2]", "(a[0] + a[1]) * a[2]"
 
 
 def views_of(function: Callable[..., None]) -> tuple[str, ...]:
-    """Return the names of those parameters of a kernel that are SRAM views or counters.
+    """Return the parameter names of a kernel function that denote SRAM views or counters.
 
-    The names are in the order of VIEWS, which lists all of them.
+    An SRAM view is the memory of the PEs as an array of one element type. The names are returned in
+    the order of VIEWS, the tuple of all such names.
     """
     return tuple(name for name in VIEWS if name in signature(function).parameters)
 
@@ -54,15 +55,15 @@ def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
     A block is a group of neighbouring PEs in a mesh row. The first two elements of the operand
     array ``a`` are the first row and the number of rows.
 
-    The statements of the function are copied into the body of the loop, because inlining a call
-    takes numba as long as inferring its types. They keep their source line numbers, which the
-    compilation cache uses to identify the kernel.
+    The loop does not call ``function`` but contains a copy of its statements, because numba needs
+    as much time to inline a call as to infer its types. The copied statements keep their source
+    line numbers, which the compilation cache uses to identify the kernel.
     """
     return _loop(function, (*views_of(function), "a"), f"range({_BEGIN}, {_END})")
 
 
 def over_blocks_and_cores(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a kernel like that of `over_blocks`, with its loop distributed over all CPU cores."""
+    """Return the same kernel as `over_blocks`, but with its loop distributed over all CPU cores."""
     parameters = ", ".join((*views_of(function), "a"))
     part = part_function(_loop(function, ("_first_block", "_end_block", parameters), "range(_first_block, _end_block)"))
     text = f"def {function.__name__}({parameters}):\n    over_cores(part, {_BEGIN}, {_END}, ({parameters}))\n"
@@ -107,8 +108,8 @@ def over_cores_by_loop(function: Callable[..., None]) -> Callable[..., None] | N
 def _definitions(function: Callable[..., None]) -> list[ast.FunctionDef]:
     """Parse the source of a function and return its function definitions as syntax trees.
 
-    They keep the line numbers of the source file. The result is cached, because a kernel is built
-    twice: for one CPU core and for all cores.
+    The nodes of the trees have the line numbers of the source file. The result is cached because
+    each kernel is built twice: for one CPU core and for all cores.
     """
     text = ast.parse(dedent(getsource(function)))
     ast.increment_lineno(text, function.__code__.co_firstlineno - 1)
@@ -178,11 +179,11 @@ def _assignments(function: Callable[..., None], view: str) -> Iterator[str]:
 
 
 def _define(function: Callable[..., None], text: ast.Module | str, names: dict[str, Any]) -> Callable[..., None]:
-    """Execute the definition of a function as if it were in another function's source file.
+    """Define a function from generated code as if the code were in another function's source file.
 
     Args:
-        function: Function whose name and source file the definition takes.
-        text: The definition, as source text or syntax tree.
+        function: Existing function. The new function has the same name and source file.
+        text: Definition of the new function, as source text or syntax tree.
         names: Global names that the definition may use.
 
     Returns:

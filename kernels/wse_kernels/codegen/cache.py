@@ -38,7 +38,8 @@ def cache_home() -> Path | None:
 class KernelFiles:
     """Cache of compiled kernels: a folder with one file per kernel.
 
-    The folder is created when the first file is written. Without a folder, nothing is stored.
+    The folder is created when the first file is written. If no folder is available, kernels are
+    compiled in each process and not stored.
 
     Attributes:
         trouble: Why kernels cannot be stored and what to do about it. Empty if they can be stored.

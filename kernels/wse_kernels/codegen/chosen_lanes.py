@@ -19,10 +19,10 @@ __all__ = ["LaneChoice", "LanePlace", "copy_chosen"]
 
 
 class LanePlace(NamedTuple):
-    """Position in a region's SRAM array of one element of several neighbouring PEs.
+    """Position in an SRAM array at which elements of neighbouring PEs are read or written.
 
     The array has the axes [block, address, lane]. A block is a group of neighbouring PEs of a mesh
-    row, and a lane is one of these PEs.
+    row, and a lane is one of these PEs. All PEs use the same address.
 
     Attributes:
         block: Index of the block of PEs.
@@ -71,11 +71,11 @@ def _copy_compiled(
 
 
 def _copy_function(module: Any, element_type: Any, pointers: list[Any]) -> Any:
-    """Return an LLVM function that copies the chosen lanes of some rows of an array.
+    """Return an LLVM function that copies consecutive array rows, for selected PEs only.
 
-    A lane is one of the neighbouring PEs whose elements a row contains. The arguments of the
-    function are pointers to the target, the source and the choices (one byte per lane), the number
-    of lanes, the number of rows, and the number of elements from one row to the next.
+    A row contains one element for each of several neighbouring PEs, called lanes. The arguments of
+    the LLVM function are pointers to the target, the source and the choices (one byte per lane),
+    the number of lanes, the number of rows, and the number of elements from one row to the next.
 
     Each vector of choices is loaded once for all rows. The last vector may overlap the previous one
     and copy some lanes again. If there are fewer lanes than vector elements, they are copied one by

@@ -40,7 +40,7 @@ def _over_cores_compiled(typing_context: Any, function: Any, begin: Any, end: An
         shared_type = ir.LiteralStructType([WORD, WORD, WORD, STATUS, args[3].type])
 
         def call(part_builder: Any, context_struct: Any, bounds: list[Any]) -> Any:
-            """Generate a call of the function for a range of indices; return the call's status."""
+            """Generate a call of the compiled function for an index range; return its status."""
             values = cgutils.unpack_tuple(
                 part_builder, part_builder.load(_field(part_builder, context_struct, ARGUMENTS))
             )

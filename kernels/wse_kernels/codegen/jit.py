@@ -79,7 +79,7 @@ class KernelCache(_Cache):
 
     Attributes:
         name: Name of the kernel.
-        parallel: Whether this is the all-core build.
+        parallel: Whether the code runs on all CPU cores rather than on one.
     """
 
     def __init__(self, function: Any, *, parallel: bool, allocates: bool) -> None:
@@ -284,9 +284,9 @@ def compile_for(function: Any, types: tuple[Any, ...]) -> None:
 
 
 def build_of(function: Any) -> tuple[str, bool]:
-    """Return the name and build of a compiled kernel.
+    """Return the name of a compiled kernel, and whether it runs on all CPU cores.
 
     Returns:
-        Name of the kernel, and whether it is the all-core build.
+        Name of the kernel, and whether it was compiled for all CPU cores rather than for one.
     """
     return function._cache.name, function._cache.parallel

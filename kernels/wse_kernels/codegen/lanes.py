@@ -89,7 +89,7 @@ def lanes_in(choice: Any, lanes: int) -> list[int]:
     """Convert a bit mask of lanes (PEs of a block) to the indices of the selected lanes.
 
     Args:
-        choice: Bit mask, with one word per vector. None selects all lanes.
+        choice: Bit mask. Each word has the bits of WIDTH lanes. None selects all lanes.
         lanes: Number of lanes.
     """
     return [lane for lane in range(lanes) if choice is None or int(choice[lane // WIDTH]) >> lane % WIDTH & 1]

@@ -85,9 +85,9 @@ class _Number:
 def where(condition: Any, value: Any, alternative: Any) -> Any:
     """Return ``value`` if a condition is true, else ``alternative``.
 
-    The condition is a plain value, or a number that stands for LLVM instructions. In the second
-    case, at least one of the other arguments must also stand for instructions, and the result is a
-    select instruction.
+    The arguments are plain values or, while code is generated, `_Number` objects that stand for
+    LLVM values. If the condition is a `_Number`, ``value`` or ``alternative`` must also be one, and
+    the result stands for a select instruction.
     """
     if not isinstance(condition, _Number):
         return value if condition else alternative

@@ -58,9 +58,9 @@ def whole_mask(builder: Any, count: Any) -> Any:
 
 
 def rest_mask(builder: Any, count: Any) -> Any:
-    """Generate the mask of the last vector if ``count`` elements do not fill it completely.
+    """Generate the mask for the last, incomplete vector of ``count`` elements.
 
-    It selects the elements that remain after all full vectors.
+    The mask selects the elements that remain after all full vectors.
     """
     return whole_mask(builder, builder.urem(count, word(WIDTH)))
 
@@ -127,8 +127,7 @@ def store_lanes(builder: Any, value: Any, pointer: Any, mask: Any) -> None:
 def transpose(builder: Any, vectors: list[Any]) -> list[Any]:
     """Generate code that transposes sixteen vectors of sixteen elements.
 
-    This takes four rounds, each of which interleaves the first half of the vectors with the second
-    half.
+    Each of four rounds interleaves the first half of the vectors with the second half.
     """
     half = WIDTH // 2
     low, high = (

@@ -47,11 +47,11 @@ def _carry_compiled(
 
 
 class _CodeGenerator:
-    """Generator of LLVM code that executes messages along a mesh row, with sums in registers.
+    """Generator of LLVM code that executes messages between the PEs of a mesh row.
 
-    `carry_words` calls the generated function. Its arguments are the transposed words of the PEs,
-    the message table, the number of PEs, the number of vectors per PE, and the range of messages to
-    execute.
+    Sums stay in registers from one message to the next. `carry_words` calls the generated function,
+    whose arguments are the transposed words of the PEs, the message table, the number of PEs, the
+    number of vectors per PE, and the range of messages to execute.
     """
 
     def __init__(
@@ -124,8 +124,8 @@ class _CodeGenerator:
         """Generate code that adds a PE's words to the sums and stores them at another PE.
 
         Args:
-            bases: Pointers to each vector of PE 0.
-            totals: Pointers to the sums, one for each vector.
+            bases: Pointers to the vectors of PE 0. Each is followed by the other PEs' vectors.
+            totals: Pointers to the running sums, one for each base pointer.
             addend_pe: PE whose words are added.
             target: PE at which the sums are stored.
         """
@@ -138,14 +138,14 @@ class _CodeGenerator:
         self._store(bases, values, target)
 
     def _load(self, base: Any, col: Any) -> Any:
-        """Generate a load of one vector with the words of the PE in column ``col``."""
+        """Generate code that loads one vector of words of the PE in column ``col``."""
         return self.builder.load(self.builder.gep(base, [col]))
 
     def _store(self, bases: list[Any], values: list[Any], col: Any) -> None:
-        """Generate stores of vectors of words at the PE in column ``col``.
+        """Generate code that stores vectors of words at the PE in column ``col``.
 
         Args:
-            bases: Pointers to each vector of PE 0.
+            bases: Pointers to the vectors of PE 0. Each is followed by the other PEs' vectors.
             values: Vectors to store, one for each base pointer.
             col: Column of the PE.
         """
@@ -153,7 +153,7 @@ class _CodeGenerator:
             self.builder.store(value, self.builder.gep(base, [col]))
 
     def _word(self, message: Any, i: int) -> Any:
-        """Generate a load of word ``i`` (source, target or arrival code) of a message."""
+        """Generate code that loads word ``i`` of a message: its source, target or arrival code."""
         builder = self.builder
         at = builder.add(builder.mul(message, word(MESSAGE_WORDS)), word(i))
         return builder.sext(builder.load(builder.gep(self.messages, [at])), WORD)

@@ -30,12 +30,13 @@ class Elements(NamedTuple):
 
 @helper_function
 def deliver(view: Any, source: Elements, target: Elements, n: int, arrival: int, rows: int, per_row: int) -> None:
-    """Copy, add or compare ``n`` elements of one PE into another PE, in each of ``rows`` mesh rows.
+    """Deliver a message of ``n`` elements from one PE to another, in each of ``rows`` mesh rows.
 
+    The elements replace the target's elements, are added to them, or are compared with them.
     Indices are converted to unsigned integers so that numba generates no code for negative indices.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         source, target: Elements of the sending and the receiving PE in the first row.
         n: Number of elements. It must be even for ARGMAX, which compares (value, index) pairs.
         arrival: Arrival code, which specifies how the elements are combined with the target's
@@ -72,7 +73,7 @@ def _take_larger_pair(view: Any, target: Elements, source: Elements) -> None:
     The pair with the larger value wins. On a tie, the pair with the lower index wins.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         target, source: Positions of the stored and the received pair.
     """
     block, lane = np.uint64(target.block), np.uint64(target.lane)
@@ -92,7 +93,7 @@ def fill_lanes(
     """Copy n elements of one PE to all PEs in columns ``west`` to ``east`` of its mesh row.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         sender, lane, source: Block and lane of the sending PE, and address of its elements.
         base: First block of the mesh row.
         west, east: First and last column to receive the elements.
@@ -111,12 +112,13 @@ def fill_lanes(
 
 @helper_function
 def deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: int, n: int, arrival: int) -> None:
-    """Copy, add or compare ``n`` elements of every PE of a block into the PEs of another block.
+    """Deliver a message of ``n`` elements from every PE of a block to the PEs of another block.
 
-    Each PE sends to the PE with the same index in the other block.
+    Each PE sends to the PE with the same index in the other block. The elements replace the
+    receiver's elements, are added to them, or are compared with them.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         sender, source: Sending block, and address of its elements.
         receiver, target: Receiving block, and address there.
         n: Number of elements of each PE.

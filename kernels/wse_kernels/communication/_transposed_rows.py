@@ -50,8 +50,9 @@ def _transposition(compiled: Any) -> Any:
     """Return a numba function that transposes elements between SRAM and a scratch array.
 
     Args:
-        compiled: Generates the LLVM instructions: `transpose_in_block` to copy elements of some
-            mesh rows into the scratch array, `transpose_back_block` to copy them back.
+        compiled: Function that generates the LLVM instructions: `transpose_in_block` to copy
+            elements of some mesh rows into the scratch array, `transpose_back_block` to copy them
+            back.
     """
 
     @intrinsic
@@ -82,7 +83,8 @@ def _transposition(compiled: Any) -> Any:
 def transpose_in_block(builder: Any, place: Any, first: Any, step: Any, row_stride: Any, rows: Any, lanes: Any) -> None:
     """Generate code that copies up to 16 rows of 16 elements into columns of a scratch array.
 
-    These are the LLVM instructions of `transpose_in`. Missing rows are replaced by the first row.
+    The code is the body of `transpose_in`. If there are fewer than 16 rows, the first row takes the
+    place of the missing rows.
 
     Args:
         builder: LLVM builder.
@@ -107,7 +109,8 @@ def transpose_back_block(
 ) -> None:
     """Generate code that copies columns of a scratch array back to up to 16 rows in SRAM.
 
-    These are the LLVM instructions of `transpose_back`. Missing rows are not stored.
+    The code is the body of `transpose_back`. If there are fewer than 16 rows, only these are
+    stored.
 
     Args:
         builder: LLVM builder.

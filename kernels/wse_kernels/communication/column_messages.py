@@ -21,6 +21,9 @@ MAX_PIECES = 8
 def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Execute messages between the PEs of each mesh column.
 
+    A message sends elements from one PE to another. Its arrival code says what happens there: for
+    example, they replace the stored elements or are added to them.
+
     The work is divided among CPU cores in one of two ways:
 
     - If the source and target addresses of the messages do not overlap, each core handles some mesh
@@ -29,13 +32,14 @@ def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) ->
     - Otherwise, each core handles some of the elements.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         messages: int32 ``[m, 5]``: source row, target row, arrival code, first element, number of
             elements.
         first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each column executes.
-        a: Operands 0 to 5 of `along_rows`. Operand 6 is 1 if columns execute different lists, or 0
-            if all columns execute list ``variant[0]``. Operand 7 is the number of columns.
+        a: Operands: a[2] blocks per row, a[3] source address, a[4] target address, a[5] elements
+            per PE, a[6] 1 if columns execute different lists or 0 if all columns execute list
+            ``variant[0]``, a[7] columns.
     """
     per_row, n, by_column, rows = a[2], a[5], a[6], view.shape[0] // a[2]
     are_apart = by_column == 0 and (a[3] + n <= a[4] or a[4] + n <= a[3])
@@ -68,7 +72,7 @@ def _carry_in_block(
     low: int,
     high: int,
 ) -> None:
-    """Execute the messages in the columns of one block that arrive in certain rows.
+    """Execute the column messages of one block of PEs that arrive in a range of rows.
 
     Args:
         view, messages, first, variant, a: Arguments of `along_columns`.
@@ -98,9 +102,9 @@ def _carry_in_block(
 
 @helper_function
 def _carry_in_column(view: Any, messages: Any, first: Any, variant: Any, a: Any, col: int) -> None:
-    """Execute the messages along one mesh column, PE by PE.
+    """Execute the messages along a single mesh column, PE by PE.
 
-    Other columns may execute other messages.
+    This is needed if the columns of a block of PEs execute different lists of messages.
 
     Args:
         view, messages, first, variant, a: Arguments of `along_columns`.
@@ -135,9 +139,9 @@ def along_columns_counted(
         messages: int32 ``[m, 3]``: source row, target row, arrival code.
         first: Index of the first message in each message list, and the end of the last list.
         variant: Array whose first element is the index of the list that all columns execute.
-        a: Operands 0 to 4 and 7 of `along_columns`; 5 elements per unit of the count, 8 bytes per
-            element, 9 address of the count, 10 maximum count, 11 elements of a message with count
-            0.
+        a: Operands: a[2] blocks per row, a[3] source address, a[4] target address, a[5] elements
+            per unit of the count, a[7] columns, a[8] bytes per element, a[9] address of the count,
+            a[10] maximum count, a[11] elements of a message with count 0.
     """
     per_row, lanes, source, target, unit, columns = a[2], view.shape[2], a[3], a[4], a[5], a[7]
     element_bytes, count, max_count, without_pairs = a[8], a[9], a[10], a[11]

@@ -56,11 +56,11 @@ def _accumulate_compiled(
 
 
 class _CodeGenerator:
-    """Generator of LLVM code that sums the values of a row or column of PEs, kept in registers.
+    """Generator of LLVM code that sums values over a row or column of PEs.
 
-    `accumulate` calls the generated function. Its arguments are a pointer to the first PE's values,
-    the list of steps, the memory distance between two PEs, the number of values per PE, and the
-    number of steps.
+    Running sums stay in registers. `accumulate` calls the generated function, whose arguments are a
+    pointer to the first PE's values, the list of steps, the memory distance between two PEs, the
+    number of values per PE, and the number of steps.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class _CodeGenerator:
     def run(self) -> None:
         """Generate the code that sums up to STRIP consecutive values of each PE over all PEs.
 
-        STRIP values are all kept in registers at once. Fewer values are processed one vector at a
-        time.
+        If there are exactly STRIP values, all running sums are in registers at the same time. Fewer
+        values are processed one vector at a time.
         """
         builder, count = self.builder, self.count
         is_whole = builder.icmp_signed("==", count, word(STRIP))
@@ -88,9 +88,10 @@ class _CodeGenerator:
                     self._walk(vectors, 1, rest_mask(builder, count))
 
     def _walk(self, first: Any, vectors: int, mask: Any) -> None:
-        """Generate the loop that executes all steps of a program of sums on some vectors of values.
+        """Generate the loop that executes the list of steps on some vectors of values.
 
-        Each step consists of an operation and one PE or, for a store, a range of PEs:
+        A step is an operation on the running sums and one PE or, for a store, a range of PEs. An
+        iteration executes one step:
 
         1. Prefetch the values of a later step.
         2. If the step reads a PE, load its values, add them, or keep the maximum.
@@ -172,7 +173,7 @@ def _accumulate(view: Any, program: Any, block: int, per_row: int, e: int, first
     This is the plain Python version of `accumulate`, used when Numba is disabled.
 
     Args:
-        view: SRAM of the PEs, ``[block, address, lane]``.
+        view: SRAM of the PEs, ``[block, address, PE of block]``.
         program: int32 [steps, 3]. Each step is a kind (load, add, maximum, store), the first PE and
             the last PE.
         block: Block of PE 0.
@@ -217,10 +218,10 @@ def along_columns_in_place(view: Any, program: Any, a: Any) -> None:
     execute the same steps.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         program: int32 ``[steps, 3]``. Each step is a kind (load, add, maximum, store), the first
             mesh row and the last mesh row (`wse_kernels.communication.column_sums`).
-        a: Operands: 2 blocks per row, 3 address, 5 elements.
+        a: Operands: a[2] blocks per row, a[3] address, a[5] elements.
     """
     strips = (a[5] * view.shape[2] + STRIP - 1) // STRIP
     for job in prange(a[2] * strips):

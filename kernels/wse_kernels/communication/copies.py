@@ -16,11 +16,11 @@ def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:
     passed on before it is overwritten.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         links: Number of words on each link, ``[direction, row, col]``, incremented in place.
         ctl: Token and cache counters, ``[row, word]``.
-        a: Operands: 0 rows, 1 blocks per row, 2 cache address, 3 elements per entry, 4 words per
-            entry, 5 columns.
+        a: Operands: a[0] rows, a[1] blocks per row, a[2] cache address, a[3] elements per entry,
+            a[4] words per entry, a[5] columns.
     """
     rows, per_row, cache, n, words, columns = a[0], a[1], a[2], a[3], a[4], a[5]
     lanes = view.shape[2]
@@ -46,17 +46,17 @@ def hand_over(source_view: Any, target_view: Any, links: Any, pieces: Any, words
 
     Args:
         source_view, target_view: SRAM of both regions.
-        links: Number of words on each link of the whole mesh, which is added to.
+        links: Number of words on each link of the whole mesh, incremented in place.
         pieces: int64 ``[n, 5]``: source row, target row, first element in the source tile, first
             element in the target tile, number of elements.
         words: int64 ``[n]``: words of each piece on the links; 0 if it does not travel over the
             mesh.
-        a: Operands: 0 vectors per tile, 1 source blocks per row, 2 target blocks per row, 3 source
-            address, 4 target address, 5 elements of a vector in a source tile, 6 first source
-            column, 7 first target column, 8 columns, 9 elements of a vector in a target tile, 10
-            and 11 row and column of the source region, 12 and 13 row and column of the target
-            region, 14 stride. Target row j takes part in columns j % stride, j % stride + stride
-            and so on.
+        a: Operands: a[0] vectors per tile, a[1] source blocks per row, a[2] target blocks per row,
+            a[3] source address, a[4] target address, a[5] elements of a vector in a source tile,
+            a[6] first source column, a[7] first target column, a[8] columns, a[9] elements of a
+            vector in a target tile, a[10] and a[11] row and column of the source region,
+            a[12] and a[13] row and column of the target region, a[14] stride. Target row j takes
+            part in columns j % stride, j % stride + stride and so on.
     """
     lanes_from, lanes_to = source_view.shape[2], target_view.shape[2]
     for piece in prange(len(pieces)):

@@ -22,13 +22,13 @@ def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: 
     elements of column c + shift. Rows may execute different exchanges.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         runs: int32 ``[run, 3]``: (shift, first column, end column).
         first: Index of the first run of each exchange, and the end of the last exchange's runs.
         chosen: uint8 ``[run, column]``, nonzero for columns that receive.
         variant: Index of the exchange that each mesh row executes.
-        a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
-            elements.
+        a: Operands: a[0] first row, a[1] rows, a[2] blocks per row, a[3] source address,
+            a[4] target address, a[5] elements.
     """
     for row in prange(a[0], a[0] + a[1]):
         base, lanes, source, target, n, kind = row * a[2], view.shape[2], a[3], a[4], a[5], variant[row]
@@ -46,16 +46,16 @@ def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: 
 def exchange_along_columns(view: Any, sources: Any, chosen: Any, a: Any) -> None:
     """Move elements between PEs of each mesh column. A PE receives from at most one other PE.
 
-    Columns may execute different exchanges. The exchange is the first axis of ``sources`` and
-    ``chosen``.
+    An exchange says from which row each row receives elements. Columns may execute different
+    exchanges.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         sources: int32 ``[exchange, row]``: the row from which each row receives elements, or -1 if
             there is none.
         chosen: uint8 ``[exchange, column]``, nonzero for columns that execute the exchange.
-        a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
-            elements, 7 columns.
+        a: Operands: a[0] first row, a[1] rows, a[2] blocks per row, a[3] source address,
+            a[4] target address, a[5] elements, a[7] columns.
     """
     for row in prange(a[0], a[0] + a[1]):
         per_row, lanes = a[2], view.shape[2]

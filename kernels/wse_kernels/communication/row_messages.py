@@ -41,21 +41,21 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
     example, they replace the stored elements or are added to them.
 
     1. Group up to sixteen consecutive rows that execute the same messages.
-    2. Divide the messages into runs of sums, including the multicasts that follow them, and other
-       messages.
+    2. Divide the messages into runs of sums (consecutive messages that add words, and the
+       multicasts that follow them) and other messages.
     3. If a run of sums is long enough, execute it on transposed rows, for all rows of the group at
        once.
     4. Execute other messages one by one, in a few rows at a time.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
             elements.
         first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each row executes.
-        a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
-            elements per PE. 8 is 1 if every row ends with multicasts that overwrite all PEs with
-            sums, else 0.
+        a: Operands: a[0] first row, a[1] rows, a[2] blocks per row, a[3] source address,
+            a[4] target address, a[5] elements per PE. a[8] is 1 if every row ends with multicasts
+            that overwrite all PEs with sums, else 0.
     """
     per_row, lanes, last = a[2], view.shape[2], a[0] + a[1]
     rows_at_once = min(max(MIN_ROWS, NEAR_ELEMENTS // max(1, a[5])), MAX_ROWS)
@@ -144,7 +144,9 @@ def _run_of_sums(messages: Any, begin: Any, end: Any) -> Any:
 def _sums_on_transposed_rows(
     transposed: Any, view: Any, mesh_rows: Any, messages: Any, run: Any, address: int, n: int, fills: int
 ) -> None:
-    """Execute a run of sums in place on transposed rows, a few elements at a time.
+    """Execute consecutive messages that compute or multicast sums, a few elements at a time.
+
+    The messages are executed in place on transposed rows:
 
     1. Transpose the elements of all columns of the run.
     2. Execute the messages.
@@ -204,11 +206,12 @@ def _carry_along_rows(
     """Execute message ``i`` in ``rows`` mesh rows.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         base: First block of the first row.
         per_row: Blocks per row.
         rows: Number of rows.
-        messages: Message table (see `along_rows`).
+        messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
+            elements.
         i: Index of the message.
         source, target: Addresses of the first element at the sender and the receiver.
     """

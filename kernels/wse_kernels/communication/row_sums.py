@@ -39,7 +39,7 @@ def _words_of_pes_compiled(typing_context: Any, cols: Any) -> Any:
 
 
 def _place(context: Any, builder: Any, words: Any, value: Any, col: Any) -> Any:
-    """Return a pointer to the words of the PE in column ``col``, of vector type.
+    """Return a pointer to a vector with the words of the PE in column ``col``.
 
     Args:
         context, builder: Numba target context and LLVM builder.
@@ -54,7 +54,8 @@ def _place(context: Any, builder: Any, words: Any, value: Any, col: Any) -> Any:
 def _rows(context: Any, builder: Any, view: Any, args: Any) -> list[Any]:
     """Return LLVM pointers to WIDTH consecutive rows of an array ``[block, address, lane]``.
 
-    Rows beyond the end of the range are replaced by the last row of the range.
+    A row contains the elements at one address of a block's PEs, called lanes. Rows beyond the end
+    of the range are replaced by the last row of the range.
 
     Args:
         context, builder: Numba target context and LLVM builder.
@@ -153,11 +154,11 @@ def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: A
     words, so that the words of each PE are contiguous. A block has at least WIDTH PEs.
 
     Args:
-        view: SRAM of the region, ``[block, address, lane]``.
+        view: SRAM of the region, ``[block, address, PE of block]``.
         messages: int32 ``[m, 3]``: source PE, target PE, arrival code.
         first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each row executes.
-        a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 address, 5 elements.
+        a: Operands: a[0] first row, a[1] rows, a[2] blocks per row, a[3] address, a[5] elements.
     """
     for row in prange(a[0], a[0] + a[1]):
         base, kind, end, cols = row * a[2], variant[row], a[3] + a[5], a[2] * view.shape[2]

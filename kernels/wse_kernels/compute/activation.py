@@ -37,7 +37,7 @@ def activate(block, act, acc, x, out, M, n, activation: ActivationFunction):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n] in the activation type.
         M, n: Numbers of tokens and features.
@@ -51,12 +51,12 @@ def activate(block, act, acc, x, out, M, n, activation: ActivationFunction):
 def activate_share(place: Place, act, acc, x, out, M, n, activation: ActivationFunction, division: FeatureGroups):
     """Apply `activate` to the features that this PE computes, and set the other features to 0.
 
-    All PEs of a column have the same inputs. They form groups of neighbours, and the PEs of a group
-    divide the features among themselves.
+    All PEs of a column store the same inputs. They form groups of neighbours, and the PEs of a
+    group divide the features among themselves.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
         out: Address of the results [M, n], followed by the padding, in the activation type.
         M: Number of tokens, a multiple of ``shared_tokens``.
@@ -84,7 +84,7 @@ def _activate(block, act, acc, gate, up, out, first, last, activation):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         gate, up, out: Addresses of the token's gate and up projections, and of its results.
         first, last: Features to compute.
         activation: Activation function.

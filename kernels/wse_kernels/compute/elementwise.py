@@ -15,7 +15,7 @@ def residual_add(block, act, acc, x, addend, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the residual stream [n] in the activation type, changed in place.
         addend: Address of the sums [n] in the accumulator type.
         n: Number of elements.
@@ -33,7 +33,7 @@ def add(block, act, x, addend, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act: SRAM as activation elements [block, address, lane].
+        act: SRAM as activation elements [block, address, PE of block].
         x: Address of the vector [n], changed in place.
         addend: Address of the vector [n] to add.
         n: Number of elements.
@@ -50,7 +50,7 @@ def add_bias(block, wgt, acc, x, bias, M, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        wgt, acc: SRAM as arrays of different element types [block, address, lane].
+        wgt, acc: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the sums [M, n] in the accumulator type, changed in place.
         bias: Address of the bias [n] in the weight type.
         M, n: Numbers of tokens and features.
@@ -67,7 +67,7 @@ def scale(block, acc, x, n, factor_pico):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc: SRAM as accumulator elements [block, address, lane].
+        acc: SRAM as accumulator elements [block, address, PE of block].
         x: Address of the vector [n], changed in place.
         n: Number of elements.
         factor_pico: Factor in units of 1e-12.
@@ -84,7 +84,7 @@ def store(block, act, acc, out, x, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         out: Address of the results [n] in the activation type.
         x: Address of the vector [n] in the accumulator type.
         n: Number of elements.
@@ -97,7 +97,7 @@ def store_part(block, act, acc, out, x, M, n, stride):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         out: Address of the results [M, n] in the activation type.
         x: Address of the first row in the accumulator type.
         M, n: Number of rows, and number of elements to convert in each row.
@@ -112,7 +112,7 @@ def clear(block, act, out, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act: SRAM as activation elements [block, address, lane].
+        act: SRAM as activation elements [block, address, PE of block].
         out: Address of the vector [n].
         n: Number of elements.
     """
@@ -124,7 +124,7 @@ def copy(block, act, out, x, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act: SRAM as activation elements [block, address, lane].
+        act: SRAM as activation elements [block, address, PE of block].
         out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
@@ -134,9 +134,11 @@ def copy(block, act, out, x, n):
 def copy_statistics(block, f32, out, x, n):
     """Copy a float32 vector: out[n] = x[n].
 
+    The elements are statistics, such as the maxima of a softmax, which are computed in float32.
+
     Args:
         block: Index of the block (group of neighbouring PEs).
-        f32: SRAM as float32 elements [block, address, lane].
+        f32: SRAM as float32 elements [block, address, PE of block].
         out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
@@ -146,9 +148,11 @@ def copy_statistics(block, f32, out, x, n):
 def add_statistics(block, f32, x, addend, n):
     """Add one float32 vector to another in place: x[n] += addend[n].
 
+    The elements are statistics, such as the sums of a softmax, which are computed in float32.
+
     Args:
         block: Index of the block (group of neighbouring PEs).
-        f32: SRAM as float32 elements [block, address, lane].
+        f32: SRAM as float32 elements [block, address, PE of block].
         x: Address of the vector [n], changed in place.
         addend: Address of the vector [n] to add.
         n: Number of elements.
@@ -164,7 +168,7 @@ def store_statistics(block, act, f32, out, x, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, f32: SRAM as arrays of different element types [block, address, lane].
+        act, f32: SRAM as arrays [block, address, PE of block] of different element types.
         out: Address of the results [n] in the activation type.
         x: Address of the float32 vector [n].
         n: Number of elements.
@@ -177,7 +181,7 @@ def load_statistics(block, act, f32, out, x, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, f32: SRAM as arrays of different element types [block, address, lane].
+        act, f32: SRAM as arrays [block, address, PE of block] of different element types.
         out: Address of the float32 results [n].
         x: Address of the vector [n] in the activation type.
         n: Number of elements.
@@ -190,7 +194,7 @@ def copy_weights(block, wgt, out, x, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        wgt: SRAM as weight elements [block, address, lane].
+        wgt: SRAM as weight elements [block, address, PE of block].
         out, x: Addresses of the copy [n] and the vector [n].
         n: Number of elements.
     """
@@ -202,7 +206,7 @@ def soft_cap(block, acc, x, n, scale_pico, cap_pico):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc: SRAM as accumulator elements [block, address, lane].
+        acc: SRAM as accumulator elements [block, address, PE of block].
         x: Address of the vector [n] in the accumulator type, changed in place.
         n: Number of elements.
         scale_pico, cap_pico: Scale and cap in units of 1e-12.

@@ -19,13 +19,14 @@ from wse_kernels.operands.group import Place
 
 
 def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
-    """Copy the heads that this mesh row stores to their positions among all heads.
+    """Copy the attention heads that this mesh row stores to their positions among all heads.
 
-    The other heads become zero, so that a sum over the rows yields all heads.
+    In latent attention, heads are divided over mesh rows. Heads of other rows become zero, so a
+    later sum over the rows gives every PE all heads.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the row's heads [M, Hl, n] in the accumulator type.
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
@@ -45,15 +46,17 @@ def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
 
 
 def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
-    """Copy rotated features of this mesh row to their positions among the features of this column.
+    """Copy the rotated features that belong to both the mesh row and the mesh column of this PE.
 
-    out[M, h, j] = x[M, i, k] for each head i of the row, where h is its index among all heads, and
-    for each feature j of the column that is feature k of the row. All other elements of ``out``
-    become zero. Ordinals count from 1, and 0 means padding.
+    In latent attention, a row computes some features of some heads, and a column needs other
+    features of all heads. A later sum over the rows completes the column's features. out[M, h, j] =
+    x[M, i, k] for each head i of the row, where h is its index among all heads, and for each
+    feature j of the column that is feature k of the row. All other elements of ``out`` become zero.
+    Ordinals count from 1, and 0 means padding.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the row's features x[M, Hl, K], of the tables of ordinals, and of the
             column's features out[M, H, n].
         M, H, Hl: Numbers of tokens, heads in total, and heads of the row.
@@ -78,14 +81,14 @@ def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
 
 
 def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
-    """Copy the rotated features that are stored in this mesh row and needed by this column.
+    """Copy the rotated features that this mesh row stores and this mesh column needs.
 
     The features x[Hl, K] of the row are copied to out[Hl, n]. Features that the row does not store
-    become zero. Ordinals count from 1, and 0 means padding.
+    become zero. Ordinals (indices of heads and features) count from 1, and 0 means padding.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the features of the row's heads [Hl, K] in the accumulator type.
         first: Address of the float32 ordinal of the first of the row's K features.
         feature_ordinals: Address of the float32 ordinals [n] of the column's features.
@@ -104,14 +107,14 @@ def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
 
 
 def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
-    """Overwrite the heads that this mesh row computes in the tensor of all heads.
+    """Write the attention heads that this mesh row computes into the tensor of all heads.
 
     out[h, n] = x[i, n], where h is the index of the row's head i among all heads. The other heads
     in ``out`` keep their values.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the row's heads [Hl, n] in the activation type.
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
@@ -129,13 +132,13 @@ def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
 
 
 def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
-    """Select the heads that this mesh row processes: copy them from x[M, H, n] to out[Hl, M, n].
+    """Select the attention heads that this mesh row processes, out of all heads.
 
-    Padding heads become zero.
+    The heads are copied from x[M, H, n] to out[Hl, M, n]. Padding heads become zero.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, f32: SRAM as arrays of different element types [block, address, lane].
+        act, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of all heads [M, H, n] in the activation type.
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
@@ -154,14 +157,14 @@ def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
 
 
 def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
-    """Divide the attention outputs of this row's heads by their softmax sums.
+    """Divide the attention outputs of the heads that this mesh row processes by their softmax sums.
 
     out[i, M, n] = x[M, h, n] / sums[M, h], where h is the index of the row's head i among all
     heads. Results are zero for padding and wherever the sum is not positive.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the outputs [M, H, n] in the accumulator type.
         sums: Address of the float32 softmax sums [M, H].
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
@@ -183,19 +186,19 @@ def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
 
 
 def turn_block(place: Place, act, acc, x, out, M, K, N, first_col, to_rows):
-    """Copy those elements of a vector that this PE has both before and after a redistribution.
+    """Copy the elements of a vector that this PE stores both before and after a redistribution.
 
     The vector is divided into blocks of K elements along one mesh axis and will be divided into
-    blocks of N along the other. Elements of the result that the PE does not have before become
+    blocks of N along the other. Elements of the new block that are not in the PE's old block become
     zero, so a sum along the old axis completes the new blocks.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the PE's old block of the vector [M, K] in the activation type.
         out: Address of its new block [M, N] in the accumulator type.
         M, K, N: Numbers of tokens, elements of the old block, and elements of the new block.
-        first_col: First mesh column that has a block.
+        first_col: First mesh column that stores a block.
         to_rows: 1 to convert from blocks per column to blocks per row, 0 for the opposite.
     """
     block, row, first_lane_col = place

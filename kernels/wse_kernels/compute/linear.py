@@ -38,7 +38,7 @@ def matmul(block, act, wgt, acc, x, w, out, shape: ProductShape, strides: Produc
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, wgt, acc: SRAM as arrays of different element types [block, address, lane].
+        act, wgt, acc: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the activations [M, K].
         w: Address of the weights [K, N].
         out: Address of the sums [M, N] in the accumulator type.
@@ -55,7 +55,7 @@ def matmul_act(block, act, acc, x, w, out, shape: ProductShape, strides: Product
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         x, w: Addresses of the activations [M, K] and [K, N].
         out: Address of the sums [M, N] in the accumulator type.
         shape: M tokens, K inputs, N outputs.
@@ -73,7 +73,7 @@ def gemv(block, act, wgt, acc, x, w, out, shape: ProductShape, strides: ProductS
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, wgt, acc: SRAM as arrays of different element types [block, address, lane].
+        act, wgt, acc: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the activations [M, K].
         w: Address of the weights [K, N].
         out: Address of the sums [M, N] in the accumulator type, always overwritten.
@@ -91,7 +91,7 @@ def matmul_int8(block, act, wgt, acc, raw, at: CodedTensors, shape: ProductShape
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, wgt, acc, raw: SRAM as arrays of different element types [block, address, lane].
+        act, wgt, acc, raw: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
@@ -104,7 +104,7 @@ def matmul_fp8(block, act, wgt, acc, raw, at: CodedTensors, shape: ProductShape,
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, wgt, acc, raw: SRAM as arrays of different element types [block, address, lane].
+        act, wgt, acc, raw: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the activations x[M, K], weights w[K, N], scale[N] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
@@ -140,7 +140,7 @@ def matmul_int4(block, act, wgt, acc, raw, at: Int4Tensors, shape: ProductShape,
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, wgt, acc, raw: SRAM as arrays of different element types [block, address, lane].
+        act, wgt, acc, raw: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
@@ -159,7 +159,7 @@ def matmul_mxfp4(block, act, acc, raw, at: Mxfp4Tensors, shape: ProductShape, G,
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc, raw: SRAM as arrays of different element types [block, address, lane].
+        act, acc, raw: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the activations x[M, K], weights w[K, N], groups[K], scale[G, N] and sums
             out[M, N].
         shape: M tokens, K inputs, N outputs.
@@ -179,7 +179,7 @@ def matmul_fp8_blocks(block, act, acc, f32, raw, at: BlockScaledTensors, shape: 
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc, f32, raw: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32, raw: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B]
             and sums out[M, N].
         shape: M tokens, K inputs, N outputs.

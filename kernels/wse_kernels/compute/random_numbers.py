@@ -23,7 +23,7 @@ def normal_numbers(values: Any, key: Any, first: Any, mean: Any, factor: Any) ->
     """Fill an array with pseudo-random numbers that are approximately normally distributed.
 
     values[i] = mean + factor * s, where s is the centred sum of the four 16-bit parts of the random
-    word at position ``first`` + i of the stream.
+    64-bit word at position ``first`` + i of the stream.
 
     Args:
         values: float32 ``[n]``, overwritten.

@@ -24,7 +24,7 @@ def rope(place: Place, act, acc, f32, ctl, x, frequency, at: QueryKeyValue, shap
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
@@ -55,7 +55,7 @@ def rotate(place: Place, act, f32, ctl, x, frequency, shape: RotatedShape, facto
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, f32: SRAM as arrays of different element types [block, address, lane].
+        act, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         x: Address of the activations [M, H, F].
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
@@ -82,7 +82,7 @@ def rotary_turns(place: Place, f32, ctl, frequency, out, M, R, multiplier_pico):
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        f32: SRAM as float32 elements [block, address, lane].
+        f32: SRAM as float32 elements [block, address, PE of block].
         ctl: Token and cache counters of each mesh row.
         frequency, out: Addresses of the float32 frequencies [R / 2] and the results.
         M, R: Numbers of tokens and rotated features per head.
@@ -106,7 +106,7 @@ def _set_cosine_and_sine(place, f32, ctl, frequency, pair, factors, cosines, sin
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        f32: SRAM as float32 elements [block, address, lane].
+        f32: SRAM as float32 elements [block, address, PE of block].
         ctl: Token and cache counters of each mesh row.
         frequency: Address of the frequencies, or of the cosines and sines if they are already
             computed.
@@ -148,7 +148,7 @@ def split_heads(block, act, acc, x, at: QueryKeyValue, M, Hq, Hk, F):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the projection's sums [M, (Hq + 2 Hk) F]: queries, keys, values.
         at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
         M, Hq, Hk, F: Numbers of tokens, query heads, key heads, and features per head.
@@ -168,7 +168,7 @@ def scale_queries(place: Place, act, ctl, x, M, n, coefficient_pico, tokens):
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act: SRAM as activation elements [block, address, lane].
+        act: SRAM as activation elements [block, address, PE of block].
         ctl: Token and cache counters of each mesh row.
         x: Address of the queries [M, n], scaled in place.
         M: Number of tokens.

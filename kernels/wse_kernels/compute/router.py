@@ -25,16 +25,16 @@ LEAST_SUM = np.float32(1e-20)  # as in DeepSeek-V3's released inference code; av
 def router_place(place: Place, acc, x, out, M, n, E, first, columns, zeros):
     """Copy the router outputs of this column to their positions among the outputs of all experts.
 
-    Column ``first`` + c of each segment of ``columns`` columns has outputs c n to c n + n - 1. A
-    sum over the columns then provides every PE with all outputs.
+    The mesh columns form segments of ``columns`` columns. In each segment, column ``first`` + c
+    computes outputs c n to c n + n - 1. A later sum over the columns gives every PE all outputs.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        acc: SRAM as accumulator elements [block, address, lane].
+        acc: SRAM as accumulator elements [block, address, PE of block].
         x: Address of this column's outputs [M, n].
         out: Address of all outputs [M, E].
         M, n, E: Numbers of tokens, outputs per column, and experts.
-        first: Index of the first column with outputs, within each segment.
+        first: Index, within each segment, of the first column that computes outputs.
         columns: Number of mesh columns per segment.
         zeros: 1 to set the outputs of other columns to 0, 0 to keep their values.
     """
@@ -55,7 +55,7 @@ def router_scores(block, acc, f32, x, out, M, E, sigmoid):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the router outputs [M, E] in the accumulator type.
         out: Address of the float32 scores [M, E].
         M, E: Numbers of tokens and experts.
@@ -86,7 +86,7 @@ def router_correct(block, f32, x, correction, out, M, E):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        f32: SRAM as float32 elements [block, address, lane].
+        f32: SRAM as float32 elements [block, address, PE of block].
         x: Address of the scores [M, E].
         correction: Address of the biases [E].
         out: Address of the results [M, E].
@@ -108,7 +108,7 @@ def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        f32: SRAM as float32 elements [block, address, lane].
+        f32: SRAM as float32 elements [block, address, PE of block].
         x: Address of the scores [M, E].
         out: Address of the restricted scores [M, E].
         M, E: Numbers of tokens and experts.
@@ -155,7 +155,7 @@ def router_choose(block, f32, at: ChoiceTensors, M, E, A, normalised, scale_pico
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        f32: SRAM as float32 elements [block, address, lane].
+        f32: SRAM as float32 elements [block, address, PE of block].
         at: Addresses of choice[M, E], scores[M, E], ids[M, A], weights[M, A] and the scratch vector
             maxima.
         M, E, A: Numbers of tokens, experts, and selected experts per token.
@@ -230,7 +230,7 @@ def chosen_softmax(block, f32, ids, weights, M, A, scale_pico):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        f32: SRAM as float32 elements [block, address, lane].
+        f32: SRAM as float32 elements [block, address, PE of block].
         ids: Address of the float32 ids [M, A].
         weights: Address of the float32 scores [M, A], which are replaced by the routing weights.
         M, A: Numbers of tokens and selected experts per token.

@@ -27,14 +27,14 @@ def store_numbers(view: Any, values: Any, rows: Any, columns: Any, row_places: A
     """Store weights in the SRAM of a rectangle of PEs, rounded to the element type of the view.
 
     Args:
-        view: SRAM, ``[block, address, lane]``.
+        view: SRAM, ``[block, address, PE of block]``.
         values: Rows of the weight tensor, ``[r, c]``.
         rows, columns: Indices into ``values`` of the elements of each PE, int32
             ``[mesh rows or 1, n, mesh columns or 1]``. Negative indices are padding, which is
             stored as 0.
         row_places, column_places: Offsets in SRAM for each row and column of the PE's elements.
-        a: Operands: 0 address, 1 first mesh row, 2 mesh rows, 3 first mesh column, 4 mesh columns,
-            5 blocks per mesh row.
+        a: Operands: a[0] address, a[1] first mesh row, a[2] mesh rows, a[3] first mesh column,
+            a[4] mesh columns, a[5] blocks per mesh row.
     """
     lanes, first, last, flat = view.shape[2], a[3], a[3] + a[4], values.reshape(-1)
     row_steps, column_steps, row_of, column_of = _steps(rows), _steps(columns), rows.reshape(-1), columns.reshape(-1)
@@ -71,15 +71,15 @@ def store_codes(
     the stored byte by a bitwise OR. Padding is not stored.
 
     Args:
-        view: SRAM as bytes, ``[block, address, lane]``.
+        view: SRAM as bytes, ``[block, address, PE of block]``.
         values: Rows of quantised weights, ``[r, c]``.
         rows, columns: Indices into ``values`` of the elements of each PE, int32
             ``[mesh rows or 1, n, mesh columns or 1]``. Negative indices are padding.
         row_places, column_places: Offsets in SRAM for each row and column of the PE's elements.
         row_shifts, column_shifts: Number of bits to shift by, for each row and column of the PE's
             elements.
-        a: Operands: 0 address, 1 first mesh row, 2 mesh rows, 3 first mesh column, 4 mesh columns,
-            5 blocks per mesh row.
+        a: Operands: a[0] address, a[1] first mesh row, a[2] mesh rows, a[3] first mesh column,
+            a[4] mesh columns, a[5] blocks per mesh row.
     """
     lanes, first, last, flat = view.shape[2], a[3], a[3] + a[4], values.reshape(-1)
     row_steps, column_steps, row_of, column_of = _steps(rows), _steps(columns), rows.reshape(-1), columns.reshape(-1)

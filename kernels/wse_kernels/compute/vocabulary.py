@@ -20,7 +20,7 @@ def embedding_lookup(place: Place, wgt, acc, f32, ids, table, out, M, K, V):
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        wgt, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        wgt, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ids: Address of the float32 token ids [M].
         table: Address of the embeddings [V, K].
         out: Address of the results [M, K] in the accumulator type.
@@ -48,7 +48,7 @@ def add_positions(place: Place, wgt, acc, ctl, x, table, M, K, V, row):
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        wgt, acc: SRAM as arrays of different element types [block, address, lane].
+        wgt, acc: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         x: Address of the values [M, K] in the accumulator type, changed in place.
         table: Address of the position embeddings [V, K].
@@ -70,12 +70,13 @@ def add_positions(place: Place, wgt, acc, ctl, x, table, M, K, V, row):
 def argmax_fold(place: Place, acc, f32, logits, pair, n, V, first, vocabulary, fold):
     """Find the largest logit and its vocabulary index: pair[2] = (logit, index).
 
-    With ``fold``, the stored pair of earlier logits also takes part. On a tie, the lower index
-    wins. Indices at or beyond ``vocabulary`` are padding and never win.
+    If ``fold`` is 1, the result is the larger of this pair and the pair already stored for earlier
+    logits. On a tie, the lower index wins. Indices from ``vocabulary`` on are padding and never
+    win.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         logits: Address of the logits [n] in the accumulator type.
         pair: Address of the float32 pair [2].
         n, V: Numbers of logits and vocabulary ids per column.
@@ -106,7 +107,7 @@ def pair_indices(block, f32, pairs, out, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        f32: SRAM as float32 elements [block, address, lane].
+        f32: SRAM as float32 elements [block, address, PE of block].
         pairs: Address of the float32 pairs [n, 2].
         out: Address of the float32 indices [n].
         n: Number of pairs.

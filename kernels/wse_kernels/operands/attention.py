@@ -230,8 +230,9 @@ class RotaryFactors(NamedTuple):
 class RotatedTensors(NamedTuple):
     """Addresses of the operands of `place_rotated`, which rearranges rotated features.
 
-    In latent attention, the features of a mesh row are copied to their positions among the features
-    of a column. Ordinals count heads and features from 1, and 0 means padding.
+    In latent attention, a mesh row computes some features of some heads, and a mesh column needs
+    other features of all heads. Ordinals are indices of heads and features that count from 1; 0
+    means padding.
 
     Attributes:
         x: Features of the row [M, Hl, K] in the accumulator type. They are consecutive features of

@@ -135,7 +135,7 @@ class ExpertShape(NamedTuple):
 class InputProduct(NamedTuple):
     """Settings of the first matrix product of an expert layer.
 
-    Its result has one row of outputs for each (token, selected expert) pair.
+    The result of the product has one row of outputs for each (token, selected expert) pair.
 
     Attributes:
         k_stride: Distance from one row of the weights, or of the scales, to the next, in elements.
@@ -154,7 +154,7 @@ class InputProduct(NamedTuple):
 class BlockScaledInputProduct(NamedTuple):
     """Settings of the first matrix product of an expert layer whose FP8 weights have block scales.
 
-    They differ from `InputProduct` because weight rows and scale rows are spaced differently.
+    Unlike in `InputProduct`, weight rows and scale rows have different strides.
 
     Attributes:
         k_stride: Distance from one row of the weights to the next, in elements.
@@ -175,7 +175,7 @@ class BlockScaledInputProduct(NamedTuple):
 class OutputProduct(NamedTuple):
     """Settings of the second matrix product of an expert layer.
 
-    Its result has one row of outputs for each token.
+    The result of the product has one row of outputs for each token.
 
     Attributes:
         weighted: 1 to multiply the activations of each (token, expert) pair by its routing weight,
@@ -238,7 +238,8 @@ class ExpertBiasTensors(NamedTuple):
 
     Attributes:
         x: Sums in the accumulator type. The row of a pair or token has parts * N elements.
-        bias: Biases [parts, share] that the PE stores. Parts are, for example, gate and up.
+        bias: Biases [parts, share] that the PE stores. The parts are, for example, gate and up;
+            share is the number of biases of a part on one PE.
         pairs: List of the (token, expert, routing weight) triples routed to the column's experts.
     """
 

@@ -38,8 +38,8 @@ def activate(pe, x, out, M, n, activation: ActivationFunction):
 def activate_share(pe, x, out, M, n, activation: ActivationFunction, division: FeatureGroups):
     """Apply `activate` to the features that this PE computes, and set all other features to 0.
 
-    All PEs of a column have the same inputs. They form groups of neighbours, and the PEs of a group
-    divide the features among themselves. This NumPy reference for one PE is used to test the
+    All PEs of a column store the same inputs. They form groups of neighbours, and the PEs of a
+    group divide the features among themselves. This NumPy reference for one PE is used to test the
     compiled kernel of the same name.
 
     Args:

@@ -123,7 +123,8 @@ def copy(pe, out, x, n):
 def copy_statistics(pe, out, x, n):
     """Copy a float32 vector: out[n] = x[n].
 
-    This NumPy reference for one PE is used to test the compiled kernel of the same name.
+    The elements are statistics, such as the maxima of a softmax. This NumPy reference for one PE is
+    used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -136,7 +137,8 @@ def copy_statistics(pe, out, x, n):
 def add_statistics(pe, x, addend, n):
     """Add one float32 vector to another in place: x[n] += addend[n].
 
-    This NumPy reference for one PE is used to test the compiled kernel of the same name.
+    The elements are statistics, such as the sums of a softmax. This NumPy reference for one PE is
+    used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

@@ -8,10 +8,10 @@ from wse_kernels.operands.attention import LatentShape, RotatedTensors
 
 
 def place_heads(pe, x, heads, out, M, H, Hl, n):
-    """Copy the heads that this mesh row stores to their positions among all heads.
+    """Copy the attention heads that this mesh row stores to their positions among all heads.
 
-    The other heads become zero, so that a sum over the rows yields all heads. This NumPy reference
-    for one PE is used to test the compiled kernel of the same name.
+    Heads of other rows become zero, so a later sum over the rows gives every PE all heads. This
+    NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -27,10 +27,11 @@ def place_heads(pe, x, heads, out, M, H, Hl, n):
 
 
 def place_rotated(pe, at: RotatedTensors, M, H, Hl, K, n, stride):
-    """Copy rotated features of this mesh row to their positions among the features of this column.
+    """Copy the rotated features that belong to both the mesh row and the mesh column of this PE.
 
-    All other elements of ``out`` become zero. Ordinals count from 1, and 0 means padding. This
-    NumPy reference for one PE is used to test the compiled kernel of the same name.
+    All other features of the column become zero, so a later sum over the rows completes them.
+    Ordinals (indices of heads and features) count from 1, and 0 means padding. This NumPy reference
+    for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -51,7 +52,7 @@ def place_rotated(pe, at: RotatedTensors, M, H, Hl, K, n, stride):
 
 
 def pick_rotated(pe, x, first, feature_ordinals, out, Hl, K, n):
-    """Copy the rotated features that are stored in this mesh row and needed by this column.
+    """Copy the rotated features that this mesh row stores and this mesh column needs.
 
     The features x[Hl, K] of the row are copied to out[Hl, n]. Features that the row does not store
     become zero. This NumPy reference for one PE is used to test the compiled kernel of the same
@@ -73,7 +74,7 @@ def pick_rotated(pe, x, first, feature_ordinals, out, Hl, K, n):
 
 
 def set_heads(pe, x, heads, out, H, Hl, n):
-    """Overwrite the heads that this mesh row computes in the tensor of all heads.
+    """Write the attention heads that this mesh row computes into the tensor of all heads.
 
     out[h, n] = x[i, n], where h is the index of the row's head i among all heads. The other heads
     keep their values. This NumPy reference for one PE is used to test the compiled kernel of the
@@ -93,10 +94,10 @@ def set_heads(pe, x, heads, out, H, Hl, n):
 
 
 def pick_heads(pe, x, heads, out, M, H, Hl, n):
-    """Select the heads that this mesh row processes: copy them from x[M, H, n] to out[Hl, M, n].
+    """Select the attention heads that this mesh row processes, out of all heads.
 
-    Padding heads become zero. This NumPy reference for one PE is used to test the compiled kernel
-    of the same name.
+    The heads are copied from x[M, H, n] to out[Hl, M, n]. Padding heads become zero. This NumPy
+    reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -111,7 +112,7 @@ def pick_heads(pe, x, heads, out, M, H, Hl, n):
 
 
 def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
-    """Divide the attention outputs of this row's heads by their softmax sums.
+    """Divide the attention outputs of the heads that this mesh row processes by their softmax sums.
 
     out[i, M, n] = x[M, h, n] / sums[M, h], where h is the index of the row's head i among all
     heads. Results are zero for padding and where the sum is not positive. This NumPy reference for
@@ -134,18 +135,18 @@ def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
 
 
 def turn_block(pe, x, out, M, K, N, first_col, to_rows):
-    """Copy those elements of a vector that this PE has both before and after a redistribution.
+    """Copy the elements of a vector that this PE stores both before and after a redistribution.
 
     The vector is divided into blocks of K elements along one mesh axis and will be divided into
-    blocks of N along the other. All other elements of the result become zero. This NumPy reference
-    for one PE is used to test the compiled kernel of the same name.
+    blocks of N along the other. All other elements of the new block become zero. This NumPy
+    reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the PE's old block of the vector [M, K] in the activation type.
         out: Address of its new block [M, N] in the accumulator type.
         M, K, N: Numbers of tokens, elements of the old block, and elements of the new block.
-        first_col: First mesh column that has a block.
+        first_col: First mesh column that stores a block.
         to_rows: 1 to convert from blocks per column to blocks per row, 0 for the opposite.
     """
     col = pe.col - first_col

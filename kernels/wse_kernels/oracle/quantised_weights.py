@@ -33,7 +33,7 @@ def e2m1(nibbles: Bytes) -> F32:
 
 
 def e8m0(exponents: Bytes) -> F32:
-    """Decode e8m0 codes: powers of two with bias 127. The code 255 is NaN."""
+    """Decode e8m0 codes: code c is 2^(c - 127), except that 255 is NaN."""
     power = np.ldexp(np.float64(1), exponents.astype(np.int32) - 127)
     return np.where(exponents == 255, np.nan, power).astype(np.float32)
 
@@ -84,7 +84,7 @@ def times_factors(pe: Pe, coding: int, factors: F32, w: int, groups: int, K: int
 
 
 def rows_of_codes(pe: Pe, codes: tuple[int, int], K: int, N: int, codes_a_byte: int) -> Bytes:
-    """Return the bytes [K, N] that contain the quantised weights of ``K`` rows.
+    """Return, for each weight of a [K, N] matrix, the byte that contains its quantised value.
 
     Args:
         pe: PE whose SRAM is read.

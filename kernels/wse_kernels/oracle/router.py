@@ -22,7 +22,7 @@ def router_place(pe, x, out, M, n, E, first, columns, zeros):
         x: Address of this column's outputs [M, n] in the accumulator type.
         out: Address of all outputs [M, E] in the accumulator type.
         M, n, E: Numbers of tokens, outputs per column, and experts.
-        first: Index of the first column with outputs, within each segment of the mesh.
+        first: Index, within each segment of the mesh, of the first column that computes outputs.
         columns: Number of mesh columns per segment.
         zeros: 1 to set the outputs of other columns to 0, 0 to keep their values.
     """

@@ -22,7 +22,7 @@ def store_numbers(view: Any, values: Any, rows: I32, columns: I32, row_places: I
     Padding is stored as 0. This reference is used to test the compiled kernel of the same name.
 
     Args:
-        view: SRAM ``[block, address, lane]``.
+        view: SRAM ``[block, address, PE of block]``.
         values: Rows of the weight tensor.
         rows, columns: Indices into ``values`` of each PE's elements; negative for padding.
         row_places, column_places: Offsets in SRAM for each row and column of the PE's elements.
@@ -53,7 +53,7 @@ def store_codes(
     is used to test the compiled kernel of the same name.
 
     Args:
-        view: SRAM as bytes, ``[block, address, lane]``.
+        view: SRAM as bytes, ``[block, address, PE of block]``.
         values: Rows of quantised weights.
         rows, columns: Indices into ``values`` of each PE's elements; negative for padding.
         row_places, column_places: Offsets in SRAM for each row and column of the PE's elements.
@@ -70,7 +70,7 @@ def store_codes(
 def _elements_of_patch(
     view: Any, rows: I32, columns: I32, row_places: I32, column_places: I32, a: I64
 ) -> Iterator[tuple[tuple[int, int, int], int, int, int, int]]:
-    """Yield where each weight of a rectangle of PEs is stored, and which weight it is.
+    """Yield the SRAM position and the tensor indices of each weight of a rectangle of PEs.
 
     Yields:
         Position in the view, row and column in the weight tensor (negative for padding), and row

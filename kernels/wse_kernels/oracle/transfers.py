@@ -102,7 +102,7 @@ def along_columns_counted(
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
     """Move the oldest KV-cache entry of some mesh rows one row up, as the rows' counters specify.
 
-    All rows do so simultaneously, so each row passes on the entry that it had before. This
+    All rows do so simultaneously, so each row passes on the entry that it stored before. This
     reference is used to test the compiled kernel of the same name.
 
     Args:
@@ -110,7 +110,8 @@ def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> No
         links: Number of words that left each PE, ``[direction, row, col]``, incremented in place.
         ctl: Token and cache counters, ``[row, word]``. Word 5 is the slot that the row passes up,
             or -1. Word 6 is the slot that receives the entry of the row below.
-        a: Operands: 0 rows, 2 cache address, 3 elements per entry, 4 words per entry, 5 columns.
+        a: Operands: a[0] rows, a[2] cache address, a[3] elements per entry, a[4] words per entry,
+            a[5] columns.
     """
     rows, cache, n, words, columns = a[0], a[2], a[3], a[4], a[5]
     passing = [row for row in range(1, rows) if ctl[row, 5] >= 0]

@@ -62,7 +62,7 @@ def argmax_fold(pe, logits, pair, n, V, first, vocabulary, fold):
         n, V: Numbers of logits and vocabulary ids per column.
         first: Index of the first logit within the column's V ids.
         vocabulary: Size of the vocabulary.
-        fold: 1 to compare with the pair that is already stored, 0 to start afresh.
+        fold: 1 to compare with the pair that is already stored, 0 to ignore it.
     """
     best, index = pe.read("f32", pair, 2) if fold else (LOWEST, np.float32(-1.0))
     for e, logit in enumerate(pe.read("acc", logits, n)):

@@ -22,7 +22,7 @@ class Queue:
     """Queue of wavelets (32-bit words in transit) in a router.
 
     Attributes:
-        link: Physical link before the queue.
+        link: Physical link from which wavelets enter the queue.
         capacity: Maximum number of waiting wavelets.
         latency: Number of cycles from entering the queue to the earliest exit.
         position: Index of the switch position that routes the queue's wavelets, or None if another
@@ -109,7 +109,10 @@ class _Machine:
         self.moves = 0
 
     def state(self) -> tuple[int, int]:
-        """Return two counters. One of them changes if a wavelet moves or a word is processed."""
+        """Return two progress counters of the simulation.
+
+        If both are unchanged after a cycle, no wavelet moved and no word was processed.
+        """
         return self.moves, int(self.threads[:, [0]].sum()) * 2**32 + int(self.threads[:, 3].sum())
 
     def has_event_after(self, t: int, span: I32) -> bool:

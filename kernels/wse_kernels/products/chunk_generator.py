@@ -49,25 +49,25 @@ class ChunkGenerator:
         cgutils.memset(builder, self.at(self.outs, word(0), (token, self.out_stride)), size, 0)
 
     def widen_activation(self, token: Any, term: Term, m: Any, vector: Lanes) -> None:
-        """Generate code that widens an activation to float32 and stores it in scratch memory.
+        """Generate code that converts an activation to float32 and stores it in scratch memory.
 
         Args:
             token: Index of the token in the whole chunk.
             term: Input feature of the activation, that is, one term of the sums.
             m: Index of the token in scratch memory.
-            vector: Lanes (neighbouring PEs) whose activations are widened.
+            vector: Lanes (neighbouring PEs) whose activations are converted.
         """
         value = self.load(self.at(self.xs, vector.first, (token, self.x_stride), (term.k, self.lanes)), self.act)
         self.builder.store(value, self.activation_place(vector.vector, m, term.number), align=WIDTH)
 
     def widen_weights(self, term: Term, output: Any, j: Any, vector: Lanes) -> None:
-        """Generate code that widens weights to float32, and prefetches later weights.
+        """Generate code that converts weights to float32, and prefetches later weights.
 
         Args:
             term: Input feature of the weights, that is, one term of the sums.
             output: Index of the output in the whole tile.
             j: Index of the output in scratch memory, where the result is stored.
-            vector: Lanes (neighbouring PEs) whose weights are widened.
+            vector: Lanes (neighbouring PEs) whose weights are converted.
         """
         builder = self.builder
         fetch(builder, self.weights.place(term.k, builder.add(output, word(OUTPUTS)), vector), word(0))
@@ -134,8 +134,8 @@ class ChunkGenerator:
     def first_sums(self, outs: list[Any]) -> list[Any]:
         """Generate code for the initial values of sums.
 
-        They are 0 for the first terms of the product. For later terms, they are the sums stored so
-        far.
+        The initial values are 0 for the first terms of the product, and the sums stored so far for
+        later terms.
 
         Args:
             outs: Pointers to the stored sums.
@@ -164,23 +164,25 @@ class ChunkGenerator:
     def weight_place(self, vector: Any, k: Any, j: Any) -> Any:
         """Return a pointer to the weights of input ``k`` and output ``j`` in scratch memory.
 
-        They form an array ``[vector, term, output]`` of vectors over lanes (PEs).
+        Scratch memory contains the weights as an array ``[vector, term, output]`` of vectors over
+        lanes (PEs).
         """
         return self.scratch(self.widened, (vector, self.terms), (k, word(OUTPUTS)), (j, word(1)))
 
     def activation_place(self, vector: Any, m: Any, k: Any) -> Any:
         """Return a pointer to the activations of token ``m`` and input ``k`` in scratch memory.
 
-        They form an array ``[vector, token, term]`` of vectors over lanes (PEs).
+        Scratch memory contains the activations as an array ``[vector, token, term]`` of vectors
+        over lanes (PEs).
         """
         return self.scratch(self.activations, (vector, self.tokens), (m, self.terms), (k, word(1)))
 
     def scratch(self, base: Any, *indices: tuple[Any, Any]) -> Any:
         """Return a pointer to an element of an array that is packed without gaps in scratch memory.
 
-        If strides were constant powers of two, all vectors and tokens would map to a few sets of
-        the CPU cache. The offset is computed axis by axis: it starts at 0, and for each axis the
-        index is added and the sum is multiplied by the factor.
+        Arrays are packed because constant strides that are powers of two would map all vectors and
+        tokens to a few sets of the CPU cache. The offset is computed axis by axis: it starts at 0,
+        and for each axis the index is added and the sum is multiplied by the factor.
 
         Args:
             base: Pointer to the array.
@@ -193,7 +195,7 @@ class ChunkGenerator:
         return builder.gep(base, [place])
 
     def load(self, pointer: Any, element_type: Any) -> Any:
-        """Generate code that loads a vector of stored elements and widens it to float32."""
+        """Generate code that loads a vector of stored elements and converts it to float32."""
         return widen_ir(self.builder, element_type, load_lanes(self.builder, pointer, None))
 
     def store(self, value: Any, pointer: Any, element_type: Any) -> None:

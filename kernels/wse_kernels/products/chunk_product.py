@@ -87,9 +87,9 @@ def _chunk_function(module: Any, element_types: tuple[Any, Any], kind: WeightKin
 
     The function works on at most TERMS inputs and MAX_TOKENS tokens at a time:
 
-    1. Widen their activations to float32 in scratch memory, where the values of one vector of lanes
-       (neighbouring PEs) are contiguous.
-    2. For OUTPUTS outputs at a time, widen the weights in the same way.
+    1. Convert their activations to float32 in scratch memory, where the values of one vector of
+       lanes (neighbouring PEs) are contiguous.
+    2. For OUTPUTS outputs at a time, convert the weights in the same way.
     3. For TOKENS tokens at a time, load the sums, add the products in registers, and store the
        sums.
 

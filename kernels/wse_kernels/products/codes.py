@@ -101,8 +101,8 @@ def _scale_rows_interpreted(acc: Any, wgt: Any, block: int, e: int, s: int, n: i
     """Multiply ``n`` rows of sums by scales in place, in plain Python. See `scale_rows`.
 
     Args:
-        acc: Sums in the accumulator type, [block, address, lane].
-        wgt: Scales in the weight type, [block, address, lane].
+        acc: Sums in the accumulator type, [block, address, PE of block].
+        wgt: Scales in the weight type, [block, address, PE of block].
         block: Index of the block of PEs.
         e, s: Addresses of the first sum and the first scale.
         n: Number of consecutive addresses.

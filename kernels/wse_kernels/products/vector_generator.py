@@ -116,13 +116,13 @@ class VectorGenerator:
             body(Lanes(self.whole, builder.mul(self.whole, word(WIDTH)), self.mask))
 
     def _widen_term(self, term: Term, lanes: Lanes) -> None:
-        """Generate code that widens the activations of an input and prepares the input's weights.
+        """Generate code that converts an input's activations to float32 and prepares its weights.
 
-        Widening converts stored elements to float32.
+        The preparation finds the scales that must be read before quantised weights are used.
 
         Args:
             term: Input feature, that is, one term of the sums.
-            lanes: Vector of lanes (PEs) whose activations are widened.
+            lanes: Vector of lanes (PEs) whose activations are converted.
         """
         builder = self.builder
         place = builder.gep(self.xs, [builder.add(builder.mul(term.k, self.lanes), lanes.first)])

@@ -114,7 +114,9 @@ def call_vector_function(
 
 
 def block_bytes_of(context: Any, builder: Any, view: Any, value: Any) -> Any:
-    """Generate code for the size in bytes of a block of PEs in an array ``[block, address, lane]``.
+    """Generate code for the size in bytes of one block of an array ``[block, address, lane]``.
+
+    A block is a group of neighbouring PEs, and a lane is one of these PEs.
 
     Args:
         context, builder: Numba target context and LLVM builder.
@@ -129,9 +131,9 @@ def vector_function(
 ) -> Any:
     """Return the LLVM function that multiplies one token by a weight tile.
 
-    Its arguments are pointers to the sums and the activations, the selection of lanes (PEs) if
-    ``some_lanes``, the values that locate the weights, then K, N, add, the number of lanes, and the
-    block size in bytes.
+    The LLVM function's arguments are pointers to the sums and the activations, the selection of
+    lanes (PEs) if ``some_lanes`` is True, the values that locate the weights, then K, N, add, the
+    number of lanes, and the block size in bytes.
 
     Args:
         module: LLVM module.

@@ -72,7 +72,7 @@ class ElementWeights:
         """Do nothing: weights that are stored as elements need no scales."""
 
     def place(self, k: Any, n: Any, lanes: Lanes) -> Any:
-        """Return a pointer to the weights of input ``k`` and output ``n`` in a vector of lanes."""
+        """Return a pointer to the weights of input ``k`` and output ``n`` in a vector of PEs."""
         builder = self.builder
         row = builder.add(builder.mul(k, self.k_stride), builder.mul(n, self.n_stride))
         return builder.gep(self.pointer, [builder.add(row, lanes.first)])
@@ -150,7 +150,7 @@ class CodeWeights:
     def place(self, k: Any, n: Any, lanes: Lanes) -> Any:
         """Return a pointer to the quantised weights of input ``k`` and output ``n``.
 
-        They are those of a vector of lanes (PEs).
+        The pointer refers to the weight of the first PE in a vector of lanes (neighbouring PEs).
         """
         builder = self.builder
         row = builder.mul(builder.udiv(k, word(CODES_A_BYTE[self.coding])), self.row)
@@ -235,7 +235,7 @@ class CodeWeights:
         return load_lanes(self.builder, self.builder.gep(self.groups, [self._lane(k, lanes)]), lanes.mask)
 
     def _lane(self, row: Any, lanes: Lanes) -> Any:
-        """Generate code for the index of an element of the first lane of a vector.
+        """Generate code for the array index of the element that belongs to a vector's first lane.
 
         Args:
             row: Index of a row, which has one element per lane (PE of the block).

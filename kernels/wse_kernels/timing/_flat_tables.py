@@ -12,12 +12,13 @@ NEVER = 2**30  # cycle of an event that does not happen
 
 
 class FlatTables(NamedTuple):
-    """Tables of the simulated machine. Tables with a constant number of columns are flattened.
+    """State of the simulated machine as tables, some of them flattened for fast access.
 
     Attributes:
         queues: Queues of wavelets (32-bit words in transit), flattened.
         payloads: The memory of ``queues`` as float32.
-        routes, members: Switch positions, and queues that compete for a link (see `WaveletTables`).
+        routes, members: Switch positions (settings of routers), and queues that compete for a link,
+            as in `WaveletTables`.
         links, routers, threads, ops, times: Tables of `WaveletTables`, flattened.
         memory: Words of all PEs.
     """
@@ -49,7 +50,7 @@ def offset_of(number: Any, words: Any) -> Any:
 
 @helper_function
 def is_waiting(queues: Any, q: Any) -> Any:
-    """Return whether a queue contains a wavelet and has a switch position with outputs.
+    """Return whether a queue contains a wavelet that its router's current setting sends on.
 
     ``q`` is the offset of the queue in the flat table of queues.
     """
@@ -85,7 +86,7 @@ def has_room(queues: Any, q: Any) -> Any:
 
 @helper_function
 def output_columns(queues: Any, q: Any) -> Any:
-    """Return the columns in a queue's row that name the queues to which it sends wavelets.
+    """Return the table columns that contain the indices of the queues to which a queue sends.
 
     ``q`` is the offset of the row in the flat table of queues.
     """
@@ -97,7 +98,7 @@ def append_wavelet(queues: Any, payloads: Any, q: Any, t: Any, control: Any, val
     """Append a wavelet that enters a queue in cycle ``t``.
 
     Args:
-        queues, payloads: Flat table of queues, and the same memory viewed in the type of ``value``.
+        queues, payloads: Flat table of queues, and the same memory with the data type of ``value``.
         q: Offset of the queue in the table.
         t: The current cycle.
         control, value: Control bit and payload. They are stored next to each other, because they

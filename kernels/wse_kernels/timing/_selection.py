@@ -23,7 +23,7 @@ from wse_kernels.timing._flat_tables import INDEX, NEVER, has_room, is_waiting, 
 
 @helper_function
 def select_unshared(tables: Any, selected_queues: Any, first_queue: Any, end_queue: Any, t: Any) -> Any:
-    """Select the queues that do not share their links and can send their first wavelet.
+    """Select the queues that can send their first wavelet, for queues that share no link.
 
     Args:
         tables: Tables of the machine.
@@ -57,7 +57,8 @@ def select_unshared(tables: Any, selected_queues: Any, first_queue: Any, end_que
 def select_by_arbitration(tables: Any, selected_queues: Any, count: Any, routers: Any, t: Any, wake: Any) -> Any:
     """Select a queue for every free link for which several queues compete.
 
-    The links of a router are served starting with port t mod 5.
+    The links of a router are served in a cyclic order of its five ports, starting with port t mod
+    5, so that no link always comes first.
 
     Args:
         tables: Tables of the machine.

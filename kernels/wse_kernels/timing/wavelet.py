@@ -42,7 +42,7 @@ from wse_kernels.timing._vector_operations import process_words
 
 @helper_function
 def _move_wavelets(tables: Any, selected_queues: Any, count: Any, events: Any, event_count: Any, t: Any) -> Any:
-    """Move the first wavelet of each selected queue to all outputs of its switch position.
+    """Move the first wavelet of each selected queue to all queues to which its router forwards it.
 
     Args:
         tables: Tables of the machine.
@@ -79,6 +79,8 @@ def _move_wavelets(tables: Any, selected_queues: Any, count: Any, events: Any, e
 def _end_position(queues: Any, routes: Any, q: Any) -> Any:
     """End the switch position of a queue, and start the positions that follow it.
 
+    A switch position is a setting of a router: it determines where wavelets of a queue are sent.
+
     Args:
         queues: Flat table of queues.
         routes: Table of switch positions.
@@ -106,7 +108,7 @@ def run_wavelets(tables: WaveletTables, spans: Any, events: Any, counts: Any, bu
        queues that win an arbitration.
     2. Process one word of every vector operation whose input is ready and whose output has room.
     3. Move the wavelets of phase 1. A wavelet whose control bit is set may end the switch position
-       that it passes.
+       (setting of a router) that it passes.
 
     If nothing happened, time advances to the next cycle in which something can happen.
 
@@ -114,9 +116,10 @@ def run_wavelets(tables: WaveletTables, spans: Any, events: Any, counts: Any, bu
         tables: Tables of the machine, changed in place.
         spans: int32 ``[part, 8]``: first and end of the queues, of the routers and of the threads
             of a connected part, and the cycle after its last event, which is set.
-        events: int32 ``[n, 3]``: receives (cycle, queue entered, queue left) for each move, as far
+        events: int32 ``[n, 3]``: receives (cycle, queue entered, queue left) for each move, as long
             as there is room.
-        counts: int64 ``[3]``: moves, events written, visits of a queue or thread; added to.
+        counts: int64 ``[3]``: numbers of moves, of events written, and of visits of a queue or
+            thread, incremented in place.
         burst: A vector operation pauses for a cycle after this number of words; 0 for never.
         limit: Cycle at which the simulation of a part stops at the latest.
     """

@@ -53,9 +53,9 @@ class CacheBalance:
 
     @property
     def counters(self) -> dict[str, npt.NDArray[np.int32]]:
-        """Arrays that make up the whole state, keyed by name.
+        """Arrays that contain the complete state of the counters, keyed by name.
 
-        A different state can be restored by writing to these arrays.
+        Copy them to save the state, and write to them to restore a saved state.
         """
         return {"control": self.control, "occupied": self._occupied}
 
@@ -81,7 +81,7 @@ class CacheBalance:
         These are the last rows of the region. The last row then has a free slot for the new token.
 
         Args:
-            length: Number of tokens in the cache before.
+            length: Number of tokens in the cache before the token is added.
             rows: Number of rows of the region.
         """
         return rows - 1 - length % rows if length >= rows else 0
@@ -112,8 +112,8 @@ class CacheBalance:
     def append_each(self, tokens: int) -> None:
         """Update the counters for a verification pass, which assigns tokens to rows round-robin.
 
-        Every row computes all tokens and stores every ``rows``-th token, starting with its first
-        (`wse_kernels.compute.attention.kv_cache.kv_append`).
+        Every row computes all tokens, but stores the keys and values of only every ``rows``-th
+        token. The kernel `wse_kernels.compute.attention.kv_cache.kv_append` reads these counters.
         """
         control, length = self.control, self.length
         first = (np.arange(self.rows) - length) % self.rows

@@ -46,17 +46,17 @@ def is_placement(text: str) -> bool:
 class ExpertGroups:
     """Assignment of experts and their features to columns of PEs.
 
-    Columns are divided into groups of neighbours. The columns of a group divide among them the
-    features of the experts stored in the group.
+    Columns are divided into groups of neighbours, and each expert is stored on one group. The
+    columns of the group divide the features of the expert.
 
     Attributes:
         size: Number of features of an expert.
         experts: int32 ``[cols, n]``: experts on each column in order, -1 for padding.
         features: int32 ``[cols, F]``: the features of each of these experts on the column, -1 for
             padding.
-        segments: (first column, number of columns) of each group. Every segment of columns has the
-            same number of groups.
-        segment_count: Number of equal segments of columns. A group belongs to one of them.
+        segments: (first column, number of columns) of each group of columns.
+        segment_count: Number of equal segments into which the columns are divided first, for
+            example one per wafer. Each segment contains the same number of groups.
     """
 
     size: int
@@ -67,7 +67,7 @@ class ExpertGroups:
 
     @property
     def experts_per_col(self) -> int:
-        """Number of experts that a column stores part of, including padding."""
+        """Number of experts of which a column stores any features, including padding."""
         return int(self.experts.shape[1])
 
     @property
@@ -84,9 +84,10 @@ class ExpertGroups:
         return _rows(self)
 
     def one_group(self) -> ExpertGroups:
-        """Return the assignment for a single group of columns: the first of the narrowest groups.
+        """Return only the part of the assignment that concerns the narrowest group of columns.
 
-        The columns of the narrowest groups store the most features of each expert.
+        The columns of this group store the most features of each expert. If several groups are
+        equally narrow, the first is returned.
         """
         first, columns = min(self.segments, key=lambda segment: segment[1])
         group_columns = slice(first, first + columns)
@@ -98,9 +99,10 @@ class ExpertGroups:
         )
 
     def shared_experts(self) -> I32:
-        """Divide the list of experts of each group into equal blocks, one for each column.
+        """Divide the experts of each group of columns into equal blocks, one for each column.
 
-        The narrowest group determines the size of a block.
+        Each column stores the biases of the experts in its block, so that every bias is stored only
+        once in a group. The narrowest group determines the size of a block.
 
         Returns:
             int32 ``[cols, n]``: experts in each column's block, with -1 for padding.
@@ -129,7 +131,7 @@ def columns_of_expert(cols: int, count: int, placement: str, segment_count: int 
     Args:
         cols: Number of columns.
         count: Number of experts.
-        placement: Expert placement; see EXPERT_PLACEMENTS.
+        placement: Expert placement: a name in EXPERT_PLACEMENTS, or a number of groups of columns.
         segment_count: Number of equal segments of columns.
     """
     segment_cols = cols // segment_count
@@ -137,26 +139,26 @@ def columns_of_expert(cols: int, count: int, placement: str, segment_count: int 
 
 
 def experts_of_column(cols: int, count: int, placement: str) -> int:
-    """Return the number of experts that a column stores part of, including padding.
+    """Return the number of experts of which a column stores any features, including padding.
 
     Args:
         cols: Number of columns.
         count: Number of experts.
-        placement: Expert placement; see EXPERT_PLACEMENTS.
+        placement: Expert placement: a name in EXPERT_PLACEMENTS, or a number of groups of columns.
     """
     return ceil_div(count, _groups_of_segment(cols, count, placement, 1))
 
 
 def _groups_of_segment(segment_cols: int, count: int, placement: str, segment_count: int) -> int:
-    """Return the number of column groups in each segment of columns, for a placement of experts.
+    """Return into how many groups the columns of a segment are divided, for a placement of experts.
 
-    The columns of a group divide among them the features of the experts stored in the group.
+    The columns of a group divide the features of the experts that the group stores.
 
     Args:
         segment_cols: Columns of a segment.
         segment_count: Number of segments.
         count: Number of experts.
-        placement: Placement of the experts; see EXPERT_PLACEMENTS.
+        placement: Expert placement: a name in EXPERT_PLACEMENTS, or a number of groups of columns.
     """
     if placement in (DISTRIBUTED, AUTO):
         return 1
@@ -178,7 +180,7 @@ def expert_groups(
         segment_count: Number of equal segments of columns.
         count: Number of experts.
         size: Features of an expert.
-        placement: Expert placement; see EXPERT_PLACEMENTS.
+        placement: Expert placement: a name in EXPERT_PLACEMENTS, or a number of groups of columns.
         feature_group: Number of features to keep together; 0 to divide features evenly.
     """
     segment_cols = cols // segment_count

@@ -12,14 +12,16 @@ from wse_mappings.cuts.split import I32, ceil_div
 
 
 def features_per_column(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: bool) -> int:
-    """Return the number of features of a head on the fullest column of a group.
+    """Return how many features of an attention head the fullest PE column of a group stores.
 
-    Columns store whole rotary pairs, and features without a pair.
+    The columns of a group divide the features of a head. Rotary embeddings rotate features in
+    pairs, so both features of a pair are stored on the same column. The other features need no
+    partner.
 
     Args:
         head_size: Number of features of a head.
         rotary_size: Number of these features that rotate.
-        cols: Columns of the group.
+        cols: Number of columns of the group.
         allows_mixed_pairs: Whether features that do not rotate may be stored as rotary pairs, which
             rotate by an angle of zero.
     """
@@ -32,25 +34,25 @@ def features_per_column(head_size: int, rotary_size: int, cols: int, *, allows_m
 
 
 def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
-    """Return the number of features on a column if only rotating features form pairs.
+    """Return the number of a head's features on a column if only rotating features form pairs.
 
     Args:
         head_size: Number of features of a head.
         rotary_size: Number of these features that rotate.
-        cols: Columns of the group.
+        cols: Number of columns over which the head is divided.
     """
     return 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
 
 
 def _mixes(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: bool) -> bool:
-    """Return whether features that do not rotate are stored as rotary pairs.
+    """Return whether to store the features that do not rotate as rotary pairs as well.
 
-    This is the case if it is allowed and reduces the features of a column, padding included.
+    This is done if it is allowed and reduces the number of features per column, padding included.
 
     Args:
         head_size: Number of features of a head.
         rotary_size: Number of these features that rotate.
-        cols: Columns of the group.
+        cols: Number of columns over which the head is divided.
         allows_mixed_pairs: Whether it is allowed.
     """
     saves_places = 2 * ceil_div(head_size // 2, cols) < _places_apart(head_size, rotary_size, cols)
@@ -58,7 +60,9 @@ def _mixes(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: b
 
 
 def even_features(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
-    """Return the features of a head that each column stores, as consecutive blocks of equal size.
+    """Divide the features of an attention head into equal, consecutive blocks, one per column.
+
+    A head is divided over the columns of a group. All groups divide their heads in the same way.
 
     Args:
         head_size: Number of features of a head.
@@ -77,10 +81,10 @@ def even_features(head_size: int, rotary_size: int, segments: list[tuple[int, in
 def paired_features(
     head_size: int, rotary_size: int, segments: list[tuple[int, int]], *, allows_mixed_pairs: bool
 ) -> tuple[I32, int]:
-    """Return the features of a head on each column, as whole rotary pairs and single features.
+    """Divide the features of an attention head over columns without separating rotary pairs.
 
-    If all features are in pairs, the partner of p is p + rotary_size / 2 for features that rotate,
-    and p + 1 for the others.
+    A rotary pair consists of features p and p + rotary_size / 2, which rotate together. If features
+    that do not rotate are stored as pairs too, such a pair consists of p and p + 1.
 
     Args:
         head_size: Number of features of a head.

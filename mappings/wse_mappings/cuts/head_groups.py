@@ -36,7 +36,7 @@ class HeadGroups:
 
     Attributes:
         kv_heads: int32 ``[cols, heads per column]``: KV heads of each column, -1 for padding.
-            Copies of a head are adjacent and have indices of their own.
+            The copies of a head are adjacent, and each is counted as a head with its own index.
         features: int32 ``[cols, F]``: features within a head that the column stores, -1 for
             padding. The first ``rotated / 2`` are first members of rotary pairs; then follow their
             partners, then features that do not rotate. Evenly divided features are in order.
@@ -123,24 +123,26 @@ def head_groups(
     The first ``rotary_size`` features of a head rotate: feature p together with feature p +
     rotary_size / 2.
 
-    1. If a segment has fewer columns than heads, each column has whole heads and is a group by
+    1. If a segment has fewer columns than heads, each column stores whole heads and is a group by
        itself.
-    2. Without ``whole_pairs``, a group of columns has one head, whose features are divided evenly.
-    3. Otherwise, every number of heads that may share a group is a candidate; only 1 without
-       ``may_share``. Columns are divided into one group per set of heads, and features into whole
-       rotary pairs and the rest.
-    4. The candidate with the fewest feature places on a column is chosen; of equally good ones,
-       that with the fewest heads per group.
+    2. Otherwise, if ``whole_pairs`` is False, each group of columns stores one head, whose features
+       are divided evenly.
+    3. Otherwise, every divisor of the number of heads is a candidate for the number of heads that
+       share a group of columns. If ``may_share`` is False, 1 is the only candidate. The columns of
+       a group divide the features of its heads into whole rotary pairs and single features.
+    4. The candidate with the fewest features on a column, including padding, is chosen. Of equally
+       good candidates, the one with the fewest heads per group is chosen.
 
     Args:
         cols: Number of columns.
         segment_count: Number of equal segments of columns.
         kv_head_count: Number of KV heads.
-        head_size: Features of a head.
-        rotary_size: Features that rotate, an even number from 0 to ``head_size``.
-        whole_pairs: Whether rotary pairs stay on one column.
+        head_size: Number of features of a head.
+        rotary_size: Number of features that rotate, an even number from 0 to ``head_size``.
+        whole_pairs: Whether both features of a rotary pair must be on the same column.
         may_share: Whether several heads may share a group.
-        mixed_pairs: Whether features that do not rotate may use places of pairs.
+        mixed_pairs: Whether features that do not rotate may be stored as rotary pairs, which rotate
+            by an angle of zero.
     """
     # 1. Fewer columns than heads.
     if cols // segment_count < ceil_div(kv_head_count, segment_count):
@@ -182,8 +184,9 @@ def head_places(
     Args:
         cols: Number of columns.
         kv_head_count: Number of KV heads.
-        head_size: Features of a head.
-        rotary_size, mixed_pairs: As in `head_groups`.
+        head_size: Number of features of a head.
+        rotary_size: Number of these features that rotate.
+        mixed_pairs: Whether features that do not rotate may be stored as rotary pairs.
 
     >>> head_places(12, 2, 8, 8), head_places(2, 8, 64, 64)
     ((1, 2), (4, 64))
@@ -212,18 +215,23 @@ def head_groups_of_wafers(
     whole_pairs: bool = True,
     mixed_pairs: bool = True,
 ) -> HeadGroups:
-    """Return `head_groups` on several wafers, with copies of KV heads for the fewest weights.
+    """Assign attention heads to the columns of several wafers, with copies of KV heads if needed.
 
-    There are enough copies for every segment of columns to have a head of its own, unless a KV head
-    has too few queries for that. Megatron-LM also copies KV heads if there are fewer heads than
-    tensor-parallel ranks.
+    The copied heads are assigned to columns as by `head_groups`. The copies of a KV head divide its
+    query heads among themselves, so there are at most as many copies as query heads. Of the numbers
+    of copies for which every segment of columns can store a head of its own, the one with the
+    fewest weights per column is chosen. Megatron-LM also copies KV heads if there are fewer heads
+    than tensor-parallel ranks.
 
     Args:
         cols: Number of columns.
         segment_count: Number of equal segments of columns, one per wafer.
         kv_head_count: Number of KV heads.
-        queries_per_kv: Query heads per KV head.
-        head_size, rotary_size, whole_pairs, mixed_pairs: As in `head_groups`.
+        queries_per_kv: Number of query heads per KV head.
+        head_size: Number of features of a head.
+        rotary_size: Number of these features that rotate.
+        whole_pairs: Whether both features of a rotary pair must be on the same column.
+        mixed_pairs: Whether features that do not rotate may be stored as rotary pairs.
     """
     divisors = [n for n in range(1, queries_per_kv + 1) if queries_per_kv % n == 0]
     copy_counts = [n for n in divisors if kv_head_count * n >= segment_count] or divisors[-1:]
@@ -238,24 +246,21 @@ def head_groups_of_wafers(
 
 
 def _sharings(kv_head_count: int) -> list[int]:
-    """Return the numbers of KV heads that may share columns, in ascending order.
-
-    These are the divisors of the number of KV heads.
-    """
+    """Return how many KV heads may share a group of columns: the divisors of their number."""
     return [n for n in range(1, kv_head_count + 1) if kv_head_count % n == 0]
 
 
 def _assign_groups(
     kv_head_count: int, sharing: int, segments: list[tuple[int, int]], features: I32, rotated: int
 ) -> HeadGroups:
-    """Return the assignment of heads to columns with ``sharing`` heads in each group of columns.
+    """Return an assignment in which each group of columns stores ``sharing`` KV heads.
 
     Args:
         kv_head_count: Number of KV heads.
-        sharing: Heads per group.
+        sharing: Number of heads per group.
         segments: (first column, number of columns) of each group.
-        features: Features of each column.
-        rotated: Number of features that rotate.
+        features: int32 ``[cols, F]``: features of a head that each column stores.
+        rotated: Number of a column's features that rotate.
     """
     heads = np.arange(kv_head_count, dtype=np.int32).reshape(-1, sharing)
     kv_heads = np.repeat(heads, [count for _, count in segments], axis=0)
@@ -288,7 +293,7 @@ def _groups(cols: int, groups: int, segment_count: int) -> list[tuple[int, int]]
 
 
 def _whole_heads(heads: int, segment_cols: int, segment_count: int) -> I32:
-    """Assign whole heads to columns, for the case that there are more heads than columns.
+    """Assign whole heads to columns if there are more heads than columns.
 
     Args:
         heads: Number of heads.

@@ -34,7 +34,7 @@ class LatentCut:
         source: ``[cols, S]``: features of the vector that queries are computed from.
         latent: ``[cols, C]``: latent features.
         hidden: ``[cols, h]``: hidden features produced by the output projection.
-        heads: ``[rows, n]``: heads of each row. A row may have only part of a head.
+        heads: ``[rows, n]``: heads of each row. A row may store only part of a head.
         first_rotated: ``[rows, 1]``: index, within a head, of the row's first rotated query
             feature. The row's rotated features are consecutive.
         nope, rope, value: ``[rows, n * features]``: matrix rows for the row's part of unrotated
@@ -87,7 +87,7 @@ def latent_cut(
         heads: Number of heads.
         nope, rope, value: Features per head: queries without rotation, queries with rotation,
             values.
-        cache: Result cache of the request.
+        cache: Cache of the results of `head_groups`.
     """
     rows, places = len(hidden), hidden.reshape(-1)
     by_place = padded_blocks(int(np.flatnonzero(places >= 0)[-1]) + 1, cols)

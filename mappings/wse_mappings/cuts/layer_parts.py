@@ -39,7 +39,7 @@ class Parts(NamedTuple):
 
     @property
     def has_attention(self) -> bool:
-        """True if attention is among the parts."""
+        """True if the included parts contain the attention of the layer."""
         return self.first == 0
 
     @property
@@ -70,6 +70,8 @@ WHOLE, ATTENTION, BLOCK = Parts(), Parts(0, 1), Parts(1, LAYER_PARTS)
 
 class LayerRange(NamedTuple):
     """Consecutive layers. The first and the last layer may be incomplete.
+
+    A layer has nine parts: its attention, and eight equal slices of its feed-forward block.
 
     Attributes:
         first_layer, last_layer: First layer, and index after the last layer.
@@ -123,6 +125,8 @@ class LayerRange(NamedTuple):
 
 def layer_units(block_parts: int) -> list[Parts]:
     """Return the smallest units into which a layer may be split between regions.
+
+    A layer has nine parts: its attention, and eight equal slices of its feed-forward block.
 
     Args:
         block_parts: Number of parts of the feed-forward block; 0 to keep the whole layer in one

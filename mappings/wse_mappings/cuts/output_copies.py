@@ -12,10 +12,11 @@ from wse_mappings.cuts.split import I32, blocks_in_the_middle, ceil_div
 
 
 def most_copies(extent: int, parts: int, max_count: int) -> int:
-    """Return the maximum number of equal segments of a PE line that can each have all outputs.
+    """Return how many copies of a vector of outputs fit on a line of PEs.
 
-    All PEs with outputs have the same number of outputs. The result is 1 if several segments would
-    need more than ``max_count`` outputs per PE.
+    The line is divided into equal segments, and each segment stores all outputs. All PEs that store
+    outputs must store the same number of them. The result is 1 if two or more segments are
+    impossible.
 
     Args:
         extent: Number of outputs.
@@ -34,10 +35,13 @@ def most_copies(extent: int, parts: int, max_count: int) -> int:
 
 
 def copied_blocks(extent: int, parts: int, copies: int) -> I32:
-    """Return the outputs of each PE of a line when each of several segments has all outputs.
+    """Return which outputs each PE of a line stores if there are several copies of all outputs.
 
-    Each of ``copies`` equal segments has all ``extent`` outputs, in blocks on its middle PEs
-    (`blocks_in_the_middle`). The result is int32 ``[parts, n]``, with -1 for padding.
+    The line of ``parts`` PEs is divided into ``copies`` equal segments. Each stores all ``extent``
+    outputs, in blocks on its middle PEs (`blocks_in_the_middle`).
+
+    Returns:
+        int32 ``[parts, n]``, with -1 for padding.
 
     >>> copied_blocks(2, 6, 2).tolist()
     [[0], [1], [-1], [0], [1], [-1]]

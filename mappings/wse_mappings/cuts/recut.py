@@ -45,7 +45,7 @@ def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_gr
 
 
 def _starts(cut: I32) -> I64:
-    """Return the first element of each row that has elements, int64 ``[n]``.
+    """Return the first element of each row that stores any elements, int64 ``[n]``.
 
     Args:
         cut: int32 ``[rows, n]``: elements of each row, with -1 for padding. Rows without elements
@@ -57,8 +57,9 @@ def _starts(cut: I32) -> I64:
 def whole_tiles(elements: int, rows: int, target_rows: int) -> I64:
     """Return the pieces that move whole tiles from ``rows`` rows to ``target_rows`` rows.
 
-    Each receiving row gets the whole tile (``elements`` elements) of one sending row. The result
-    has the same columns as the result of `cut_anew`.
+    Each receiving row gets the whole tile (``elements`` elements) of one sending row. The result is
+    int64 ``[pieces, 5]``: sending row, receiving row, first element in the sender's tile, first
+    element in the receiver's tile, number of elements.
 
     >>> whole_tiles(7, 2, 3).tolist()
     [[0, 0, 0, 0, 7], [0, 1, 0, 0, 7], [1, 2, 0, 0, 7]]

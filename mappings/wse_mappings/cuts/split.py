@@ -47,7 +47,7 @@ def blocks_in_the_middle(extent: int, parts: int) -> I32:
 
 
 def first_in_the_middle(extent: int, parts: int) -> int:
-    """Return the position of the first block of `blocks_in_the_middle` that has any indices."""
+    """Return the position of the first nonempty block of `blocks_in_the_middle`."""
     return middle_segment(ceil_div(extent, max(1, ceil_div(extent, parts))), parts)[0]
 
 
@@ -78,7 +78,7 @@ def grouped_blocks(extent: int, parts: int, group: int) -> I32:
 
     If there are at least as many parts as groups, each block is within one group. In this case,
     each group is divided into the fewest blocks that keep the largest block as small as possible,
-    and some parts may remain empty. Otherwise each part has whole groups. The result is int32
+    and some parts may remain empty. Otherwise each part contains whole groups. The result is int32
     ``[parts, n]``, with -1 for padding.
 
     >>> grouped_blocks(8, 5, 4).tolist()

@@ -12,11 +12,11 @@ F64 = npt.NDArray[np.float64]
 
 
 def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[float, ...]) -> list[list[int]]:
-    """Return the row count of every band of every wafer that minimises the fullest PE's bytes.
+    """Divide the rows of every wafer between its bands, minimising the bytes on the fullest PE.
 
     A band is a strip of mesh rows with regions side by side. More rows do not necessarily mean
     fewer bytes per row: dimensions are divided into whole elements, and the scales of a group of
-    elements are stored in every row that has any element of the group.
+    elements are stored in every row that stores any element of the group.
 
     1. For a given bound on the bytes per row, compute the minimum number of rows of each band.
     2. Find, by bisection, the smallest bound for which the bands of every wafer fit.

@@ -139,7 +139,7 @@ class LogicalMesh:
     def hops_before(self) -> tuple[I32, I32]:
         """Two-dimensional prefix sums of `hops`, for fast summation over rectangles.
 
-        The first row and the first column are zeros.
+        Element [r, c] is the sum over the first r rows and c columns of links.
         """
         row_sums = [np.pad(hops, ((1, 0), (1, 0))).cumsum(axis=0, dtype=np.int32) for hops in self.hops]
         return row_sums[0].cumsum(axis=1, dtype=np.int32), row_sums[1].cumsum(axis=1, dtype=np.int32)
@@ -179,7 +179,7 @@ class LogicalMesh:
         return {}
 
     def _straight(self, axis: int, rect: Rect) -> PathSegments:
-        """Return the simple paths of logical links: straight paths, then paths with one turn.
+        """Return the paths of logical links that are straight or have one turn, in this order.
 
         Args:
             axis: ALONG_ROWS or ALONG_COLUMNS.
@@ -211,10 +211,10 @@ class LogicalMesh:
 
     @cached_property
     def _kinds(self) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-        """How the path of each logical link is found, as int8 codes.
+        """For each logical link, an int8 code for the shape of its path over the fabric.
 
-        The path goes sideways first, goes down first, or is found by a search. The arrays have the
-        shapes of `hops`: ``[rows, cols - 1]`` along rows, ``[rows - 1, cols]`` along columns.
+        A path first goes sideways, first goes down, or must be found by a search. The arrays are
+        ``[rows, cols - 1]`` for links along rows and ``[rows - 1, cols]`` for links along columns.
         """
         along_row, along_column = self.fabric.faults_before()
         row, col = self.row_of[:, None], self.col_of
@@ -236,7 +236,7 @@ class LogicalMesh:
     def _detours(self) -> tuple[PathSegments, PathSegments]:
         """Paths of the logical links whose simple paths are blocked by dead PEs or links.
 
-        The first item has the links along rows, the second the links along columns.
+        The two items are the paths of links along rows and the paths of links along columns.
         """
         return self._search_routes(ALONG_ROWS), self._search_routes(ALONG_COLUMNS)
 

@@ -72,10 +72,10 @@ def move_skips(places: I64, targets: I64) -> I64:
 
 
 def _first_places(unreachable: Bools, count: int) -> I64:
-    """Return the columns that the skips have before the first row. A skip is a PE that a row omits.
+    """Return the columns of the skips (PEs that a row omits) from which the first row starts.
 
-    They are the columns of the northernmost unreachable PEs. If there are fewer than ``count``, the
-    other skips are at the east end.
+    These are the columns of the northernmost unreachable PEs. If there are fewer than ``count``
+    columns, further columns at the east end are added.
     """
     _, cols = np.nonzero(unreachable)
     _, first = np.unique(cols, return_index=True)

@@ -24,10 +24,10 @@ class Rect(NamedTuple):
 def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequence[int]]) -> list[Rect]:
     """Place regions (rectangles of PEs) side by side in bands that are stacked vertically.
 
-    A band is a strip of rows. It begins below the last region of the preceding band and runs back
-    from there, or onward in the same direction if there is more room. If neither direction has
-    enough room, the band is placed at a side of the mesh. The direction is chosen so that the first
-    region of the band has the most columns in common with the last region of the preceding band.
+    A band is a strip of mesh rows. It begins below the last region of the preceding band, because
+    data pass from region to region. Its regions are placed eastward or westward from there: in the
+    direction in which its first region has the most columns in common with the last region of the
+    preceding band. If there is not enough room, the band is moved to the side of the mesh.
 
     Args:
         mesh_cols: Columns of the mesh.

@@ -38,13 +38,14 @@ RootedPattern = tuple[LineSchedule, int]
 
 @dataclass(frozen=True, slots=True)
 class PatternFamily:
-    """Patterns that differ only in an integer parameter, such as the number of groups.
+    """Patterns of messages that differ only in an integer parameter, such as a number of groups.
 
     Attributes:
         label: Name, with ``{}`` as a placeholder for the parameter, if any.
-        make: Function that maps the parameter to the pattern and its root.
-        starts: Parameters to try first.
-        max_number: Maximum parameter.
+        make: Function that maps the parameter to the pattern and its root (the PE that gets the sum
+            or sends the words).
+        starts: Parameter values to try first.
+        max_number: Maximum value of the parameter.
         bound_cycles: Lower bound on the cycles of all patterns in the family; 0 if unknown.
     """
 
@@ -60,11 +61,11 @@ class PatternChoice:
     """The pattern chosen for an operation, and its cost.
 
     Attributes:
-        label: Name and parameter.
+        label: Name of the pattern, with its parameter.
         schedule: Messages of the pattern.
-        root: PE that has the sum of a reduce or sends the words of a broadcast; 0 for rings, which
+        root: PE that gets the sum of a reduce or sends the words of a broadcast; 0 for rings, which
             have no root.
-        cost: Result of the caller's cost function.
+        cost: Cost of the pattern in cycles, computed by the caller's cost function.
     """
 
     label: str
@@ -86,17 +87,24 @@ def cheapest_pattern(
 ) -> PatternChoice:
     """Return the pattern with the lowest cost for an operation along each line of PEs.
 
-    A family consists of patterns that differ in an integer parameter.
+    A family consists of patterns that differ in an integer parameter. A pattern is skipped if a
+    lower bound on its cost is not below the best cost so far.
 
-    1. Try the starting parameters of all families, in ascending order of their lower bounds.
+    1. Try a few parameters of every family, in ascending order of the patterns' lower bounds.
     2. Vary the parameter of the best family in ever smaller steps.
 
     Args:
-        operation, length, lines, arrival, words, level_cycles, reduces: As in `pattern_families`.
+        operation: ``reduce`` into any PE, ``all_reduce``, or ``broadcast`` from PE 0.
+        length: Number of PEs in a line.
+        lines: Number of lines.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+        words: Number of 32-bit words per PE.
+        level_cycles: Cycles per relay on the longest path of messages, for the lower bounds.
         cost: Function that returns the cycles of a pattern.
+        reduces: Algorithms that reduce a line into its first PE, from which patterns are built.
 
     Raises:
-        ValueError: As in `pattern_families`.
+        ValueError: The operation is unknown, or the number of PEs or words is zero.
     """
     candidates = pattern_families(
         operation, length, lines, arrival, words=words, level_cycles=level_cycles, reduces=reduces
@@ -118,7 +126,7 @@ def cheapest_pattern(
 
 
 class _Search:
-    """A search for the cheapest pattern, with the patterns created so far and the best pattern."""
+    """State of a search for the cheapest pattern: the patterns created so far and the best one."""
 
     best: PatternChoice
 
@@ -129,7 +137,7 @@ class _Search:
         self._bounds: dict[tuple[int, int], int] = {}
 
     def bound(self, key: tuple[int, int]) -> int:
-        """Return a lower bound on the cycles of the pattern with a key (family, parameter)."""
+        """Return a lower bound on the cycles of a pattern, given its (family, parameter) key."""
         if key not in self._bounds:
             family = self.families[key[0]]
             bound = family.bound_cycles
@@ -155,7 +163,7 @@ class _Search:
         return True
 
     def _make(self, key: tuple[int, int]) -> RootedPattern:
-        """Return the pattern with a key (family, parameter), which is created on the first call."""
+        """Return the pattern with a (family, parameter) key, creating it on the first call."""
         if key not in self._made:
             self._made[key] = self.families[key[0]].make(key[1])
         return self._made[key]
@@ -181,10 +189,10 @@ def pattern_families(
         lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
         words: Number of 32-bit words per PE.
-        level_cycles: Cycles per level of depth: two ramps and one cycle. The tree search weighs
-            them against words.
-        reduces: Reduces of a line into its end. They are used on their own, from both ends into the
-            middle, and before a multicast.
+        level_cycles: Cycles per relay on the longest path of messages: two ramps (transfers between
+            router and PE) and one cycle. They influence the first parameters that a search tries.
+        reduces: Algorithms that reduce a line into its first PE. Each is used on its own and from
+            both ends into the middle, followed by a multicast for an all-reduce.
 
     Raises:
         ValueError: The operation is unknown, or the number of PEs or words is zero.
@@ -223,13 +231,16 @@ def pattern_families(
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Builder of reduces and all-reduces along lines of PEs, from reduces into the end of a line.
+    """Builder of reduces and all-reduces along lines of PEs.
+
+    A reduce sums words on one PE, its root. The builder combines reduces whose root is the first PE
+    of a line into other reduces, and into all-reduces that send the sum to all PEs.
 
     Attributes:
         length: Number of PEs in a line.
         lines: Number of lines.
         arrival: How two operands are combined.
-        is_all_reduce: Whether all PEs get the sum, or only the root.
+        is_all_reduce: Whether all PEs get the sum, rather than only the root.
     """
 
     length: int
@@ -241,23 +252,27 @@ class _Sums:
         """Return a reduce or all-reduce in which the first PE of a line computes the sum.
 
         Args:
-            reduce: Function that maps a parameter to a reduce into the end of a line.
-            number: The parameter.
+            reduce: Function that returns a reduce into the first PE of a line. Its argument is the
+                parameter of the algorithm, such as the number of groups.
+            number: Value of this parameter.
         """
         return self._with_multicast(reduce(number)(self.length, self.lines, self.arrival), 0)
 
     def into_middle(self, reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
-        """Return a reduce or all-reduce from both ends, whose root is in the middle of the line.
+        """Return a reduce or all-reduce in which the middle PE of a line computes the sum.
+
+        The two halves of the line are reduced towards the middle at the same time.
 
         Args:
-            reduce: Function that maps a parameter to a reduce into the end of a line.
-            number: The parameter.
+            reduce: Function that returns a reduce into the first PE of a line. Its argument is the
+                parameter of the algorithm, such as the number of groups.
+            number: Value of this parameter.
         """
         pattern = both_sides(self.length, self.lines, self.arrival, reduce(number))
         return self._with_multicast(pattern, self.length // 2)
 
     def tree(self, groups: tuple[int, ...]) -> RootedPattern:
-        """Return a K-tree and its root, the PE that has the sum.
+        """Return a K-tree and its root, which is the PE that computes the sum.
 
         A K-tree reduces within groups of PEs, then among the groups, level by level.
 
@@ -268,20 +283,22 @@ class _Sums:
         return tree, root_of(self.length, groups)
 
     def _with_multicast(self, reduce: LineSchedule, root: int) -> RootedPattern:
-        """Add a multicast to a reduce if all PEs must get the sum, and return it with its root."""
+        """Return a reduce and its root, with a multicast appended if all PEs must get the sum."""
         return (reduce_multicast(reduce, root) if self.is_all_reduce else reduce), root
 
 
 def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int) -> int:
-    """Return a lower bound on the cycles of a pattern.
+    """Return a lower bound on the cycles that a pattern of messages takes.
 
-    It is the larger of two numbers: the latency of the longest path plus the number of words per
-    message, and the maximum number of words that a PE combines.
+    The bound is the larger of two numbers: the latency of the longest path of messages plus the
+    number of words per message, and the maximum number of words that a PE receives, without
+    multicasts.
 
     Args:
         schedule: Messages of the pattern.
         words: Number of words per message.
-        level_cycles: Minimum cycles of a relay.
+        level_cycles: Minimum cycles of a relay, which is a PE that receives words and sends them
+            on.
     """
     ready = [0] * schedule.length
     received_words = [0] * schedule.length
@@ -293,25 +310,29 @@ def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int)
 
 
 def _starts(limit: int, *authors_numbers: int) -> tuple[int, ...]:
-    """Return the parameters that a search tries first: powers of two, and the authors' choices.
+    """Return the parameter values that a search tries first, in ascending order.
+
+    These are powers of two and the values that the authors of a pattern recommend.
 
     Args:
         limit: Maximum power of two.
-        authors_numbers: Parameters chosen by the authors of a pattern.
+        authors_numbers: Recommended values. Values below 1 are replaced by 1.
     """
     powers = {1 << i for i in range(limit.bit_length())}
     return tuple(sorted(powers | {max(1, number) for number in authors_numbers}))
 
 
 def _even_groups(length: int, levels: int) -> tuple[int, ...]:
-    """Return group counts for a K-tree in which all groups have about the same size.
+    """Return how many groups each level of a K-tree has if all groups have about the same size.
+
+    A K-tree reduces within groups of PEs, then among the groups, level by level.
 
     Args:
         length: Number of PEs on the line.
         levels: Number of levels.
 
     Returns:
-        One number for each level except the last.
+        Number of groups for each level except the last.
 
     >>> _even_groups(64, 3), _even_groups(64, 1)
     ((16, 4), ())

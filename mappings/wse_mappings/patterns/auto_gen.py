@@ -26,7 +26,9 @@ UNREACHED = np.int32(2**29)  # the sum of two such values and a distance still f
 
 
 def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSchedule:
-    """Return a reduce along lines into PE 0 whose tree uses the fewest hops for its depth.
+    """Return a reduce into the first PE of each line, along the tree with the fewest hops.
+
+    The tree is the auto-gen tree of Luczynski et al. (HPDC 2024) for a given maximum depth.
 
     Args:
         length: Number of PEs in a line.
@@ -58,14 +60,14 @@ def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSched
 
 @lru_cache(maxsize=4)
 def least_energy(length: int) -> I32:
-    """Return the minimum number of hops to reduce n neighbouring PEs into the first one at depth d.
+    """Return the minimum number of hops for a reduce of n neighbouring PEs by a tree of depth d.
 
     This is E*(n, d) of Luczynski et al., for all n up to ``length`` and all d. E*(1, d) = 0, and
     E*(n, d) is the minimum of E*(n, d - 1) and, over s, of E*(s, d - 1) + E*(n - s, d) + (n - s).
 
     Returns:
-        int32 ``[length + 1, length]``, by n and d. Row 0 and, for n > 1, column 0 contain
-            UNREACHED.
+        int32 ``[length + 1, length]``, indexed by n and d. Impossible combinations (row 0 and, for
+            n > 1, column 0) contain UNREACHED.
     """
     energy = np.full((length + 1, length), UNREACHED, np.int32)
     energy[1] = 0
@@ -82,12 +84,13 @@ def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
     """Return the cycles of the best reduction trees of depth 1, 2, ... in the published cost model.
 
     The cycles are the mean load per link, ``words E* / (length - 1)``, plus ``level_cycles`` per
-    level. Path hops are not included.
+    level of the tree. E* is the minimum total number of hops of one word per PE (`least_energy`).
+    The hops of the longest path are not included.
 
     Args:
         length: Number of PEs in the line.
         words: Number of words.
-        level_cycles: Cycles per level of depth.
+        level_cycles: Cycles per level of the tree.
     """
     depths = np.arange(1, length)
     return words * least_energy(length)[length, 1:] / max(length - 1, 1) + level_cycles * depths
@@ -101,7 +104,7 @@ def best_depth(length: int, words: int, level_cycles: int) -> int:
     Args:
         length: Number of PEs in the line.
         words: Number of words.
-        level_cycles: Cycles per level of depth.
+        level_cycles: Cycles per level of the tree.
 
     >>> best_depth(16, 16, 5), best_depth(256, 4096, 5)
     (4, 255)
@@ -131,7 +134,7 @@ def terms(length: int, words: int, level_cycles: int) -> Terms:
     Args:
         length: Number of PEs in the line.
         words: Number of words.
-        level_cycles: Cycles per level of depth, which determine the best depth.
+        level_cycles: Cycles per level of the tree, which determine the best depth.
     """
     depth = best_depth(length, words, level_cycles)
     return line_terms(length, contention=0, energy=words * int(least_energy(length)[length, depth]), depth=depth)
@@ -143,7 +146,7 @@ def _reduce_of_depth(depth: int) -> Reduce:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with an auto-gen reduce of random depth, or of the best depth."""
+    """Return a test case with an auto-gen reduce. In half of all cases, its depth is random."""
     depth = 1 + sizes.number_below(sizes.length - 1)
     if sizes.number_below(2):
         depth = best_depth(sizes.length, sizes.words, LEVEL_CYCLES)

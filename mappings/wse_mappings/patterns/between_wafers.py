@@ -21,13 +21,16 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def wafer_all_reduce(cols: int, lines: int, wafers: int, place: int, arrival: Arrival, teams: int = 1) -> LineSchedule:
-    """Return the all-reduce between wafers in which one column per wafer participates.
+    """Return the messages of an all-reduce between wafers over one column of each wafer.
+
+    Columns are numbered consecutively over all wafers. Every participating column adds the words of
+    all participating columns in the order of the wafers, so all sums are bit-identical.
 
     Args:
         cols: Total number of columns on all wafers.
         lines: Number of lines (rows).
         wafers: Number of wafers.
-        place: Column of each wafer that sends and receives.
+        place: Index, within each wafer, of the column that sends and receives.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
         teams: Number of groups of neighbouring wafers, each with its own all-reduce.
     """
@@ -42,15 +45,18 @@ def wafer_all_reduce(cols: int, lines: int, wafers: int, place: int, arrival: Ar
 
 
 def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: int, enter: int) -> LineSchedule:
-    """Return the multicast from one wafer to all other wafers.
+    """Return the messages of a multicast from one wafer to all other wafers.
+
+    One column of the root wafer sends, and one column of every other wafer receives. Columns are
+    numbered consecutively over all wafers.
 
     Args:
         cols: Total number of columns on all wafers.
-        lines: Number of lines.
+        lines: Number of lines (rows).
         wafers: Number of wafers.
-        root_wafer: Wafer that sends.
-        leave: Sending column of the root wafer.
-        enter: Receiving column of each other wafer.
+        root_wafer: Index of the wafer that sends.
+        leave: Index of the sending column within the root wafer.
+        enter: Index of the receiving column within every other wafer.
     """
     cols_of_wafer = cols // wafers
     targets = [wafer for wafer in range(wafers) if wafer != root_wafer]
@@ -61,14 +67,17 @@ def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: 
 
 
 def wafer_reduce(cols: int, lines: int, wafers: int, root_wafer: int, place: int) -> LineSchedule:
-    """Return the reduce from all wafers into one wafer, which adds the wafers' words in order.
+    """Return the messages of a reduce into one wafer, which adds the words of all other wafers.
+
+    The wafer starts from its own words and adds the words of the other wafers in order. Columns are
+    numbered consecutively over all wafers.
 
     Args:
         cols: Total number of columns on all wafers.
-        lines: Number of lines.
+        lines: Number of lines (rows).
         wafers: Number of wafers.
-        root_wafer: Wafer that receives the sum.
-        place: Column of each wafer that sends or receives.
+        root_wafer: Index of the wafer that computes the sum.
+        place: Index, within each wafer, of the column that sends or receives.
     """
     cols_of_wafer = cols // wafers
     root_col, sources = root_wafer * cols_of_wafer + place, [wafer for wafer in range(wafers) if wafer != root_wafer]

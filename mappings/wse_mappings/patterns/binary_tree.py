@@ -16,9 +16,9 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the binary tree reduce along each line into PE 0.
+    """Return the messages of a binary tree reduce along each line of PEs into its first PE.
 
-    At each level, every second remaining PE adds the sum of the next remaining PE to its own.
+    At each level, every second remaining PE adds the sum of the next remaining PE to its own sum.
 
     Args:
         length: Number of PEs in a line.

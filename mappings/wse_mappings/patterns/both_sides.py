@@ -13,13 +13,17 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def both_sides(length: int, lines: int, arrival: Arrival, reduce: Reduce) -> LineSchedule:
-    """Return a reduce along each line from both ends into the middle PE, ``length // 2``.
+    """Return the messages of a reduce along each line of PEs from both ends into the middle PE.
+
+    The middle PE has the index ``length // 2``. The two halves use different colours (virtual
+    channels), so they are reduced at the same time.
 
     Args:
         length: Number of PEs in a line.
         lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
-        reduce: Reduce into the end of a line, used for each half.
+        reduce: Function that returns a reduce of a line into its first PE. It is used for each
+            half.
     """
     root = length // 2
     west, east = reduce(root + 1, 1, arrival), reduce(length - root, 1, arrival)

@@ -14,9 +14,9 @@ COLOURS = 2  # neighbours alternate by parity
 
 
 def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
-    """Return the cache shift, in which the last ``passing`` PEs of each column send an entry up.
+    """Return the messages by which the last PEs of each column send a KV-cache entry one row up.
 
-    It moves KV-cache entries to the row above to free a slot on the last row.
+    This cache shift frees a cache slot on the last row for the entry of a new token.
 
     Args:
         length: Number of PEs in a column.

@@ -26,14 +26,14 @@ follow in alphabetical order.
 
 
 def _patterns_by_file() -> dict[str, Pattern]:
-    """Return the bundled patterns keyed by file name, without ``.py``."""
+    """Import the bundled patterns, and return them keyed by file name without ``.py``."""
     files = sorted(module.name for module in pkgutil.iter_modules(patterns.__path__) if module.name != "catalogue")
     modules = {file: importlib.import_module(f"{patterns.__name__}.{file}") for file in files}
     return {file: module.PATTERN for file, module in modules.items() if hasattr(module, "PATTERN")}
 
 
 def _in_order(patterns_by_file: dict[str, Pattern]) -> dict[str, Pattern]:
-    """Return the bundled patterns keyed by name, in the order used in searches and reports.
+    """Return the bundled patterns keyed by pattern name, in the order of searches and reports.
 
     Args:
         patterns_by_file: Patterns keyed by file name without ``.py``.

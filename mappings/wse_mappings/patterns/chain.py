@@ -12,9 +12,9 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the chain reduce along each line into PE 0.
+    """Return the messages of a chain reduce along each line of PEs into its first PE.
 
-    Every PE adds its words to the partial sum from its neighbour and forwards the result.
+    Every PE adds its words to the partial sum from its neighbour and sends the result on.
 
     Args:
         length: Number of PEs in a line.

@@ -13,9 +13,10 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def edge_stream(senders: int, lines: int) -> LineSchedule:
-    """Return the streams from all PEs of a line to the edge of the mesh, where words leave it.
+    """Return the messages by which all PEs of a line send words to the edge of the mesh.
 
-    The edge is represented by an extra position at the end of each line, which stores nothing.
+    Words leave the mesh there. The edge is represented by an additional PE at the end of each line,
+    which stores nothing.
 
     Args:
         senders: Number of PEs in a line.
@@ -26,9 +27,10 @@ def edge_stream(senders: int, lines: int) -> LineSchedule:
 
 
 def entry_stream(receivers: int, lines: int) -> LineSchedule:
-    """Return the streams from the edge of the mesh, where words enter it, to all PEs of a line.
+    """Return the messages by which words from outside the mesh reach all PEs of a line.
 
-    The edge is represented by an extra position at the start of each line.
+    Words enter at the edge of the mesh, which is represented by an additional PE at the start of
+    each line.
 
     Args:
         receivers: Number of PEs in a line.

@@ -19,17 +19,17 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def gather(length: int, lines: int, owners: Sequence[int], root: int, segment_count: int = 1) -> LineSchedule:
-    """Return the gather of part i of the words from PE ``owners[i]`` of each line to PE ``root``.
+    """Return the messages of a gather: PE ``owners[i]`` of each line sends part i to PE ``root``.
 
-    The side of the root whose farthest owner is closer sends first. A PE may have several parts of
-    one or two words. In that case, all but the last part wait in router queues while other parts
-    pass.
+    The side of the root whose farthest owner is closer to the root sends first. A PE may own
+    several parts if they have only one or two words, because all of these parts except the last
+    must wait in router queues while the parts of other PEs pass.
 
     Args:
         length: Number of PEs in a line.
         lines: Number of lines.
-        owners: PE that has each part, as an index within a segment. Words are divided into parts as
-            in `LineSchedule.parts`, and no part may be empty.
+        owners: For each part of the words, the PE that owns it, as an index within a segment. The
+            words are divided into nearly equal parts, none of which may be empty.
         root: PE that receives all parts, as an index within a segment.
         segment_count: Number of equal segments of a line, each with its own gather. Messages that
             all segments send concurrently are adjacent.
@@ -56,7 +56,7 @@ def _sample(sizes: Sizes) -> Case:
 
 
 def _sample_in_segments(sizes: Sizes) -> Case:
-    """Return a test case: a line of a random number of segments, each of which has a gather."""
+    """Return a test case with a gather in each of a random number of segments of a line."""
     segment_count = 1 + sizes.number_below(min(4, sizes.length // 2))
     length = sizes.length // segment_count
     owners = sorted({sizes.number_below(length) for _ in range(min(length, sizes.words))})

@@ -33,11 +33,11 @@ SHARED_COLOURS_PER_LEVEL, SHARED_COLOURS_OF_BROADCAST = 2, 1
 
 
 def group_count(length: int) -> int:
-    """Return the number of groups of a two-level K-tree with the fewest relays on the longest path.
+    """Return the number of groups with which a two-level K-tree has the fewest relays in sequence.
 
-    A K-tree reduces within groups of PEs, then among the groups. The number of relays is floor(g /
-    2) + floor(G / 2) for G groups of g PEs. If several numbers of groups are equally good, the
-    smallest is returned.
+    A K-tree sums words within groups of PEs, then among the groups. For G groups of g PEs, the
+    longest path has floor(g / 2) + floor(G / 2) relays (PEs that add words and send the sum on). If
+    several numbers of groups are equally good, the smallest is returned.
 
     >>> group_count(16), group_count(1)
     (3, 1)
@@ -49,7 +49,8 @@ def group_count(length: int) -> int:
 def relays_of(count: int, groups: Groups = None) -> int:
     """Return the number of relays on the longest path to the root of a K-tree.
 
-    Each message on the path waits for the previous one and counts as one relay.
+    A K-tree sums words within groups of PEs, then among the groups. Each message on the path waits
+    for the previous one and counts as one relay.
 
     Args:
         count: Number of PEs.
@@ -100,25 +101,25 @@ def k_tree(
 
     For each segment:
 
-    1. In each level, divide the remaining places into groups; in the last level, into one group.
-    2. In each group, two chains run toward the place in its middle. The middles are the places of
-       the next level.
-    3. With ``broadcast``, multicast in both directions from the root, which is left after the last
-       level.
+    1. In each level, divide the remaining PEs into groups; in the last level, into a single group.
+    2. In each group, two chains sum the words from both ends toward the PE in the middle. The
+       middle PEs are the remaining PEs of the next level.
+    3. If ``broadcast`` is True, multicast in both directions from the root, which is the PE that
+       remains after the last level.
 
-    The root of a segment is ``root_of(segment length, groups)`` PEs from its start. A level has
-    four colours: two directions, each alternating between two colours. A broadcast has two, so the
-    total is 4 K + 2, which gives the published 10 for K = 2. With ``shared_colours``, the total is
-    2 K + 1. This is possible because no PE sends in both directions in a level, and because a
-    router can forward one colour in both directions.
+    The root of a segment is ``root_of(segment length, groups)`` PEs from its start. A level uses
+    four colours (virtual channels): each of its two directions alternates between two colours. The
+    multicast uses two, so the total for K levels is 4 K + 2, which gives the published 10 for K =
+    2. With ``shared_colours``, the total is 2 K + 1. This is possible because no PE sends in both
+    directions in a level, and because a router can forward one colour in both directions.
 
     Args:
         length: Number of PEs in a line.
         lines: Number of lines.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
         broadcast: Whether every PE gets the result (all-reduce) or only the root (reduce).
-        segments: (start, length) of independent segments; the whole line if empty. A segment has at
-            most as many groups as places.
+        segments: (start, length) of independent segments; the whole line if empty. A short segment
+            is divided into at most as many groups as it has PEs.
         groups: Number of groups in each level except the last: K - 1 numbers for K levels. None for
             two levels with the fewest relays.
         shared_colours: Whether both directions of a level share its colours, as do both directions
@@ -127,8 +128,8 @@ def k_tree(
             line.
 
     Raises:
-        ValueError: A number of groups is below 1 or, on the whole line, above the number of places
-            in its level.
+        ValueError: A number of groups is below 1 or, on the whole line, above the number of PEs
+            that its level divides.
     """
     _check(length, groups, is_whole_line=not segments)
     line_segments = segments or ((0, length),)
@@ -150,7 +151,7 @@ def k_tree(
 
 
 def _messages(count: int, arrival: Arrival, groups: Groups) -> list[Message]:
-    """Return the messages of a K-tree reduce on the PEs 0 to ``count`` - 1."""
+    """Return the messages of a K-tree reduce of the first ``count`` PEs of a line."""
     levels = _levels(count, groups)  # 1
     # 2. Chains toward the middles.
     return [message for level in levels for group in level for message in _inward_chains(group, arrival)]
@@ -158,7 +159,7 @@ def _messages(count: int, arrival: Arrival, groups: Groups) -> list[Message]:
 
 @lru_cache(maxsize=1024)
 def root_of(count: int, groups: Groups = None) -> int:
-    """Return the index of the PE in a line that a K-tree reduces into.
+    """Return the index of the PE on which a K-tree computes the sum of all PEs of a line.
 
     Args:
         count: Number of PEs.
@@ -169,12 +170,14 @@ def root_of(count: int, groups: Groups = None) -> int:
 
 
 def _middle(group: list[int]) -> int:
-    """Return the middle PE of a group, which the group reduces into."""
+    """Return the middle PE of a group, on which the sum of the group is computed."""
     return group[len(group) // 2]
 
 
 def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
-    """Return the numbers of groups of a K-tree: as requested, or the default if None.
+    """Return the number of groups in each level of a K-tree except the last.
+
+    A K-tree sums words within groups of PEs, then among the groups, level by level.
 
     Args:
         count: Number of PEs.
@@ -185,7 +188,7 @@ def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
 
 
 def _check(length: int, groups: Groups, *, is_whole_line: bool) -> None:
-    """Check the numbers of groups of a K-tree.
+    """Check that every level of a K-tree has a possible number of groups.
 
     Raises:
         ValueError: A level has no groups or, on whole lines only, more groups than PEs to divide.
@@ -220,7 +223,7 @@ def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
 
 
 def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
-    """Return a test case with a random K-tree; half of all cases use the fewest relays."""
+    """Return a test case with a K-tree. In half of all cases, its numbers of groups are random."""
     groups: Groups = None
     if sizes.number_below(2):
         groups = (1 + sizes.number_below(sizes.length),)
@@ -244,9 +247,10 @@ def _sample_of_segment(sizes: Sizes) -> Case:
 
 
 def _on_line(length: int, number: int | None, *, broadcast: bool) -> LineSchedule:
-    """Return the K-tree on one line of PEs, with two levels.
+    """Return a K-tree with two levels on a single line of PEs.
 
-    ``number`` is the number of groups in the first level; None for the fewest relays.
+    ``number`` is the number of groups in the first level. None selects the number for which the
+    longest path has the fewest relays.
     """
     groups = None if number is None else (number,)
     return k_tree(length, 1, Arrival.ADD, broadcast=broadcast, groups=groups)

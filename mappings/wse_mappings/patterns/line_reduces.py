@@ -19,7 +19,7 @@ LINE_REDUCES: Final = MappingProxyType(
 
 
 def sample_reduce(sizes: Sizes) -> tuple[str, Reduce]:
-    """Return the name and function of a random kind of reduce with its usual parameters."""
+    """Return the name and function of a randomly selected reduce with its usual parameters."""
     depth = auto_gen.best_depth(sizes.length, sizes.words, LEVEL_CYCLES)
     reduces: dict[str, Reduce] = {
         "chain": chain.chain,

@@ -17,9 +17,9 @@ from wse_mappings.schedule import (
 
 
 def _segment_multicast(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
-    """Return the messages from a root to both ends of its line segment, [start, end).
+    """Return the messages of a multicast from a PE to PEs ``start`` to ``end`` - 1 of its line.
 
-    The root also copies its own words so that every PE has them at the target address.
+    The root also copies its own words, so that all PEs store them at the target address.
     """
     return [(root, root, Arrival.COPY), *outward_multicasts(root, start, end)]
 
@@ -30,15 +30,15 @@ COLOURS = 2  # one for each direction
 def multicast(
     length: int, lines: int, root: int, segment_count: int = 1, *, shared_colours: bool = False
 ) -> LineSchedule:
-    """Return the multicast from one PE to all PEs of its line or segment.
+    """Return the messages of a multicast from one PE to all PEs of its line or line segment.
 
     Args:
         length: Number of PEs in a line.
         lines: Number of lines.
         root: Index of the sending PE in each line or segment.
         segment_count: Number of equal segments of a line, each with its own multicast.
-        shared_colours: Whether both directions share one colour, which the root's router forwards
-            both ways.
+        shared_colours: Whether both directions share one colour (virtual channel), which the root's
+            router forwards in both directions.
     """
     segment_length = length // segment_count
     messages = [
@@ -50,9 +50,10 @@ def multicast(
 
 
 def diagonal_multicast(length: int) -> LineSchedule:
-    """Return the multicast on a square of PEs in which PE i of line i sends to its whole line.
+    """Return the messages by which PE i of line i of a square sends its words to all PEs of line i.
 
-    This converts a vector divided along one axis to a vector divided along the other axis.
+    If the words are blocks of a vector that is divided along one axis of the square, the vector is
+    then divided along the other axis.
     """
     groups = [_segment_multicast(root, 0, length) for root in range(length)]
     variants = np.arange(length, dtype=np.int32)[None, :]
@@ -64,21 +65,21 @@ def diagonal_multicast(length: int) -> LineSchedule:
 def shared_multicast(
     length: int, lines: int, first: int, count: int, stride: int, *, shared_colours: bool = False
 ) -> LineSchedule:
-    """Return a multicast from several roots of a line, each of which sends to the PEs around it.
+    """Return a multicast from several PEs of each line, called roots, to the PEs around them.
 
-    In line i, the roots are PEs ``first + i % stride``, ``first + i % stride + stride`` and so on,
-    among ``count`` PEs. Each sends to the segment of ``stride`` PEs around it. The first and the
-    last root also send to all PEs up to the ends of the line. ``count`` must be at least
-    ``stride``.
+    The roots are among the ``count`` PEs that start at PE ``first``. In line i, they are PEs
+    ``first + i % stride``, ``first + i % stride + stride`` and so on. Each sends to a segment of
+    ``stride`` PEs around it. The segments of the first and the last root extend to the ends of the
+    line.
 
     Args:
         length: Number of PEs in a line.
         lines: Number of lines.
-        first: First PE that has words.
-        count: Number of PEs that have words.
+        first: First PE that may be a root.
+        count: Number of PEs that may be roots, at least ``stride``.
         stride: Distance between neighbouring roots of a line.
-        shared_colours: Whether both directions share one colour, which a root's router forwards
-            both ways.
+        shared_colours: Whether both directions share one colour (virtual channel), which a root's
+            router forwards in both directions.
     """
     variants, farthest = [], []
     for residue in range(min(stride, lines)):
@@ -96,7 +97,7 @@ def shared_multicast(
 
 
 def diagonal_stream(length: int) -> LineSchedule:
-    """Return the pattern in which PE i of line i sends its words to PE r of the line in round r.
+    """Return a pattern in which PE i of line i sends its words to PE r of the line in round r.
 
     The lines form a square of PEs, so the senders are on its diagonal.
     """

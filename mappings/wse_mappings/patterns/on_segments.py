@@ -27,7 +27,10 @@ def all_reduce_on_segments(
     segments: Sequence[tuple[int, int]] = (),
     to_all: bool = False,
 ) -> LineSchedule:
-    """Return an all-reduce over each of one or more segments of every line.
+    """Return an all-reduce over each of one or more segments of every line of PEs.
+
+    The pattern of a segment is created by a function for whole lines, and moved to the segment. If
+    it is a reduce, a multicast of the sum is appended.
 
     Args:
         make: Function that maps a number of PEs to a reduce or an all-reduce of one line.
@@ -66,7 +69,7 @@ def all_reduce_on_segments(
 def _segment_pattern(
     make: Callable[[int], LineSchedule], count: int, arrival: Arrival
 ) -> tuple[LineSchedule, int | None]:
-    """Return the pattern of a segment, and the PE that has the result (None if every PE has it).
+    """Return the pattern of a segment, and the PE that gets the result; None if all PEs get it.
 
     Args:
         make: Function that maps a number of PEs to a reduce or an all-reduce of one line.
@@ -91,5 +94,5 @@ def _segment_pattern(
 
 
 def _shifted_messages(messages: I32, start: int) -> list[Message]:
-    """Return copies of messages on a line whose sources and targets are ``start`` PEs further."""
+    """Return copies of a line's messages, with all sources and targets moved by ``start`` PEs."""
     return [(source + start, target + start, Arrival(arrival)) for source, target, arrival in messages.tolist()]

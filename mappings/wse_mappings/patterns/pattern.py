@@ -22,16 +22,16 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The quantities that determine the cost of a collective in the published cost model.
+    """Quantities that determine the cost of a collective operation in a published cost model.
 
-    The model is described in Luczynski et al., HPDC 2024.
+    The model is that of Luczynski et al., HPDC 2024.
 
     Attributes:
         contention_words: Maximum number of words that one PE sends or receives.
         energy_hops: Total number of hops of all words.
-        links: Number of directed links in use.
+        links: Number of directed links that are used.
         distance_hops: Number of hops on the longest path.
-        depth: Length of the longest chain of dependent operations on PEs.
+        depth: Number of operations in the longest chain of dependent operations on PEs.
     """
 
     contention_words: float
@@ -42,13 +42,15 @@ class Terms:
 
 
 def line_terms(length: int, *, contention: float, energy: float, depth: float) -> Terms:
-    """Return the cost terms of a reduce into the end of a line, which uses links in one direction.
+    """Return the cost terms of a reduce of a line of PEs into its first PE.
+
+    All words travel in the same direction, so ``length - 1`` links are used.
 
     Args:
         length: Number of PEs in the line.
         contention: Maximum number of words that one PE sends or receives.
         energy: Total number of hops of all words.
-        depth: Length of the longest chain of dependent operations on PEs.
+        depth: Number of operations in the longest chain of dependent operations on PEs.
     """
     return Terms(
         contention_words=contention, energy_hops=energy, links=length - 1, distance_hops=length - 1, depth=depth
@@ -61,17 +63,19 @@ Reduce = Callable[[int, int, Arrival], LineSchedule]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineReduce:
-    """A reduce of a line into PE 0, or a family of reduces that differ in an integer parameter.
+    """Algorithm that reduces a line of PEs into its first PE, possibly with an integer parameter.
+
+    The arguments of the last three functions are the number of PEs, the number of words, and the
+    cycles per relay (a PE that adds words and sends the sum on).
 
     Attributes:
-        label: Text for reports, with ``{}`` as a placeholder for the parameter, if any.
-        make: Function that maps the parameter to the reduce.
-        authors_number: Function that maps (PEs, words, cycles per level of depth) to the parameter
-            chosen by the authors of the reduce; None if there is no parameter.
-        terms: Function that maps (PEs, words, cycles per level of depth) to the terms of the
-            published cost model.
-        published_cycles: Function that maps (PEs, words, cycles per level) to the published cycles,
-            if the published formula does not follow from the terms.
+        label: Name for reports, with ``{}`` as a placeholder for the parameter, if there is one.
+        make: Function that returns the reduce for a value of the parameter.
+        authors_number: Function that returns the parameter that the authors of the algorithm
+            recommend; None if there is no parameter.
+        terms: Function that returns the terms of the published cost model.
+        published_cycles: Function that returns the published cycles, if the published formula does
+            not follow from the terms.
     """
 
     label: str
@@ -83,15 +87,18 @@ class LineReduce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCollective:
-    """A whole-line collective, other than a reduce into an end, that `wse pattern` compares.
+    """Collective operation over a whole line of PEs, for comparisons by `wse pattern`.
+
+    Reduces into the first PE of a line are described by `LineReduce` instead.
 
     Attributes:
-        make: Function that maps the number of PEs and a parameter to the pattern of one line. If
-            the parameter is None, the authors' choice is used.
-        takes_number: Whether there is a parameter to choose.
-        form: Names of the collective and algorithm under which
-            ``wse.backends.fabric.line.closed_forms`` has its published formula; None if there is
-            none.
+        make: Function that returns the pattern of one line, given the number of PEs and a
+            parameter. If the parameter is None, the recommendation of the algorithm's authors is
+            used.
+        takes_number: Whether the algorithm has such a parameter.
+        form: Names of the operation and the algorithm under which
+            ``wse.backends.fabric.line.closed_forms`` contains the published formula for the cycles;
+            None if there is no formula.
     """
 
     make: Callable[[int, int | None], LineSchedule]
@@ -105,12 +112,12 @@ class Pattern:
 
     Attributes:
         name: Name in the catalogue.
-        samples: Named functions that create randomly sized cases, for `wse validate --against
-            wavelet`.
-        reduce: The pattern as a reduce of a line into its end, if it is one. If so, it has closed
-            forms and is included in searches for the cheapest pattern, including from both ends
-            into the middle and before a multicast.
-        collectives: Other whole-line collectives, by name.
+        samples: Functions that create randomly sized test cases for `wse validate --against
+            wavelet`, keyed by the name of the test.
+        reduce: Description as a reduce of a line into its first PE, if the pattern is one. A search
+            for the cheapest pattern then tries it on its own, from both ends into the middle, and
+            before a multicast.
+        collectives: Other collective operations over a whole line, keyed by name.
     """
 
     name: str

@@ -17,7 +17,7 @@ Stream = tuple[int, int]
 
 
 def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> LineSchedule:
-    """Return point-to-point streams on lines: each source's words replace its target's words.
+    """Return messages that copy the words of some PEs of a line to other PEs of the line.
 
     Args:
         length: Number of PEs in a line.

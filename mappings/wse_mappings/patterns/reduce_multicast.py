@@ -18,7 +18,7 @@ def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
 
     Args:
         reduce: Reduce into ``root``, which must be the same on all lines.
-        root: PE that has the sum.
+        root: PE on which the sum is computed.
     """
     length, lines = reduce.length, reduce.variants.shape[1]
     multicasts = outward_multicasts(root, 0, length)

@@ -17,9 +17,9 @@ from wse_mappings.schedule import I32, Arrival, LineSchedule, even_schedule
 
 
 def _roots(length: int) -> I32:
-    """Return which PE receives the sum of each line in each round, int32 ``[rounds, lines]``.
+    """Return which PE receives the sum of each line in each round of `ring_reduce`.
 
-    Both axes have ``length`` elements.
+    The result is int32 ``[rounds, lines]``; both axes have ``length`` elements.
     """
     at = np.array([ring_pe(place, length) for place in range(length)], np.int32)
     place = np.array([ring_place(line, length) for line in range(length)])
@@ -27,9 +27,11 @@ def _roots(length: int) -> I32:
 
 
 def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule:
-    """Return the reduces along each line of a square of PEs, into a different PE in each round.
+    """Return the messages of row sums on a square of PEs, with a different target PE in each round.
 
-    In round t, line i reduces into the PE that is t places before PE i on the ring.
+    The PEs of a line form an interleaved ring, which visits every second PE on the way out and the
+    others on the way back. In round t, the sum of line i is computed on the PE that is t places
+    before PE i on this ring.
 
     Args:
         length: Number of PEs per line, and number of lines.
@@ -47,9 +49,9 @@ def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule
 
 
 def ring_keep(length: int) -> LineSchedule:
-    """Return the pattern that copies each round's sum to its final address, within one PE.
+    """Return the pattern that copies the sum of each round of `ring_reduce` to its final address.
 
-    The copy is made on the PE that has the sum of its line in that round. No words travel.
+    The PE that has computed the sum of its line makes the copy. No words travel between PEs.
     """
     messages = np.array([[(root, root, Arrival.COPY)] for root in range(length)], np.int32)
     return even_schedule("ring_keep", length, messages, _roots(length), colours=0)

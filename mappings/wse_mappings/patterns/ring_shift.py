@@ -15,7 +15,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varie
 
 
 def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arrival]]:
-    """Return messages in which every PE sends to the PE ``by`` places further on the ring.
+    """Return messages in which every PE of a line sends to the PE ``by`` places further on a ring.
 
     Args:
         length: Number of PEs on the line.
@@ -31,9 +31,10 @@ def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arriva
 
 
 def ring_shift(length: int, lines: int) -> LineSchedule:
-    """Return the shift in which every PE of a line sends to the next PE of the interleaved ring.
+    """Return the messages by which every PE of a line sends its words to the next PE of a ring.
 
-    The ring is folded onto the line, so the next PE is at most two hops away.
+    The ring is folded onto the line: it visits every second PE on the way out and the others on the
+    way back. The next PE is therefore at most two hops away.
 
     Args:
         length: Number of PEs in a line.

@@ -9,7 +9,7 @@ from wse_mappings.schedule import LineSchedule
 
 
 def _two_shifts(sizes: Sizes) -> Case:
-    """Return a test case with two concurrent ring shifts along one axis, as for keys and values."""
+    """Return a test case with two concurrent ring shifts along a row, as for keys and values."""
     schedule, words = ring_shift(sizes.length, 1), sizes.words
     placed_pattern = PlacedPattern(schedule=schedule, lines=rows_of(1, sizes.length), words=words)
     return Case(

@@ -20,11 +20,11 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlacedPattern:
-    """One round of a pattern on given lines (rows, columns or paths) of PEs on a mesh.
+    """One round of a communication pattern on certain lines (rows, columns or paths) of PEs.
 
     Attributes:
         schedule: Messages of the pattern.
-        lines: Index of each line in the schedule, and its PEs (row, col) in order.
+        lines: For each line, its index in the schedule, and the (row, col) of its PEs in order.
         words: Number of words per message.
         round_: Index of the round.
     """
@@ -36,7 +36,7 @@ class PlacedPattern:
 
     @property
     def reduces(self) -> bool:
-        """True if the words are combined at one address; False if they are copied."""
+        """True if any message combines words with stored words, for example by adding them."""
         return bool(np.isin(self.schedule.messages[:, 2], COMBINING).any())
 
 
@@ -77,17 +77,17 @@ class Sizes:
 
 
 def rows_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
-    """Return the rows of a mesh as lines: index and (row, col) of the PEs of each row."""
+    """Return, for each row of a mesh, its index and the (row, col) positions of its PEs."""
     return tuple((row, tuple((row, col) for col in range(cols))) for row in range(rows))
 
 
 def columns_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
-    """Return the columns of a mesh as lines: index and (row, col) of the PEs of each column."""
+    """Return, for each column of a mesh, its index and the (row, col) positions of its PEs."""
     return tuple((col, tuple((row, col) for row in range(rows))) for col in range(cols))
 
 
 def line_case(name: str, schedule: LineSchedule, sizes: Sizes, detail: str = "") -> Case:
-    """Return a test case with a randomly selected line of a pattern in a random round.
+    """Return a test case that runs a randomly selected line and round of a pattern.
 
     Args:
         name: Name of the sampled pattern.

@@ -15,7 +15,11 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 
 def snake(rows: int, cols: int, arrival: Arrival) -> LineSchedule:
-    """Return the snake reduce of a rectangle of PEs: a chain along ``snake_path(rows, cols)``."""
+    """Return the messages of a snake reduce: a chain of sums along all PEs of a rectangle.
+
+    The chain follows the path ``snake_path(rows, cols)``, row by row in alternating directions,
+    towards its first PE.
+    """
     return chain(rows * cols, 1, arrival)
 
 

@@ -13,7 +13,9 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the star reduce along each line: PE 0 adds the words of all other PEs in order.
+    """Return the messages of a star reduce along each line of PEs into its first PE.
+
+    The first PE adds the words of all other PEs sequentially, starting with the nearest PE.
 
     Args:
         length: Number of PEs in a line.
@@ -27,7 +29,7 @@ def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 def terms(length: int, words: int) -> Terms:
     """Return the cost terms of a star reduce in the model of Luczynski et al., HPDC 2024.
 
-    All PEs send to the root sequentially.
+    All PEs send to the root sequentially, so the depth is 1 and the root receives all words.
 
     Args:
         length: Number of PEs in the line.
@@ -38,14 +40,15 @@ def terms(length: int, words: int) -> Terms:
 
 
 def _published_cycles(length: int, words: int, level_cycles: int) -> float:
-    """Return the published cycles of a star reduce, without terms for link load and distance.
+    """Return the cycles of a star reduce by the published formula.
 
-    The words of the nearest PE arrive first, and the words of the other PEs follow without a pause.
+    The formula has no terms for link load and distance, because the words of the nearest PE arrive
+    first and the words of the other PEs follow without a pause.
 
     Args:
         length: Number of PEs in the line.
         words: Number of words.
-        level_cycles: Cycles per level of depth.
+        level_cycles: Cycles per relay (a PE that adds words and sends the sum on).
     """
     return words * (length - 1) + level_cycles
 

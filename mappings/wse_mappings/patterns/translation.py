@@ -17,12 +17,15 @@ from wse_mappings.plane import PlaneSchedule, PlaneStream, row_then_column
 def translation(
     rows: int, cols: int, source: Rect, target: Rect, pieces: Sequence[tuple[int, int, int]], stride: int = 1
 ) -> PlaneSchedule:
-    """Return streams that move rows from one rectangle of PEs to a disjoint one of equal width.
+    """Return streams that move words from one rectangle of PEs to another one of equal width.
+
+    The rectangles do not overlap. Each PE of a sending row sends to the PE of the receiving row in
+    the same column of its rectangle.
 
     Args:
         rows, cols: Size of the mesh.
         source, target: Rectangles that send and receive.
-        pieces: (sending row, receiving row, words) of each piece, with rows counted from 0 in each
+        pieces: (sending row, receiving row, words) of each stream, with rows counted from 0 in each
             rectangle.
         stride: In receiving row r, only columns r % stride, r % stride + stride and so on
             participate.

@@ -30,12 +30,13 @@ COLOURS = 4  # two directions on hooks and on mirrored hooks
 
 
 def transpose(side: int) -> LineSchedule:
-    """Return the transpose pattern of a square of PEs, on the lines of ``transpose_paths(side)``.
+    """Return the messages that transpose a square matrix of tiles, one on each PE.
 
-    Each line is a hook: part of a row and part of a column that meet on the diagonal. Line k is
-    hook k, and line ``side + k`` is mirrored hook k. The PEs of a line are numbered along its path,
-    which has at most ``2 side - 1`` PEs. A PE on the diagonal keeps its tile, but copies it to the
-    buffer in which all PEs store the transposed tiles.
+    The messages travel along the paths of ``transpose_paths(side)``. Each path is a hook: part of a
+    row and part of a column that meet on the diagonal. Line k of the pattern is hook k, and line
+    ``side + k`` is mirrored hook k. The PEs of a line are numbered along its path, which has at
+    most ``2 side - 1`` PEs. A PE on the diagonal keeps its tile, but copies it to the buffer in
+    which all PEs store the transposed tiles.
     """
     on_hook = _hooks(side)
     arms = [(side - 1 - k, np.flatnonzero(on_hook[k, k + 1 :]) + 1) for k in range(side)]
@@ -80,10 +81,11 @@ def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
 
 
 def _slowest_lines(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[int, ...]:
-    """Return a set of lines (hooks) that includes a slowest line.
+    """Return a small set of lines of PEs (hooks) that includes a slowest line.
 
-    A line dominates another line if it has at least as many pairs of PEs, each at least as far
-    apart. Only lines that no other line dominates are returned.
+    On a line, pairs of PEs exchange tiles. A line dominates another line if it has at least as many
+    pairs, each at least as far apart, and is therefore at least as slow. Only lines that no other
+    line dominates are returned.
 
     Args:
         distances: For each line, the distances of its pairs from the bend, in ascending order.

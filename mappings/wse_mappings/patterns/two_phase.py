@@ -18,10 +18,10 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = None) -> LineSchedule:
-    """Return the two-phase reduce along each line into PE 0.
+    """Return the messages of a two-phase reduce along each line of PEs into its first PE.
 
-    Chains add up the words inside groups of neighbouring PEs. Another chain then adds up the group
-    sums.
+    Chains add up the words within groups of neighbouring PEs. Another chain then adds up the sums
+    of the groups.
 
     Args:
         length: Number of PEs in a line.
@@ -46,7 +46,7 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
 
 
 def _head_colour(number: int, group: int) -> int:
-    """Return the colour on which the first PE of group ``number`` sends the group's sum.
+    """Return the colour (virtual channel) on which the first PE of a group sends the group's sum.
 
     Groups are numbered from the end of the line, and colours alternate.
     """

@@ -17,8 +17,8 @@ def x_y(rows: int, cols: int, arrival: Arrival, reduce: Reduce) -> tuple[LineSch
     Args:
         rows, cols: Size of the rectangle of PEs.
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
-        reduce: Function that makes both patterns. It returns the reduce of lines into their first
-            PE, given the number of PEs per line, the number of lines, and ``arrival``.
+        reduce: Function that returns a reduce of lines into their first PEs, given the number of
+            PEs per line, the number of lines, and ``arrival``. It is called for both patterns.
     """
     return reduce(cols, rows, arrival), reduce(rows, 1, arrival)
 

@@ -12,13 +12,14 @@ from wse_mappings.regions.layout import Layout, RegionLayers
 
 
 class _Unit(NamedTuple):
-    """Smallest content of a region (a layer, part of a layer, or a table), and its bytes.
+    """Part of a model that is not split between regions: a layer, part of a layer, or a table.
 
-    `consecutive` divides units over regions, and never splits a unit.
+    `consecutive` distributes units over regions, which are rectangles of PEs. A table is the
+    embedding or the output head.
 
     Attributes:
         bytes: Bytes of weights and cache.
-        layers: The layers, possibly incomplete at both ends; none for a table.
+        layers: The layer or the part of a layer; an empty range for a table.
     """
 
     bytes: float
@@ -28,12 +29,13 @@ class _Unit(NamedTuple):
 def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) -> list[RegionLayers]:
     """Divide layers in order over wafers, the bands of a wafer, and the regions of a band.
 
-    A band is a strip of the mesh with regions side by side. At each of these levels the bytes are
-    divided as evenly as possible without splitting units. A unit is a layer, a part of a layer, or
-    a table. Each wafer has at least part of a layer. A region may have only a table.
+    A region is a rectangle of PEs, and a band is a strip of the mesh with regions side by side. At
+    each of the three levels, the bytes are divided as evenly as possible without splitting units. A
+    unit is a layer, a part of a layer, or a table (the embedding or the output head). Each wafer
+    stores at least part of a layer. A region may store only a table.
 
     Args:
-        demand: What must be placed.
+        demand: Parts of the model to place, and the wafers.
         layout: Number of bands, regions per band, and parts of feed-forward blocks.
         layer_bytes: Bytes of each layer, without experts if they are placed separately.
 
@@ -66,7 +68,7 @@ def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) ->
 
 
 def _units(layer_bytes: tuple[float, ...], attention_bytes: tuple[float, ...], block_parts: int) -> list[_Unit]:
-    """Return the layers as units that are not split further: whole layers, or parts of them.
+    """Divide layers into units that are not split between regions: whole layers or parts of them.
 
     Args:
         layer_bytes: Bytes of each layer.
@@ -86,11 +88,12 @@ def _units(layer_bytes: tuple[float, ...], attention_bytes: tuple[float, ...], b
 def _runs(sizes: tuple[float, ...], cuts: tuple[bool, ...], max_runs: int) -> list[tuple[int, int]]:
     """Divide the units into at most ``max_runs`` contiguous runs of nearly equal size.
 
-    Among equally good divisions, a division that cuts the fewest layers is chosen.
+    A unit is a layer, a part of a layer, or a table. Among equally good divisions, a division that
+    splits the fewest layers is chosen.
 
     Args:
         sizes: Bytes of each unit, in order.
-        cuts: For each unit, whether a run that ends with it cuts a layer.
+        cuts: For each unit, whether a run that ends with it splits a layer.
         max_runs: Maximum number of runs. There are fewer if there are fewer units.
 
     Returns:

@@ -21,10 +21,10 @@ class ListedRegion(NamedTuple):
     Attributes:
         wafer: Index of the wafer.
         rect: PEs of the wafer's mesh.
-        first_layer, last_layer: First layer, and index after the last layer. Equal if the region
-            stores only a table.
+        first_layer, last_layer: First layer, and index after the last layer. The two are equal if
+            the region stores only a table (the embedding or the output head).
         first_part, last_part: First part of the first layer, and index after the last part of the
-            last layer.
+            last layer. A layer has LAYER_PARTS parts.
     """
 
     wafer: int
@@ -36,7 +36,7 @@ class ListedRegion(NamedTuple):
 
     @property
     def layers(self) -> LayerRange:
-        """Layers of the region, possibly incomplete ones at both ends."""
+        """Layers that the region stores. The first and the last one may be incomplete."""
         return LayerRange(self.first_layer, self.last_layer, self.first_part, self.last_part)
 
 
@@ -49,28 +49,28 @@ class Demand:
         expert_bytes: Bytes of the expert weights of each layer; 0 for a layer without experts.
         attention_bytes: Bytes of attention and cache of each layer, which are included in
             ``layer_bytes``. Empty if layers are not split.
-        embedding_bytes: Bytes of the table before the first layer; None if none is compiled.
-        head_bytes: Bytes of the table after the last layer; None if it is the embedding or none is
-            compiled.
-        experts: Number of experts of a mixture; 0 for a model without experts.
+        embedding_bytes: Bytes of the embedding table; None if no embedding is compiled.
+        head_bytes: Bytes of the output head's table; None if the head uses the embedding table or
+            no head is compiled.
+        experts: Number of experts of a mixture-of-experts model; 0 for other models.
         wafers: Number of wafers.
         mesh_rows, mesh_cols: Size of the mesh of each wafer.
         region: Rows and columns of every region, if the request states them.
         listed: All regions, if the request lists them.
         listed_transposed: Whether the listed regions are on a transposed mesh.
         pe_bytes: SRAM of a PE, which no layout can exceed.
-        row_share: Function from the rows of a region to the fraction of a column's bytes on its
-            fullest PE.
-        column_bytes: Function from layers (as `RegionLayers.layers`) and a number of tables to a
-            function for the bytes of a column of their region. None if everything is divided
-            evenly, to the byte.
-        block_bytes: Function from the columns of a region to the bytes that a PE needs for its
-            widest block.
-        score_bytes: Function from the columns of a region to the bytes of a token's scores on all
-            PEs of a column.
-        as_released: Whether wafers are divided as published services are assumed to do: bands with
-            the same number of rows, and regions whose columns are proportional to bytes without
-            padding.
+        row_share: Function that returns the fraction of a column's bytes on its fullest PE, given
+            the number of rows of a region.
+        column_bytes: Function that returns, given the layers and the number of tables of a region,
+            another function from the region's column count to the bytes per column. None if
+            everything is divided evenly, to the byte.
+        block_bytes: Function that returns the bytes that a PE needs for the activations of its
+            widest feed-forward block, given the number of columns of a region.
+        score_bytes: Function that returns the bytes of a token's attention scores on all PEs of a
+            column, given the number of columns of a region.
+        as_released: Whether wafers are divided as published services are assumed to do: all bands
+            have the same number of rows, and the widths of regions are proportional to bytes
+            without padding.
         cache: Cache of results during the request.
     """
 

@@ -10,7 +10,7 @@ from wse_mappings.regions.demand import Demand
 
 
 class Layout(NamedTuple):
-    """A division of each wafer's mesh into regions that a search may try.
+    """One way to divide each wafer's mesh into regions, which a search may try.
 
     A region is a rectangle of PEs that stores some layers. A band is a strip of mesh rows with
     regions side by side.
@@ -20,13 +20,14 @@ class Layout(NamedTuple):
         bands: Number of bands, one below the other.
         per_band: Maximum number of regions side by side in a band.
         is_transposed: Whether rows and columns of the mesh are exchanged first.
-        groups: Number of groups per line in the all-reduces of decode, as ``--groups``; None for
-            the requested number.
-        mesh: Rows and columns of the part of each wafer's mesh that is divided, from its first PE
-            on; None for all.
-        experts: Placement of experts, as ``--experts``; None for the requested one.
-        block_parts: Number of parts into which feed-forward blocks are divided. Stages may begin
-            and end between them, and between attention and a block. 0 if layers are not split.
+        groups: Number of groups per line in the all-reduces of decode, a value of ``--groups``;
+            None for the number that the user requested.
+        mesh: Rows and columns of the part of each wafer's mesh that is used, beginning with its
+            first PE; None for the whole mesh.
+        experts: Placement of experts, a value of ``--experts``; None for the requested placement.
+        block_parts: Number of parts into which feed-forward blocks are divided. Regions may begin
+            and end between two parts, and between attention and the block. 0 if layers are not
+            split.
     """
 
     mapping: str
@@ -40,17 +41,19 @@ class Layout(NamedTuple):
 
     @property
     def without_sizes(self) -> Layout:
-        """This layout with the default mesh, groups and placement of experts.
+        """Copy of this layout with the same numbers of regions, but defaults for all other choices.
 
-        Mapping, bands and block parts are kept. The defaults are the whole mesh, not transposed,
-        and the requested groups and placement of experts.
+        The mapping, the bands and the parts of feed-forward blocks are kept. By default, the whole
+        mesh is used without transposition, and the numbers of groups and the placement of experts
+        are those that the user requested.
         """
         return Layout(self.mapping, self.bands, self.per_band, block_parts=self.block_parts)
 
     def region(self, demand: Demand) -> tuple[int, int]:
-        """Return the rows and columns of a region if all regions of the layout have equal size.
+        """Return the rows and columns that a region has if all regions have the same size.
 
-        For listed regions, these are the minimum rows and the minimum columns of any region.
+        If a mapping file lists the regions, return the minimum number of rows and the minimum
+        number of columns of any region.
         """
         if demand.listed:
             return min(listed_region.rect.rows for listed_region in demand.listed), min(
@@ -60,7 +63,7 @@ class Layout(NamedTuple):
         return demand.region or (rows // self.bands, cols // self.per_band)
 
     def has_equal_squares(self, demand: Demand) -> bool:
-        """Return whether all regions are squares with the same nominal size."""
+        """Return whether all regions are equal squares, assuming an even division of the mesh."""
         shapes = [(listed_region.rect.rows, listed_region.rect.cols) for listed_region in demand.listed]
         return all(rows == cols == self.region(demand)[0] for rows, cols in shapes or [self.region(demand)])
 
@@ -73,12 +76,11 @@ class RegionLayers(NamedTuple):
         band: Index of the band on the wafer. A band is a strip of the mesh with regions side by
             side.
         first_layer, last_layer: First layer, and index after the last layer.
-        bytes: Bytes of weights and cache. Bands divide the rows of a wafer in proportion to them,
-            and regions the columns of their band.
+        bytes: Bytes of weights and cache. The rows of a wafer are divided between its bands, and
+            the columns of a band between its regions, in proportion to these bytes.
         wafers: Number of wafers that the region spans.
-        experts: Whether the region stores the experts of all layers. It then uses the PEs of the
-            first region of each wafer, in addition to what that region stores. Such a region is the
-            last and has no layers.
+        experts: Whether the region stores the experts of all layers. It then uses the same PEs as
+            the first region of each wafer. Such a region is the last one and stores no layers.
         rect: PEs of the region if the request lists them; None if the region is part of a band.
         first_part, last_part: First part of the first layer, and index after the last part of the
             last layer.
@@ -97,5 +99,5 @@ class RegionLayers(NamedTuple):
 
     @property
     def layers(self) -> LayerRange:
-        """Layers of the region, possibly incomplete ones at both ends."""
+        """Layers that the region stores. The first and the last one may be incomplete."""
         return LayerRange(self.first_layer, self.last_layer, self.first_part, self.last_part)

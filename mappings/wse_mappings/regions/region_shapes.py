@@ -24,15 +24,15 @@ def region_shapes(demand: Demand, layout: Layout, region_layers: Sequence[Region
     1. The regions of a band divide its columns so that the fullest PE stores the fewest bytes
        (`region_widths`).
     2. The bands of a wafer divide its rows in proportion to the needs of their fullest regions
-       (`band_heights`). Attention scores are counted in addition to stored bytes, because a row has
-       the scores for its own cache entries.
+       (`band_heights`). Attention scores are counted in addition to stored bytes, because a row
+       stores the scores for its own cache entries.
 
-    A single band has all rows, and a single region of a band has all columns. With ``as_released``,
-    all bands have the same number of rows, and widths are proportional to bytes. Listed regions
-    have the shapes specified in the request.
+    A single band gets all rows, and a single region of a band gets all columns. If
+    ``demand.as_released`` is True, all bands have the same number of rows, and widths are
+    proportional to bytes. Regions that the request lists have the shapes that it specifies.
 
     Args:
-        demand: Layers to place, and the mesh.
+        demand: Parts of the model to place, and the mesh.
         layout: Bands and regions per band.
         region_layers: Layers and bytes of each region, in order.
     """
@@ -45,13 +45,13 @@ def region_shapes(demand: Demand, layout: Layout, region_layers: Sequence[Region
 def _shapes(
     demand: Demand, band_count: int, rows: int, cols: int, region_layers: tuple[RegionLayers, ...]
 ) -> list[tuple[int, int]]:
-    """Return the rows and columns of the regions that divide the whole mesh of each wafer.
+    """Return the rows and columns of the regions that together cover the mesh of each wafer.
 
-    A band is a strip of rows with regions side by side. The steps are the same as in
-    `region_shapes`: region widths first, then band heights.
+    A region is a rectangle of PEs, and a band is a strip of rows with regions side by side. First
+    the widths of the regions are chosen, then the heights of the bands; see `region_shapes`.
 
     Args:
-        demand: Layers to place.
+        demand: Parts of the model to place.
         band_count: Number of bands per wafer.
         rows, cols: Size of the mesh of each wafer.
         region_layers: Layers and bytes of each region, in order.
@@ -96,10 +96,9 @@ def _shapes(
 
 
 def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ...]:
-    """Return the fraction of a column's bytes on its fullest PE, for each number of rows.
+    """Return the fraction of a column's bytes on its fullest PE, for 1 row up to ``rows`` rows.
 
-    Returns:
-        One fraction for 1 row, 2 rows, and so on up to ``rows`` rows.
+    Dimensions are divided over rows in whole elements, so n rows may store more than 1 / n each.
     """
     return tuple(map(row_share, range(1, rows + 1)))
 
@@ -128,11 +127,9 @@ def fullest_bytes(demand: Demand, layout: Layout, region_layers: tuple[RegionLay
 def _sizes(demand: Demand, region_layers: Sequence[RegionLayers]) -> list[ColumnBytes]:
     """Return, for every region, a function that computes the bytes on its fullest column.
 
-    The first region has the embedding table. The last region has the head if the head has its own
-    table.
-
-    Returns:
-        Functions that map a region's column count to the bytes on its fullest column.
+    The argument of each function is the number of columns of the region. The bytes include the
+    embedding table in the first region and, if the output head has a table of its own, this table
+    in the last region.
     """
     assert demand.column_bytes is not None
     last = len(region_layers) - 1

@@ -12,7 +12,10 @@ from wse_mappings.strategies.strategy import Strategy
 
 
 class Auto(Strategy):
-    """Mapping strategy that searches the layouts of all other strategies for the fastest layout."""
+    """Mapping strategy that tries the layouts of all other strategies and chooses the fastest one.
+
+    A layout divides each wafer's mesh into regions, which store consecutive layers.
+    """
 
     name = "auto"
     summary = "The fastest of all mappings for the request, on all of each wafer or on a part of it."
@@ -26,8 +29,8 @@ class Auto(Strategy):
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
         """Return the layouts of all other strategies, without duplicates.
 
-        Strategies that make no sense for the request are omitted, such as multi-wafer strategies on
-        a single wafer.
+        Strategies that are not useful for the request are omitted, such as strategies that
+        distribute every op over several wafers if there is only one wafer.
         """
         layouts: dict[Layout, Layout] = {}
         for strategy in other_strategies:
@@ -37,11 +40,11 @@ class Auto(Strategy):
         return list(layouts.values())
 
     def smaller(self, demand: Demand, layout: Layout, steps: int) -> Iterable[Layout]:
-        """Yield layouts with fewer rows or columns per region that can still hold their bytes.
+        """Yield copies of a layout with smaller regions in which the model's bytes may still fit.
 
-        The numbers of rows and columns are taken from the layout and from the smaller integers
-        nearest to powers of the ``steps``-th root of two. For a transposed layout, only sizes that
-        do not fit on the mesh without transposition are yielded.
+        A region keeps its number of rows or columns, or gets a smaller number: an integer nearest
+        to a power of the ``steps``-th root of two. If the layout is transposed, sizes that also fit
+        on the mesh without transposition are omitted.
         """
         if demand.region is not None or demand.as_released:
             return
@@ -65,9 +68,9 @@ def _wafer_bytes(demand: Demand) -> float:
 
 
 def _sides(limit: int, steps: int) -> tuple[int, ...]:
-    """Return side lengths below ``limit``, in descending order, with ``steps`` per factor of two.
+    """Return the side lengths below ``limit`` that a search tries, in descending order.
 
-    They are the integers nearest to powers of the ``steps``-th root of two.
+    These are the integers nearest to powers of the ``steps``-th root of two.
     """
     exponents = range(steps * limit.bit_length(), -1, -1)
     return tuple(dict.fromkeys(side for n in exponents if (side := round(2 ** (n / steps))) < limit))

@@ -17,10 +17,10 @@ The number of regions is limited by the number of layers and tables per wafer.
 
 
 class Bands(Strategy):
-    """Mapping strategy with consecutive layers on consecutive regions of a wafer.
+    """Mapping strategy that stores consecutive layers on consecutive regions of a wafer.
 
-    A search determines the number of regions and the number of bands in which they are placed side
-    by side.
+    A region is a rectangle of PEs. Regions are placed side by side in bands (strips of the mesh). A
+    search determines the numbers of regions and of bands.
     """
 
     name = "bands"
@@ -29,10 +29,10 @@ class Bands(Strategy):
     regions = "several"
 
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
-        """Yield layouts for every combination of band count and regions per band.
+        """Yield a layout for every combination of a band count and a number of regions per band.
 
-        A band is a strip of rows with regions side by side. The mesh is used as it is, and also
-        transposed unless it is square.
+        A band is a strip of rows with regions side by side. Unless the mesh is square, the
+        combinations for the transposed mesh follow.
         """
         max_regions = 0 if demand.region is not None else ceil_div(demand.layers + 2, demand.wafers)
         is_square = demand.mesh_rows == demand.mesh_cols

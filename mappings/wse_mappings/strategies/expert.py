@@ -11,7 +11,10 @@ from wse_mappings.strategies.strategy import Strategy
 
 
 class Expert(Strategy):
-    """Mapping strategy with consecutive layers on consecutive wafers, and experts on all wafers."""
+    """Mapping strategy that distributes layers over wafers in order, and experts over all wafers.
+
+    All experts of a mixture-of-experts model are stored separately from their layers.
+    """
 
     name = "expert"
     summary = (
@@ -27,7 +30,8 @@ class Expert(Strategy):
     def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
         """Return the layers of each region without their experts, then one region with all experts.
 
-        On a single wafer, layers are placed with their experts.
+        The last region spans all wafers. On a single wafer, layers are placed together with their
+        experts instead.
         """
         if demand.wafers == 1:
             return super().partition(demand, layout)

@@ -15,7 +15,10 @@ MAX_STAGES = 16
 
 
 class Pipeline(Strategy):
-    """Mapping strategy with consecutive layers on consecutive regions of consecutive wafers."""
+    """Mapping strategy that stores consecutive layers on consecutive regions and wafers.
+
+    A region is a rectangle of PEs. A token passes through the regions in order.
+    """
 
     name = "pipeline"
     summary = "Layers on consecutive regions of a wafer, and on consecutive wafers; consecutive regions are adjacent."
@@ -26,10 +29,11 @@ class Pipeline(Strategy):
     regions = "several"
 
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
-        """Return layouts with two or more regions per wafer, in bands that use the most PEs.
+        """Return layouts with different numbers of regions per wafer, from two on if possible.
 
-        A band is a strip of rows with regions side by side. A wafer has at most as many regions as
-        layers. If the request lists regions, there is exactly one layout.
+        Regions are placed side by side in bands (strips of rows), so that they use as many PEs as
+        possible. A wafer has at most as many regions as layers. If the request lists regions, there
+        is exactly one layout.
         """
         if demand.listed:
             return [Layout(self.name, 1, 1, demand.listed_transposed)]

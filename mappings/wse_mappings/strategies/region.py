@@ -6,7 +6,10 @@ from wse_mappings.strategies.strategy import Strategy
 
 
 class Region(Strategy):
-    """Mapping strategy with consecutive layers on consecutive wafers, and one region per wafer."""
+    """Mapping strategy that distributes layers over wafers in order, with one region per wafer.
+
+    The layers of a wafer run one after another on all PEs of its region (a rectangle of PEs).
+    """
 
     name = "region"
     summary = "All layers of a wafer time-share one region; every op is distributed over all of it."

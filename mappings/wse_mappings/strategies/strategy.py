@@ -16,18 +16,20 @@ from wse_mappings.regions.layout import Layout, RegionLayers
 
 
 class Strategy(Protocol):
-    """A mapping strategy: which layouts are possible, and how each divides the layers.
+    """Mapping strategy: a rule for distributing a model's layers over wafers and regions of PEs.
+
+    A strategy says which layouts are possible, and how each layout divides the layers.
 
     Attributes:
         name: Value of ``--mapping`` that selects the strategy.
         summary: One sentence that says what the strategy does.
         source: Origin of the strategy, with a reference.
-        regions: One word for the regions that it makes, as ``wse mappings --json`` prints it.
+        regions: Word that describes its regions in the output of ``wse mappings --json``.
         spans_wafers: Whether every op is distributed over all wafers, so that any number of wafers
             can be used.
         experts_apart: Whether experts are distributed over all wafers, separately from their
             layers. The model must then have experts.
-        tries_others: Whether the layouts of other strategies are included.
+        tries_others: Whether the strategy also tries the layouts of all other strategies.
         group_counts: Numbers of groups in the all-reduces of decode that a search tries on its
             fastest layout.
         expert_placements: Placements of experts that a search tries if the model does not fit with
@@ -48,24 +50,25 @@ class Strategy(Protocol):
     block_parts: tuple[int, ...] = ()
 
     def differs(self, demand: Demand) -> bool:
-        """Return whether the strategy is useful for a request, or only repeats what others do.
+        """Return whether the strategy can give other layouts for a request than simpler strategies.
 
         A strategy that distributes ops over wafers is not useful on one wafer, and a strategy that
-        places experts separately is not useful for a model without experts. A strategy that tries
-        others (``tries_others``) skips those that are not useful.
+        places experts separately is not useful for a model without experts. The strategy ``auto``,
+        which tries all other strategies, skips such strategies.
         """
         if self.experts_apart and not demand.experts:
             return False
         return demand.wafers > 1 or not (self.spans_wafers or self.experts_apart)
 
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
-        """Return the possible layouts for a request, those with the fewest regions first.
+        """Return the possible layouts for a request, beginning with the fewest regions.
 
-        By default, there is one layout, with one region per wafer that uses the whole mesh.
+        A layout divides each wafer's mesh into regions. By default, there is one layout, with one
+        region per wafer that uses the whole mesh.
 
         Args:
-            demand: What must be placed.
-            other_strategies: All other strategies if the strategy ``tries_others``, else none.
+            demand: The model's layers and the wafers on which to place them.
+            other_strategies: All other strategies if this strategy tries their layouts, else empty.
         """
         return [Layout(self.name, 1, 1)]
 
@@ -82,10 +85,10 @@ class Strategy(Protocol):
         return ()
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
-        """Return the layers of every region of a layout, in order.
+        """Distribute layers over the regions of a layout, and return the layers of every region.
 
-        The first region has the embedding. The head is in the last region, or in the first one if
-        the head is the embedding table. By default, layers are placed together with their experts
-        by `consecutive`.
+        The first region also stores the embedding table. The last region stores the output head,
+        unless the head uses the embedding table. By default, `consecutive` distributes the layers,
+        together with their experts.
         """
         return consecutive(demand, layout, demand.whole_layer_bytes)

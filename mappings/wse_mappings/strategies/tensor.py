@@ -10,7 +10,10 @@ from wse_mappings.strategies.strategy import Strategy
 
 
 class Tensor(Strategy):
-    """Mapping strategy with a single region that stores all layers and spans all wafers."""
+    """Mapping strategy that distributes every op over all wafers (tensor parallelism).
+
+    There is a single region, which stores all layers and spans all wafers.
+    """
 
     name = "tensor"
     summary = "Every op is split over all wafers, which exchange partial sums over their links twice per layer."
@@ -22,7 +25,7 @@ class Tensor(Strategy):
     spans_wafers = True
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
-        """Return a single region with all layers and both vocabulary tables, on all wafers."""
+        """Return a single region that spans all wafers and stores all layers and tables."""
         tables = (demand.embedding_bytes or 0.0) + (demand.head_bytes or 0.0)
         return [RegionLayers(0, 0, 0, demand.layers, sum(demand.whole_layer_bytes) + tables, demand.wafers)]
 

@@ -47,7 +47,7 @@ class FoldedEntries(NamedTuple):
 
 
 class VisibleEntries(NamedTuple):
-    """Positions that a token attends to, and where the positions of cache entries are stored.
+    """Range of positions that a token attends to, and the location of the cache entries' positions.
 
     Attributes:
         row, col: Row of the position table, and the column with the position of the first entry.

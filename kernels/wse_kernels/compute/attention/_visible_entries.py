@@ -62,7 +62,7 @@ def scale_scores(place, acc, ctl, values, e, t, scale, visible_range, slots):
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        acc: SRAM as accumulator elements [block, address, lane].
+        acc: SRAM as accumulator elements [block, address, PE of block].
         ctl: Token and cache counters of each mesh row.
         values: float32 array with one element per lane (PE of the block), overwritten.
         e: Address of the score.

@@ -22,7 +22,7 @@ def kv_append(place: Place, act, ctl, at: CacheAppend, E, Ev, capacity, tokens, 
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act: SRAM as activation elements [block, address, lane].
+        act: SRAM as activation elements [block, address, PE of block].
         ctl: Token and cache counters of each mesh row.
         at: Addresses of the new keys and values, and of the caches.
         E, Ev: Number of elements of a key and of a value on this PE, over all heads.
@@ -45,7 +45,7 @@ def attention_scores(place: Place, act, acc, ctl, q, k, out, shape: HeadShape, c
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         q: Address of the queries [M, H, F].
         k: Address of the key cache [capacity, Hk, F].
@@ -74,7 +74,7 @@ def attention_values(place: Place, act, acc, ctl, p, v, out, shape: HeadShape, c
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc: SRAM as arrays of different element types [block, address, lane].
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         p: Address of the softmax weights [M, H, T].
         v: Address of the value cache [capacity, Hk, F].

@@ -24,7 +24,7 @@ def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        wgt, f32: SRAM as arrays of different element types [block, address, lane].
+        wgt, f32: SRAM as arrays [block, address, PE of block] of different element types.
         sums: Address of the float32 sums [M, H], changed in place.
         maxima: Address of the float32 maxima [M, H].
         sinks: Address of the attention sinks [H] in the weight type.
@@ -45,7 +45,7 @@ def sink_weights(block, wgt, f32, maxima, sinks, out, M, H):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        wgt, f32: SRAM as arrays of different element types [block, address, lane].
+        wgt, f32: SRAM as arrays [block, address, PE of block] of different element types.
         maxima: Address of the float32 maxima [M, H].
         sinks: Address of the attention sinks [H] in the weight type.
         out: Address of the float32 results [M, H].
@@ -67,7 +67,7 @@ def round_maxima(block, f32, x, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        f32: SRAM as float32 elements [block, address, lane].
+        f32: SRAM as float32 elements [block, address, PE of block].
         x: Address of the float32 maxima [n], changed in place.
         n: Number of maxima.
     """
@@ -85,7 +85,7 @@ def softmax_rescale(block, acc, f32, own, maxima, sums, x, M, H, F):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         own: Address of the float32 maxima [M, H] over the cache entries of this row.
         maxima: Address of the float32 maxima [M, H] over all rows.
         sums: Address of the float32 sums [M, H], changed in place.
@@ -112,7 +112,7 @@ def attention_finish(block, act, acc, f32, x, sums, out, M, H, F):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the outputs [M, H, F] in the accumulator type.
         sums: Address of the float32 sums [M, H].
         out: Address of the results [M, H, F] in the activation type.

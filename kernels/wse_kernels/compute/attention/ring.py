@@ -27,8 +27,8 @@ def attention_online(
     """Update a running softmax with the scores and values of another row's KV cache.
 
     This is a step of ring attention, in which caches pass around a ring of PE rows. In step
-    ``round``, this row has the cache of the row ``round`` places before it on the ring. The entries
-    begin at slot 0.
+    ``round``, this row has received the cache of the row ``round`` places before it on the ring.
+    The entries begin at slot 0.
 
     1. Find the row whose cache is processed.
     2. In round 0, reset the running values.
@@ -38,7 +38,7 @@ def attention_online(
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], values v[T, Hk, F], and the running maxima[M, H],
             sums[M, H] and out[M, H, F].

@@ -31,7 +31,7 @@ def attention_max(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, l
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
@@ -51,7 +51,7 @@ def attention_exp(place: Place, act, acc, f32, ctl, at: SoftmaxTensors, shape: S
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -76,13 +76,13 @@ def attention_exp_share(
 ):
     """Compute the softmax weights assigned to this PE, and set all other weights to 0.
 
-    `attention_exp` defines the weights. Neighbouring columns have the same scores, so sets of
+    `attention_exp` defines the weights. Neighbouring columns store the same scores, so sets of
     columns divide the M * H * T weights evenly among their members. Columns outside the division
     compute no weights.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], and weights out[M, H, T].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -130,7 +130,7 @@ def softmax_sums(block, act, f32, x, sums, M, H, T):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, f32: SRAM as arrays of different element types [block, address, lane].
+        act, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the weights [M, H, T] in the activation type.
         sums: Address of the float32 sums [M, H].
         M, H, T: Numbers of tokens, query heads, and cache entries.
@@ -147,12 +147,13 @@ def softmax_sums(block, act, f32, x, sums, M, H, T):
 def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, limits: Window):
     """Compute the maximum visible score of each token and query head, with one cache per column.
 
-    The kernel `attention_max` assumes that a PE has the scores of its own row's cache entries. Here
-    the region is square, and column c has the scores of row c's entries, which start at slot 0.
+    The kernel `attention_max` assumes that a PE stores the scores of its own row's cache entries.
+    Here the region is square, and column c stores the scores of row c's entries, which start at
+    slot 0.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
@@ -165,12 +166,13 @@ def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: Sco
 def attention_exp_by_column(place: Place, act, acc, f32, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window):
     """Compute unnormalised softmax weights and their sums, with one cache per column.
 
-    The kernel `attention_exp` assumes that a PE has the scores of its own row's cache entries. Here
-    the region is square, and column c has the scores of row c's entries, which start at slot 0.
+    The kernel `attention_exp` assumes that a PE stores the scores of its own row's cache entries.
+    Here the region is square, and column c stores the scores of row c's entries, which start at
+    slot 0.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.
@@ -185,7 +187,7 @@ def _max(place, acc, f32, ctl, scores, out, shape, limits, slots):
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         scores: Address of the scores [M, H, T] in the accumulator type.
         out: Address of the float32 maxima [M, H].
@@ -215,7 +217,7 @@ def _exp(place, act, acc, f32, ctl, at, shape, limits, slots):
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
         at: Addresses of scores[M, H, T], maxima[M, H], weights out[M, H, T], and sums[M, H].
         shape: M tokens, H query heads, T entries, and the scale of the scores.

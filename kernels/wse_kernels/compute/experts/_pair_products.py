@@ -24,7 +24,7 @@ def limited_index(f32, block, at, lane, count):
     """Read a token or expert index from a list of pairs, and clamp it to the valid range.
 
     Args:
-        f32: SRAM as float32 elements [block, address, lane].
+        f32: SRAM as float32 elements [block, address, PE of block].
         block, at, lane: Block of PEs, address in SRAM, and lane (PE of the block) of the index.
         count: Number of valid indices. The result is at most ``count`` - 1.
     """
@@ -40,8 +40,8 @@ def multiply_by_routing_weights(view, f32, block, vectors, pairs, P, lane_count)
             pairs, and index of the block of PEs.
         vectors: Address of the first vector, distance between vectors, and number of elements per
             vector.
-        pairs: Address of the list.
-        P: Maximum number of pairs in it.
+        pairs: Address of the list of pairs.
+        P: Maximum number of pairs in the list.
         lane_count: Number of PEs in the block.
     """
     first, stride, n = vectors
@@ -208,8 +208,9 @@ def multiply_elements(views, choice, block, out, x, tile, add, coding):
 def _multiply_by(coding):
     """Return a function that multiplies a vector by quantised weights of one format.
 
-    The function is passed to `_over_pairs`. The format is a constant in the function, because the
-    code is compiled for one format. The format that `_over_pairs` passes is ignored.
+    The caller passes the returned function to `_over_pairs`. The format is a constant of the
+    function, so that numba compiles code for this format only. The function therefore ignores its
+    argument ``coding``.
     """
 
     @helper_function

@@ -20,7 +20,7 @@ def expert_pairs(place: Place, f32, ids, weights, pairs, M, A, P, experts, divis
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        f32: SRAM as float32 elements [block, address, lane].
+        f32: SRAM as float32 elements [block, address, PE of block].
         ids, weights: Addresses of the selected expert ids [M, A] and their routing weights [M, A].
         pairs: Address of the list [1 + 3 P]: the pair count, then (token, index of the expert in
             the column, weight) for each pair.
@@ -74,7 +74,7 @@ def expert_bias(
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        wgt, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        wgt, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the sums, biases and pairs.
         shape: P pairs, M tokens, N outputs per part, the number of parts, and the number of experts
             in the column.

@@ -41,7 +41,7 @@ def expert_in(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: Expert
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, wgt, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, wgt, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
@@ -59,7 +59,7 @@ def expert_out(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: Exper
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, wgt, acc, f32: SRAM as arrays of different element types [block, address, lane].
+        act, wgt, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
@@ -89,7 +89,7 @@ def expert_in_quantised(
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, wgt, acc, f32, raw: SRAM as arrays of different element types [block, address, lane].
+        act, wgt, acc, f32, raw: SRAM in different element types, [block, address, PE of block].
         at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
@@ -120,7 +120,7 @@ def expert_in_mxfp4(
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32, raw: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32, raw: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
@@ -152,7 +152,7 @@ def expert_in_fp8_blocks(
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32, raw: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32, raw: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the activations x[M, K], weights, list of pairs, and products out[P, N].
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
         product: Strides, and whether to apply routing weights.
@@ -186,7 +186,7 @@ def expert_out_quantised(
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, wgt, acc, f32, raw: SRAM as arrays of different element types [block, address, lane].
+        act, wgt, acc, f32, raw: SRAM in different element types, [block, address, PE of block].
         at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
@@ -219,7 +219,7 @@ def expert_out_mxfp4(
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32, raw: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32, raw: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
@@ -252,7 +252,7 @@ def expert_out_fp8_blocks(
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        act, acc, f32, raw: SRAM as arrays of different element types [block, address, lane].
+        act, acc, f32, raw: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.

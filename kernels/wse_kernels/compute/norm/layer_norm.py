@@ -15,7 +15,7 @@ def moments(block, act, f32, x, sums, M, K):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, f32: SRAM as arrays of different element types [block, address, lane].
+        act, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the activations [M, K].
         sums: Address of the float32 sums [M, 2].
         M, K: Numbers of tokens and features per PE.
@@ -40,7 +40,7 @@ def gain_moments(block, act, acc, wgt, x, sums, gain, out, M, K):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc, wgt: SRAM as arrays of different element types [block, address, lane].
+        act, acc, wgt: SRAM as arrays [block, address, PE of block] of different element types.
         x, out: Addresses of the activations [M, K] and the results [M, K], which have the same
             type.
         sums: Address of the sums [M, 2] in the accumulator type.
@@ -69,11 +69,11 @@ def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the sums of the product x[M, N], which are changed in place, of sums[M, 2],
             and of the float32 vectors of_gain[N] and of_bias[N].
         M, N: Numbers of tokens and output features.
-        size: Number of features over which mean and variance are taken.
+        size: Number of features over which mean and variance are computed.
         eps_atto: Epsilon in units of 1e-18.
     """
     x, sums, of_gain, of_bias = at
@@ -97,7 +97,7 @@ def layer_scale(block, act, wgt, f32, at: LayerNormTensors, M, K, size, eps_atto
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, wgt, f32: SRAM as arrays of different element types [block, address, lane].
+        act, wgt, f32: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the activations x[M, K], float32 sums[M, 2], gain[K], bias[K] and results
             out[M, K]. The sums of values and squares are replaced by the mean and the scale factor.
         M, K: Numbers of tokens and features per PE.

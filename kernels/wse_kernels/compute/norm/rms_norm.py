@@ -19,7 +19,7 @@ def sum_squares(block, act, f32, x, sums, M, K):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, f32: SRAM as arrays of different element types [block, address, lane].
+        act, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the activations [M, K].
         sums: Address of the float32 sums [M].
         M, K: Numbers of tokens and features per PE.
@@ -43,7 +43,7 @@ def rms_scale(block, act, wgt, f32, at: NormTensors, M, K, size, eps_atto, offse
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, wgt, f32: SRAM as arrays of different element types [block, address, lane].
+        act, wgt, f32: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the activations x[M, K], float32 sums[M], gain[K] and results out[M, K].
             The sums are replaced by the factors 1 / sqrt(...).
         M, K: Numbers of tokens and features per PE.
@@ -72,7 +72,7 @@ def gain_sum_squares(block, act, acc, wgt, at: NormTensors, M, K, offset):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, acc, wgt: SRAM as arrays of different element types [block, address, lane].
+        act, acc, wgt: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the activations x[M, K], sums[M] in the accumulator type, gain[K] and
             results out[M, K].
         M, K: Numbers of tokens and features per PE.
@@ -97,7 +97,7 @@ def rms_factors(block, f32, sums, M, size, eps_atto):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        f32: SRAM as float32 elements [block, address, lane].
+        f32: SRAM as float32 elements [block, address, PE of block].
         sums: Address of the sums [M], overwritten.
         M: Number of sums.
         size: Number of features in each sum.
@@ -123,7 +123,7 @@ def scale_heads(block, acc, f32, x, factors, M, N):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays of different element types [block, address, lane].
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the values [M, N] in the accumulator type.
         factors: Address of the float32 factors [M].
         M: Number of rows, one per token or head.
@@ -142,7 +142,7 @@ def rms_scale_sums(block, acc, x, sums, M, N, size, eps_atto):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc: SRAM as accumulator elements [block, address, lane].
+        acc: SRAM as accumulator elements [block, address, PE of block].
         x: Address of the values [M, N], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
         M, N: Numbers of tokens and features per PE.
@@ -158,13 +158,13 @@ def rms_scale_sums(block, acc, x, sums, M, N, size, eps_atto):
 def rms_scale_share(place: Place, acc, x, sums, M, n, parts, size, eps_atto, division: RowGroups):
     """Apply `rms_scale_sums` to the slice of features that this PE computes for its group.
 
-    All PEs of a column have the same features. They form groups of neighbours, and the PEs of a
+    All PEs of a column store the same features. They form groups of neighbours, and the PEs of a
     group divide the scaling among themselves. The other features of x[M, parts, n] keep their
     values.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
-        acc: SRAM as accumulator elements [block, address, lane].
+        acc: SRAM as accumulator elements [block, address, PE of block].
         x: Address of the values [M, parts, n], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
         M, n, parts: Numbers of tokens, features per part, and parts (divided in the same way).
@@ -186,7 +186,7 @@ def _set_scales(block, acc, scales, total, size, eps_atto):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc: SRAM as accumulator elements [block, address, lane].
+        acc: SRAM as accumulator elements [block, address, PE of block].
         scales: float32 factors, one per PE, overwritten.
         total: Address of the sum of squares.
         size: Number of features in the sum.
@@ -203,7 +203,7 @@ def _scale_features(block, acc, scales, x, n):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        acc: SRAM as accumulator elements [block, address, lane].
+        acc: SRAM as accumulator elements [block, address, PE of block].
         scales: float32 factors, one per PE.
         x: Address of the first sum.
         n: Number of sums.
@@ -218,7 +218,7 @@ def l2_scale(block, act, f32, x, sums, M, K, size, eps_atto):
 
     Args:
         block: Index of the block (group of neighbouring PEs).
-        act, f32: SRAM as arrays of different element types [block, address, lane].
+        act, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the activations [M, K], scaled in place.
         sums: Address of the float32 sums of squares [M] over all PEs. They are replaced by the
             factors 1 / sqrt(...).

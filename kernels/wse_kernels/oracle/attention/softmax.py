@@ -50,7 +50,7 @@ def attention_exp_share(
 ):
     """Compute the softmax weights assigned to this PE, and set all other weights to 0.
 
-    `attention_exp` defines the weights. Neighbouring columns have the same scores and divide the
+    `attention_exp` defines the weights. Neighbouring columns store the same scores and divide the
     computation of the weights among themselves. This NumPy reference for one PE is used to test the
     compiled kernel of the same name.
 
@@ -111,7 +111,7 @@ def softmax_sums(pe, x, sums, M, H, T):
 def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Window):
     """Compute the maximum visible score of each token and query head, with one cache per column.
 
-    Unlike in `attention_max`, the region is square, and the PEs of column c have the scores of row
+    Unlike in `attention_max`, the region is square, and the PEs of column c store the scores of row
     c's cache entries. This NumPy reference for one PE is used to test the compiled kernel of the
     same name.
 
@@ -130,7 +130,7 @@ def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Win
 def attention_exp_by_column(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window):
     """Compute unnormalised softmax weights and their sums, with one cache per column.
 
-    Unlike in `attention_exp`, the region is square, and the PEs of column c have the scores of row
+    Unlike in `attention_exp`, the region is square, and the PEs of column c store the scores of row
     c's cache entries. This NumPy reference for one PE is used to test the compiled kernel of the
     same name.
 

@@ -61,7 +61,7 @@ def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto):
         at: Addresses of the sums of the product x[M, N], which are changed in place, of sums[M, 2],
             and of the float32 vectors of_gain[N] and of_bias[N].
         M, N: Numbers of tokens and output features.
-        size: Number of features over which mean and variance are taken.
+        size: Number of features over which mean and variance are computed.
         eps_atto: Epsilon in units of 1e-18.
     """
     x, sums, of_gain, of_bias = at
