@@ -115,7 +115,8 @@ def test_planned_caches_need_the_bytes_of_a_program_that_stores_them(name: str) 
     needed = {stage.sram_top_byte + 6 * cache for stage, cache in zip(whole.stages, caches, strict=True)}
     assert set(small.needed_bytes()) == needed
     room = min((room // cache for cache, room in whole.cache_bytes() if cache))
-    assert small.users_that_fit() == room
+    assert small.users_that_fit(OPTIONS.context) == room
+    assert small.users_that_fit(OPTIONS.context // 2) in (2 * room, 2 * room + 1)
 
 
 TILE_SIZES_OPTIONS = region_options(

@@ -122,11 +122,16 @@ class TrialSetup:
             return [layout for layout in distinct if not strategy(layout.mapping).spans_wafers] or distinct
         return distinct
 
+    @property
+    def request_tokens(self) -> int:
+        """Tokens in a user's KV cache at the end of a request; the cache may have room for more."""
+        return max(self.options.prompt_tokens) + (0 if self.timing is None else self.timing.new_tokens)
+
     @cached_property
     def cache_bytes_per_pe(self) -> float:
-        """Bytes per PE of one user's KV cache, averaged over all PEs of all wafers."""
+        """Bytes per PE that a user's request occupies in the KV cache, averaged over all PEs."""
         pes = self.options.wafers * self.wafer.mesh_rows * self.wafer.mesh_cols
-        return cache_bytes(self.spec, self.options.context, ELEMENT_BYTES[self.options.activation_type]) / pes
+        return cache_bytes(self.spec, self.request_tokens, ELEMENT_BYTES[self.options.activation_type]) / pes
 
     def passes_at_once(self, reduced: ReducedModel) -> int:
         """Return the number of passes in flight on a layout; 1 unless the search is for many users.
@@ -136,9 +141,10 @@ class TrialSetup:
         Args:
             reduced: Allocated reduced model of the layout.
         """
-        return (
-            max(1, min(reduced.users_that_fit() // self.options.batch, reduced.stage_count)) if self.many_users else 1
-        )
+        if not self.many_users:
+            return 1
+        users = reduced.users_that_fit(self.request_tokens)
+        return max(1, min(users // self.options.batch, reduced.stage_count))
 
     def fallback_layouts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
         """Return lists of layouts to try, in order, if the given layouts do not fit.

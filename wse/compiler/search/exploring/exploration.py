@@ -123,6 +123,21 @@ class Exploration:
             self._trials_in_vain = 0 if cycles < fastest_cycles else self._trials_in_vain + 1
         return True
 
+    def try_neighbours(self) -> None:
+        """Try the untried neighbours of the fastest layout, until none of them is faster.
+
+        A neighbour has one band more or one fewer, or one region per band more or one fewer. Its
+        cycles may be below the forecast by more than the usual error, for example because its sizes
+        need less padding.
+        """
+        explored: set[Layout] = set()
+        while (best := self.fastest_trial) is not None and best.layout not in explored:
+            explored.add(best.layout)
+            for family in self._families.values():
+                for number in family.neighbours(best.layout):
+                    if self.may_continue:
+                        self._try(Pick(forecast=0.0, family=family, number=number))
+
     def try_smallest(self) -> bool:
         """Try the layout with the lowest forecast of bytes per PE; return False if none may fit."""
         pick = _first(family.smallest_candidate(self._free_bytes) for family in self._families.values())

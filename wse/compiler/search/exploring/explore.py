@@ -58,6 +58,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
             exploration.try_while_faster()
     else:
         _explore_for_one_user(exploration, setup, on_whole_wafers)
+    exploration.try_neighbours()
     # 3. Variants of the fastest layout.
     exploration.try_placements()
     exploration.try_groups(() if setup.fits_trees else strategy(setup.options.mapping).group_counts)

@@ -10,6 +10,7 @@ from wse.arrays import F64
 from wse.compiler.search.exploring.candidates import TERMS, Candidates, Forecast
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.models.tensors.model_tensors import parameters_per_token
+from wse_mappings.regions.layout import Layout
 
 PATIENCE = 3
 """Number of consecutive trials without a new fastest layout after which a search stops."""
@@ -63,7 +64,7 @@ class LayoutFamily:
         self._further_bytes = {is_part: Forecast((0.0,) * TERMS) for is_part in (True, False)}
         self._many_users = setup.many_users
         self._cache_bytes = setup.options.batch * setup.cache_bytes_per_pe
-        self._planned_passes = setup.options.planned_cache_tokens / (setup.options.context * setup.options.batch)
+        self._planned_passes = setup.options.planned_cache_tokens / (setup.request_tokens * setup.options.batch)
         self.byte_misses: list[float] = []
 
     def best_candidate(self, free_bytes: float) -> Pick | None:
@@ -98,6 +99,22 @@ class LayoutFamily:
         """
         passes = self._planned_passes + np.floor(free_bytes / self._cache_bytes)
         return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, self.candidates.terms[:, -1])), np.float64)
+
+    def neighbours(self, layout: Layout) -> list[int]:
+        """Return the indices of the untried layouts that differ from a layout by one step.
+
+        A step adds or removes one band, or one region of every band.
+
+        Args:
+            layout: The layout.
+        """
+        layouts = self.candidates.layouts
+        return [
+            number
+            for number in np.flatnonzero(self.candidates.open).tolist()
+            if abs(layouts[number].bands - layout.bands) + abs(layouts[number].per_band - layout.per_band) == 1
+            and layouts[number]._replace(bands=layout.bands, per_band=layout.per_band) == layout
+        ]
 
     def smallest_candidate(self, free_bytes: float) -> Pick | None:
         """Return the untried layout with the lowest byte forecast that may fit, or None.

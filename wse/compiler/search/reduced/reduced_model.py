@@ -158,19 +158,24 @@ class ReducedModel:
         pairs = zip(self.stage_multiplicity, self.state.plans, strict=True)
         return sum(count for count, plan in pairs if not plan.experts)
 
-    def users_that_fit(self) -> int:
+    def users_that_fit(self, tokens: int) -> int:
         """Return how many users' KV caches fit in the fullest stage of the whole model.
 
-        The reduced model must have been allocated (`allocate`). The result is at least the
-        requested number of users if the model fits.
+        The reduced model must have been allocated (`allocate`). If the model fits, the result is at
+        least the number of users of the request.
+
+        Args:
+            tokens: Tokens in each user's KV cache, at most the context of the request.
         """
         state, pass_bytes = self.state, self._bytes_with_caches(1)
         if state.has_expert_stage:  # it uses the PEs of the other stages
             pass_bytes = [max(pass_bytes)] * len(pass_bytes)
         free = [state.wafer.sram_bytes_per_pe - stage_bytes for stage_bytes in pass_bytes]
-        batch = state.options.batch
+        pass_tokens = state.options.batch * state.options.context
         return min(
-            batch + batch * room // cache for room, cache in zip(free, self._cache_bytes(), strict=True) if cache
+            pass_tokens * (cache + room) // (tokens * cache)
+            for room, cache in zip(free, self._cache_bytes(), strict=True)
+            if cache
         )
 
     def min_bytes(self) -> int:
