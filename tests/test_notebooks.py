@@ -10,7 +10,7 @@ from tiers import AT_REQUEST
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.ipynb"))
 assert NOTEBOOKS, "no notebooks"
-LONGEST = ("four-questions", "one-wafer-or-two")
+LONGEST = ("three-questions", "one-wafer-or-two")
 """Those of models of full size, which take twenty seconds: they are run where WSE_ALL_OUTPUTS is set."""
 
 

@@ -136,9 +136,9 @@ def sweep(
         ray_address: Address of the cluster, HOST:PORT or ``auto``. None starts a cluster on this
             machine.
         restart: Whether to discard the rows that an earlier sweep wrote to the same table.
-        columns: Columns of `rows` in addition to the axes: dtype, wafers, users, ttft, user,
-            throughput, fits, cost, or names of columns of the table. None shows the eight named
-            here.
+        columns: Columns of `rows` in addition to the axes: dtype, prompt, new, wafers, users,
+            replicas, ttft, user, low, high, throughput, fits, cost, or names of columns of the
+            table. None shows all named here except replicas.
         sort: Column to sort the rows by, best value first, or smallest first if no value is better.
             ``NAME:down`` puts the largest value first.
         top: Maximum number of rows. None shows 20.

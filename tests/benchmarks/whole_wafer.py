@@ -243,9 +243,9 @@ def pes_of(system: dict[str, Any]) -> int:
 
 
 def section(found: WholeWafer) -> Iterator[str]:
-    """Yield the lines of the section about a whole wafer in docs/performance.md."""
-    yield from ("## A whole wafer", "")
-    yield "The following command emulates a model with random weights on every PE of a whole wafer. To check the"
+    """Yield the lines of the section about most of a wafer in docs/performance.md."""
+    yield from ("## Most of a wafer", "")
+    yield "The following command emulates a model with random weights on most of the PEs of a wafer. To check the"
     yield "result, plain numpy computes the same values in float64. The errors in the table are root mean squares,"
     yield "relative to the logits, or, for a layer, to the values that the layer adds to its input."
     yield from ("", f"`{found.command}`", "")

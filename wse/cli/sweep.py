@@ -45,7 +45,7 @@ def sweep(
         str | None,
         Option(
             doc=f"Columns to print next to the axes: of {', '.join(known_names.sweep_columns())}, or of the table. "
-            "Default: these.",
+            "Default: these without replicas.",
             panel="Output",
             metavar="NAME,...",
         ),

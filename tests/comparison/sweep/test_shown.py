@@ -11,6 +11,7 @@ from tests.comparison.sweep.conftest import axes
 from wse.errors import BadInput, UnknownName
 from wse.reports.terminal import console_on
 from wse.reports.terminal_table import print_table
+from wse.studies.options import known_names
 from wse.studies.sweep.plot import check_axis, figure_of
 from wse.studies.sweep.row import JournalEntry
 from wse.studies.sweep.shown import SHORT, SweepView, check_columns, shown_rows
@@ -35,6 +36,10 @@ ENTRIES = [
     *(JournalEntry(setting=at, row=report) for at, report in enumerate(REPORTS)),
     JournalEntry(setting=3, error="too\nlarge"),
 ]
+
+
+def test_help_names_every_short_column() -> None:
+    assert tuple(known_names.sweep_columns()) == tuple(SHORT)
 
 
 def order(**view: object) -> list[float | str]:

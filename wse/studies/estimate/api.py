@@ -98,7 +98,7 @@ def estimate(
         accumulate (float32|float16): Element type of sums: float32 (default), or float16 with dtype
             float16.
         context: Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt +
-            new tokens. The users that fit are counted for prompt + new tokens.
+            new tokens. The maximum number of users is always that for prompt + new tokens.
         link: Link between wafers: vendor (that of the wafer's file), sdk-host (through the host streams
             of the SDK), or a TOML file with its bandwidth and latency.
         set (wafer.KEY=VALUE|xFACTOR): Replace a number of the wafer or software profile, or
@@ -136,12 +136,12 @@ def estimate(
         capacity (refuse|report): Refuse a model that does not fit, or time it and report what is
             missing.
         economics: Power and prices as a TOML file, instead of wse/data/economics.toml.
-        price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. Replaces
-            the assumed price, its range, and that of economics.
+        price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The
+            price is exact: it has no range. It overrides economics.
         network: Network and service between user and machine as a TOML file, instead of
             wse/data/network.toml.
-        sensitivity: Also report the effect of a slower hop, more SRAM, a faster link, and wafers
-            that cut no layer.
+        sensitivity: Also report the effect of a slower hop, more SRAM, a faster link, and the code
+            of research kernels.
         uncertainty: Also report how much each uncertain constant contributes to the ranges of TPOT
             and TTFT.
         trace (PATH|none): Write a trace of the estimate, for `wse inspect`.

@@ -84,7 +84,7 @@ class EstimateRequest(PlacementRequest):
     sensitivity: Annotated[
         bool,
         Option(
-            doc="Also report the effect of a slower hop, more SRAM, a faster link, and wafers that cut no layer.",
+            doc="Also report the effect of a slower hop, more SRAM, a faster link, and the code of research kernels.",
             panel="Output",
         ),
     ] = False

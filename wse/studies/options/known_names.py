@@ -52,7 +52,8 @@ def changes() -> Iterable[str]:
 
 def sweep_columns() -> Iterable[str]:
     """Return the short column names of the table that ``wse sweep`` prints."""
-    return ("dtype", "prompt", "new", "wafers", "users", "ttft", "user", "throughput", "fits", "cost")
+    names = "dtype prompt new wafers users replicas ttft user low high throughput fits cost"
+    return tuple(names.split())
 
 
 def gpus() -> Iterable[str]:

@@ -238,7 +238,7 @@ class PlacementRequest:
         int | None,
         Option(
             doc="Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt + new tokens. The "
-            "users that fit are counted for prompt + new tokens.",
+            "maximum number of users is always that for prompt + new tokens.",
             panel="Model",
             metavar="TOKENS",
             unit=TOKEN,

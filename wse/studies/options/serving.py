@@ -143,8 +143,8 @@ class CostOptions:
     price: Annotated[
         str | Mapping[str, float] | None,
         Option(
-            doc="USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. Replaces the assumed "
-            "price, its range, and that of --economics.",
+            doc="USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The price is exact: it "
+            "has no range. It overrides --economics.",
             panel="Output",
             metavar="NAME=USD,...",
         ),

@@ -82,7 +82,7 @@ def run(
     Arguments that are not listed here have the same meaning as in `wse.estimate`.
 
     Args:
-        model: A model folder, or a name of `wse models`.
+        model: A Hugging Face model folder, a GGUF file, or a name of `wse models`.
         prompt: Text to continue. Several texts are answered together, one per user.
         prompt_ids (1,2,3): Token ids to continue, used unchanged; no tokenizer is needed. Several
             lists are answered together, one per user.

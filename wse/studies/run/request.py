@@ -141,7 +141,7 @@ class RunRequest(PlacementRequest):
     model: Annotated[
         str | Path,
         Option(
-            doc="A model folder, or a name of `wse models`.",
+            doc="A Hugging Face model folder, a GGUF file, or a name of `wse models`.",
             panel="Model",
             metavar="MODEL",
             known_values=known_names.models,

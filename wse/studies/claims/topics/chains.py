@@ -154,7 +154,7 @@ def bubbles(lab: Laboratory) -> Finding:
                 schedule.kv_limited_streams, "streams", "whose KV caches fit in addition to the weights"
             ),
         },
-        reason="stage times of the compiled model in a simulation of events",
+        reason="number of stages of the compiled model; a simulation of events agrees",
         curves=Curves(
             x="streams in flight",
             y="fraction of time that stages are idle",
