@@ -167,3 +167,22 @@ def test_a_plan_is_a_point_of_an_estimate() -> None:
     assert (row.users, row.replicas) == (4, 1)
     assert row.tokens_per_s == pytest.approx(serving.tokens_per_s, rel=0.03)
     assert row.usd_per_million_tokens == pytest.approx(serving.usd_per_million_tokens, rel=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "context", "options"),
+    [
+        ("llama-2-13b", 2100, {}),
+        ("llama-3-8b", 8192, {"users": 16}),
+        ("llama-3-8b", 8192, {"objective": "throughput"}),
+    ],
+)
+def test_reserved_context_changes_neither_speed_nor_room(model: str, context: int, options: dict[str, Any]) -> None:
+    """Only the caches of one pass take more room."""
+    plain, reserved = (
+        wse.estimate(model, wafers=1, **options, **reserve).serving for reserve in ({}, {"context": context})
+    )
+    assert reserved.tpot_s == pytest.approx(plain.tpot_s, rel=0.03)
+    assert reserved.tokens_per_s == pytest.approx(plain.tokens_per_s, rel=0.03)
+    assert reserved.max_users == pytest.approx(plain.max_users, rel=0.15)
