@@ -78,7 +78,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         yield _network_row(result, serving.ttft_s - latency.ttft_s)
         yield from other_rows
     room = capacity_text(result.sram, result.batch)
-    replica = "" if serving is None or serving.replicas == 1 else " of a replica"
+    replica = "" if serving is None or serving.replicas == 1 else " per replica"
     note = f"of the fullest PE; {room}{replica}"
     yield AnswerRow("SRAM", percent(result.sram.fullest_pe_fraction), note)
     weights = f"{count(result.model.parameters)} parameters; {percent(result.system.padding_fraction)} padding"
