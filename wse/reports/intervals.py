@@ -73,6 +73,15 @@ def with_interval(value: str, unit: str, interval: RangeResult | None, text: Cal
     return f"{value}{unit} {interval_text(interval, text)}".rstrip()
 
 
+def sampled_text(samples: int) -> str:
+    """Return a note that explains the intervals of an output, such as ``90 %: of 256 samples ...``.
+
+    Args:
+        samples: Number of samples from which the intervals are computed.
+    """
+    return f"{percent_text(CONFIDENCE)}: of {samples:,} samples of the constants, model error, price and power"
+
+
 def percent_text(fraction: float) -> str:
     """Return a fraction as a whole percentage, such as ``90 %``.
 

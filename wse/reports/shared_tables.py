@@ -67,7 +67,7 @@ CAUSES: Final[dict[str, str]] = {
     "compute": "vector instructions in the PEs",
     "launch": "starting steps and messages",
     "hops": "words travelling between PEs",
-    "relays": "PEs that add and forward words",
+    "relays": "words forwarded in software by PEs",
     "crossing": "words travelling between wafers",
     "host": "transfers to and from the host",
 }
@@ -107,7 +107,7 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
         Column(key="meaning"),
     )
     absent_causes = [cause for cause, cycles in by.items() if not cycles]
-    footer = [("no cycles", ", ".join(absent_causes))] if absent_causes else []
+    footer = [("0 cycles", ", ".join(absent_causes))] if absent_causes else []
     return Table(columns=columns, rows=rows, title="Decode cycles by cause", footer=footer)
 
 

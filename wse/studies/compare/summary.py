@@ -20,11 +20,11 @@ from wse.tracing.query.two_traces.compare import TracesResult
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 KEY: Final = {
-    "1 user": "tokens/s of a single user",
-    "all users": "tokens/s of the users that saturate the machine or fit",
+    "1 user": "one pass alone on the machine",
+    "users": "as many as saturate it, or as fit",
     "USD/Mtok": "with all users",
-    "TTFT": "of a single user",
-    "crossing": "of a token's time",
+    "TTFT": "one prompt alone",
+    "crossing": "fraction of the time of one pass alone",
 }
 """Short explanations of the columns in the table of best rows."""
 

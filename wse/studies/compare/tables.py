@@ -127,8 +127,8 @@ def best_table(rows: Sequence[ComparisonRow], *, by_link: bool, footer: Sequence
     """
     link = (LINK,) if by_link else ()
     columns = (WAFERS, *link, MAPPING, DTYPE, ONE_USER, USERS, ALL_USERS, DOLLARS, TTFT, CROSSING, LIMITED_BY)
-    title = "The best on each number of wafers" + (" and each link" if link else "")
-    note = "tokens/s; the best of a column is marked *"
+    title = "Best mappings by number of wafers" + (" and link" if link else "")
+    note = "speeds in tokens/s; * best of a column"
     return Table(columns=columns, rows=rows, title=title, note=note, footer=footer)
 
 

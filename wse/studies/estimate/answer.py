@@ -21,6 +21,7 @@ from wse.studies.results.answer import (
     verification_text,
 )
 from wse.studies.results.placement_table import used_text
+from wse.studies.results.sram import capacity_text
 
 if TYPE_CHECKING:
     from wse.studies.estimate.result import EstimateResult
@@ -36,7 +37,7 @@ def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
     """
     headline = f"{printable(result.model.name)}, {result.model.dtype}, on {_machine(result)}"
     rows = [*_rows(result), *(_detail_rows(result) if detail else ())]
-    return answer_tables(headline, _sentences(result), rows, result.grades if detail else None)
+    return answer_tables(headline, _sentences(result), rows, result.grades if detail else None, result.ranges)
 
 
 def _machine(result: EstimateResult) -> str:
@@ -61,14 +62,14 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
     if result.decode is not None:
         meanings = {cause: f"{meaning} ({cause})" for cause, meaning in CAUSES.items()}
         yield limit_sentence(result.decode.cycles_by, meanings, "a token's cycles")
-    yield published_sentence(result.published)
+    yield published_sentence(result.published, result.model.name)
 
 
 def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     """Yield the rows of an estimate's main table, such as speed, SRAM and weights."""
     serving, latency, decode = result.serving, result.latency, result.decode
     if serving is not None:
-        cycles = "" if decode is None else f"{count(decode.cycles_per_token)} cycles per token alone on the machine"
+        cycles = "" if decode is None else f"{count(decode.cycles_per_token)} cycles per token with one pass alone"
         tokens = serving.prompt_tokens + serving.new_tokens
         place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
         room = f"KV caches of {plural(serving.max_users, 'sequence')} of {count(tokens)} tokens fit {place}"
@@ -76,14 +77,15 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         yield first
         yield _network_row(result, serving.ttft_s - latency.ttft_s)
         yield from other_rows
-    room = f"room for {count(result.batch * result.sram.kv_capacity_tokens)} tokens of KV cache"
-    replica = "" if serving is None or serving.replicas == 1 else " of a replica"
+    room = capacity_text(result.sram, result.batch)
+    replica = "" if serving is None or serving.replicas == 1 else " per replica"
     note = f"of the fullest PE; {room}{replica}"
     yield AnswerRow("SRAM", percent(result.sram.fullest_pe_fraction), note)
     weights = f"{count(result.model.parameters)} parameters; {percent(result.system.padding_fraction)} padding"
     yield AnswerRow("weights", in_bytes(result.model.bytes), weights)
     if result.crossing is not None and result.system.wafers > 1:
-        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token between wafers"
+        links = plural(len(result.crossing.cuts), "link")
+        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token over {links} between wafers"
         yield AnswerRow("crossings", seconds(result.crossing.s_per_token), traffic, "crossing.s_per_token")
     if result.cuts is not None:
         wafers = result.cuts.wafers_for_whole_layers
@@ -107,7 +109,7 @@ def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
     """
     user = result.latency.user
     low, high = (end + waited_s for end in user.ttft_range_s)
-    text = f"with a new connection, network and service ({seconds(low)} to {seconds(high)})"
+    text = f"with connection, network and service as assumed ({seconds(low)} to {seconds(high)})"
     return AnswerRow("TTFT at user", seconds(user.ttft_s + waited_s), text, "latency.user.ttft_s")
 
 

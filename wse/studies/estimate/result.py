@@ -157,7 +157,13 @@ class EstimateResult(Result):
         one_user = self.serving is None or self.serving.users == self.serving.replicas
         for_one_user = one_user and self.inputs["objective"] == LATENCY
         tables += sram_tables(
-            self.sram, self.batch, self.system.context or 0, for_one_user=for_one_user, detail=detail, width=width
+            self.sram,
+            self.batch,
+            self.system.context or 0,
+            replicas=1 if self.serving is None else self.serving.replicas,
+            for_one_user=for_one_user,
+            detail=detail,
+            width=width,
         )
         if self.serving is not None:
             price = "" if self.cost is None else price_text(self.cost.price_ends, "wafer", self.cost.assumptions)

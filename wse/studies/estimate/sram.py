@@ -108,7 +108,7 @@ def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
 
 
 def sram_tables(
-    sram: EstimateSram, batch: int, context: int, *, for_one_user: bool, detail: bool, width: int
+    sram: EstimateSram, batch: int, context: int, *, replicas: int, for_one_user: bool, detail: bool, width: int
 ) -> list[Table]:
     """Return tables of the fullest PE's SRAM and of the number of users whose caches fit.
 
@@ -116,24 +116,27 @@ def sram_tables(
         sram: SRAM use to show.
         batch: Number of users whose tokens are decoded in one pass.
         context: Requested context per user in tokens.
+        replicas: Number of equal machines that share the users.
         for_one_user: Whether the layout was chosen for the latency of a single user.
         detail: Whether to add a table with the SRAM use of one PE of each stage.
         width: Terminal width in characters.
     """
     code = sram.code
-    comparison = f"released research kernels need {count(code.research_bytes_per_pe)} B"
+    fits = code.research_bytes_per_pe - code.bytes_per_pe <= sram.bytes_per_pe["free"]
+    verb = "would fit too" if fits else "would not fit"
+    comparison = f"the {count(code.research_bytes_per_pe)} B of released research kernels {verb}"
     footer = (("code", f"{count(code.bytes_per_pe)} B without stack and runtime; {comparison}"),)
     fullest_pe_table = replace(fullest_table(sram, batch, width=width), footer=footer)
     room = [] if sram.room is None else [room_table(sram.room, context)]
     return [
         fullest_pe_table,
-        _users_table(sram.users, for_one_user=for_one_user),
+        _users_table(sram.users, replicas, for_one_user=for_one_user),
         *room,
         *([_stages_table(sram.stages)] if detail else []),
     ]
 
 
-def _users_table(users: tuple[UsersResult, ...], *, for_one_user: bool) -> Table:
+def _users_table(users: tuple[UsersResult, ...], replicas: int, *, for_one_user: bool) -> Table:
     """Return a table of the number of users whose KV caches fit, by context length."""
     rows = [
         {"name": "context", **{str(row.context): row.context for row in users}},
@@ -141,13 +144,16 @@ def _users_table(users: tuple[UsersResult, ...], *, for_one_user: bool) -> Table
     ]
     columns = (Column(key="name"), *(number(str(row.context)) for row in users))
     note = "; for more users, --users N searches for layouts with more room" if for_one_user else ""
+    replica = ", on one replica" if replicas > 1 else ""
     blocks = " or ".join(f"{block:,}" for block in sorted({row.block_tokens for row in users}))
     return Table(
         columns=columns,
         rows=rows,
         title="Sequences whose KV caches fit",
-        note=f"by context length, in this layout, on one replica{note}",
-        footer=(("blocks", f"A cache occupies whole blocks of {blocks} tokens, one token per row of PEs."),),
+        note=f"by context length, in this layout{replica}{note}",
+        footer=(
+            ("blocks", f"A cache occupies blocks of one token per PE row of the limiting stage: {blocks} tokens."),
+        ),
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from wse.reports.intervals import RangeResult, interval_text
+from wse.reports.intervals import RangeResult, interval_text, sampled_text
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import count, percent, plural, range_text, seconds, three_figures
+from wse.reports.terminal import count, percent, plural, printable, range_text, seconds, three_figures
 from wse.studies.estimate.grades import GradeResult
 from wse.studies.results.operating_points import ServingResult
 from wse.studies.results.published import PublishedSpeed
@@ -16,9 +16,9 @@ Cause = TypeVar("Cause", bound=str)
 
 GRADES: Final = "grade of the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
 """Legend of the evidence-grade column."""
-DRAFTS: Final = {"no": "without drafts", "yes": "with drafts"}
+DRAFTS: Final = {"no": " without drafts", "yes": " with drafts"}
 """Text after a published speed, depending on whether the service drafts tokens."""
-NO_STATEMENT: Final = "without a statement on drafts"
+NO_STATEMENT: Final = ", drafts not stated"
 
 
 class AnswerRow(NamedTuple):
@@ -45,6 +45,7 @@ def answer_tables(
     sentences: Iterable[str],
     rows: Sequence[AnswerRow],
     grades: Mapping[str, GradeResult] | None = None,
+    ranges: Mapping[str, RangeResult] | None = None,
 ) -> list[Table]:
     """Return two tables: a headline with the answer in words, and the numbers of the answer.
 
@@ -54,12 +55,14 @@ def answer_tables(
         rows: The numbers of the answer.
         grades: Evidence grades of the numbers. The keys are the ``grade_key`` of rows. None leaves
             out the column of grades.
+        ranges: Intervals of the numbers, which a note explains. None if there are none.
     """
     columns = [Column(key="name", style="bright_black"), number("value", formatter=str)]
     if grades is not None:
         columns.append(Column(key="grade", style="bright_black", cell=lambda row: _grade(row, grades)))
     columns.append(Column(key="note", wraps=True, cell=lambda row: f"{row.interval} {row.note}".strip()))
-    note = "" if grades is None else GRADES
+    notes = [sampled_text(interval.samples) for interval in (ranges or {}).values()][:1]
+    note = "; ".join([*notes, *([] if grades is None else [GRADES])])
     summary = pair_table([("", sentence) for sentence in sentences if sentence], headline)
     return [summary, Table(columns=tuple(columns), rows=rows, title="Answer", note=note)]
 
@@ -110,17 +113,29 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
     return f"{speeds} On average, {decoding} of them decode, and the others wait for their first token."
 
 
-def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
-    """Return a sentence with published speeds for comparable machines; empty if there are none."""
+def published_sentence(speeds: Sequence[PublishedSpeed] | None, model: str) -> str:
+    """Return a sentence with published speeds for comparable machines; empty if there are none.
+
+    A published speed of another model, which has the same layers, is given with that model.
+
+    Args:
+        speeds: The published speeds.
+        model: Name of the estimated model.
+    """
     if not speeds:
         return ""
     users = speeds[0].estimated_users
     unit = "tokens/s" if users == 1 else "tokens/s each"
-    texts = [
-        f"{count(speed.tokens_per_s_per_user)} {unit} {DRAFTS.get(speed.drafts or '', NO_STATEMENT)} ({speed.date})"
-        for speed in speeds
-    ]
-    return f"Published for {plural(users, 'user')}: {', '.join(texts)}."
+    models = [speed.model for speed in speeds]
+    other_models = {name for name in models if name.casefold() not in model.casefold()}
+    of_all = f" of {printable(models[0])}" if len(set(models)) == len(other_models) == 1 else ""
+    texts = []
+    for speed in speeds:
+        drafts = DRAFTS.get(speed.drafts or "", NO_STATEMENT)
+        other_model = f"{speed.model}, " if speed.model in other_models and not of_all else ""
+        remark = printable(f"{other_model}{speed.date.replace('n.d.', 'undated')}")
+        texts.append(f"{count(speed.tokens_per_s_per_user)} {unit}{drafts} ({remark})")
+    return f"Published for {plural(users, 'user')}{of_all}: {', '.join(texts)}."
 
 
 def _with_interval(ranges: Mapping[str, RangeResult], figure: str, text: Callable[[float], str]) -> str:
@@ -174,7 +189,9 @@ def serving_rows(
     room = f"KV caches of {plural(serving.max_users, 'sequence')} of {tokens:,} tokens fit"
     yield AnswerRow("concurrency", f"{serving.users:,}", room_note or room)
     rate = count(serving.tokens_per_s)
-    yield AnswerRow("throughput", rate, f"output tokens/s {at}", "decode.tokens_per_s", interval("tokens_per_s", count))
+    yield AnswerRow(
+        "throughput", rate, "output tokens/s with prefill time", "decode.tokens_per_s", interval("tokens_per_s", count)
+    )
     usd, low, high = (
         serving.usd_per_million_tokens,
         serving.usd_per_million_tokens_low,
@@ -191,9 +208,9 @@ def serving_rows(
         yield AnswerRow("cost", f"{three_figures(usd)} USD", note, "cost.usd_per_million_tokens", usd_interval)
     joules, low, high = serving.joules_per_token, serving.joules_per_token_low, serving.joules_per_token_high
     if joules is not None:
-        peak = " at peak power" if joules == high else ""
         joules_interval = interval("joules_per_token", three_figures)
-        note = f"per output token {at}{peak}{'' if joules_interval else _range(low, high)}"
+        peak = "" if joules != high else "; central value: peak power" if joules_interval else " at peak power"
+        note = f"per output token{peak}{'' if joules_interval else _range(low, high)}"
         yield AnswerRow("energy", f"{three_figures(joules)} J", note, "energy.joules_per_token", joules_interval)
 
 

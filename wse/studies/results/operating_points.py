@@ -19,7 +19,7 @@ DEFINITIONS: Final = (
     ("TTFT", "time to first token: waiting, prefill and transfers to and from the host"),
     (
         "TPOT",
-        "time per output token after the first, pauses for prompts of others included; tok/s/user is 1 / TPOT",
+        "time per output token after the first, stalls by prefill of others included; tok/s/user is 1 / TPOT",
     ),
     ("tok/s", "output tokens per second of all users"),
     ("USD/Mtok", "price of all machines per million output tokens, prefill included"),

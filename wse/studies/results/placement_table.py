@@ -58,7 +58,7 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
         *([("set", " ".join(setting_texts(wafer.replaced)))] if wafer.replaced else []),
         ("model", _model_line(model)),
         ("mapping", f"{system.mapping}: {plural(len(stages), 'region')} of {shape} PEs{span}, {_layers(stages)}"),
-        ("prefill", f"{tokens} {passes}, matrix product {system.prefill}"),
+        ("prefill", f"{tokens} {passes}, matrix products by {system.prefill}"),
         ("padding", f"{percent(system.padding_fraction)} of the weight elements in SRAM"),
     ]
     if column_counts := sorted({s.attention[1] - s.attention[0] + 1 for s in stages if s.narrows_attention}):

@@ -20,7 +20,7 @@ from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import plural, printable
+from wse.reports.terminal import count, plural, printable
 from wse.serving.gpus.weights import FORMATS
 
 SERVICES_FILE: Final = "public_speeds.csv"
@@ -158,11 +158,14 @@ def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
         Column(key="date", title="date", formatter=printable),
     )
     note = (
-        "tokens/s per user, the fastest of each kind of drafts; ratio: the estimate of this layout for the users of "
-        "the measurement, divided by the published speed; with drafts if --draft is given and the service may use "
-        "them; chips: of the published machine"
+        "tokens/s per user, the fastest without drafts (speculative decoding), with them and unstated; ratio: "
+        "estimate / published; the estimate has drafts only with --draft and if the service may use them; chips: of "
+        "the published machine"
     )
-    sources = [("source", address) for address in dict.fromkeys(_short_address(speed.source) for speed in speeds)]
+    speeds_by_address: dict[str, list[str]] = {}
+    for speed in speeds:
+        speeds_by_address.setdefault(_short_address(speed.source), []).append(count(speed.tokens_per_s_per_user))
+    sources = [(f"source of {', '.join(published)}", address) for address, published in speeds_by_address.items()]
     return Table(columns=columns, rows=speeds, title="Published speeds beside the estimate", note=note, footer=sources)
 
 

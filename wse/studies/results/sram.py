@@ -51,7 +51,7 @@ def cache_capacity(program: Program, context: int) -> CacheCapacity:
         )
         if cache
     ]
-    return min(capacities, key=lambda capacity: capacity.users(context))
+    return min(capacities, key=lambda capacity: (capacity.users(context), capacity.tokens))
 
 
 def users_at(program: Program, context: int) -> int:
@@ -103,9 +103,19 @@ def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table
         batch: Number of users decoded in one pass.
         width: Width of the terminal in characters.
     """
-    tokens = count(batch * sram.kv_capacity_tokens)
-    note = f"{percent(sram.fullest_pe_fraction)} in use; room for {tokens} tokens of KV cache"
+    note = f"{percent(sram.fullest_pe_fraction)} in use; {capacity_text(sram, batch)}"
     return sram_table(sram.bytes_per_pe, title="SRAM of the fullest PE", note=note, width=width)
+
+
+def capacity_text(sram: SramResult, batch: int) -> str:
+    """Return text with the KV-cache capacity in tokens, of all users together.
+
+    Args:
+        sram: SRAM use, with the capacity per user.
+        batch: Number of users decoded in one pass.
+    """
+    tokens = f"at most {count(batch * sram.kv_capacity_tokens)} tokens"
+    return f"KV cache of {tokens}" if batch == 1 else f"KV caches of {tokens} in all"
 
 
 def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:

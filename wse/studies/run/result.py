@@ -166,18 +166,19 @@ def _speed_table(result: RunResult) -> Table:
     """Build the table of prefill and decode speed and latency on the emulated wafer."""
     prefill, decode = result.prefill, result.decode
     rate, cycles = f"{count(prefill.tokens_per_s)} tokens/s", f"{count(prefill.cycles)} cycles"
-    rows = [("prefill", rate, cycles, f"TTFT {seconds(prefill.ttft_s)}")]
+    rows = [("prefill", cycles, f"TTFT {seconds(prefill.ttft_s)}", rate)]
     if decode is not None:
         rate, cycles = f"{count(decode.tokens_per_s_per_user)} tokens/s", f"{count(decode.cycles_per_token)} cycles"
         time = f"TPOT {seconds(decode.cycles_per_token / result.wafer.clock_hz)}"
-        rows.append(("decode", rate, f"{cycles} per token", time))
+        rows.append(("decode", f"{cycles} per token", time, rate))
         if result.batch > 1:
-            rows.append((f"{result.batch:,} users", f"{count(decode.tokens_per_s)} tokens/s", "in total", ""))
-    keys = ("name", "rate", "cycles", "time")
+            rows.append((f"{result.batch:,} users", "in total", "", f"{count(decode.tokens_per_s)} tokens/s"))
+    keys = ("name", "cycles", "time", "rate")
     return Table(
         columns=tuple(number(key, formatter=str) for key in keys),
         rows=[dict(zip(keys, row, strict=True)) for row in rows],
         title="Speed of the emulated wafer",
+        note="TTFT: with the first token's transfer to the host",
     )
 
 
@@ -191,7 +192,7 @@ def _traffic_table(result: RunResult) -> Table:
     rows = [
         ("hops", f"{count(hops)} hops of 32-bit words from PE to PE"),
         ("busiest link", f"{count(words)} words"),
-        ("colours", f"{fabric.colours_used} on the PE that uses the most"),
+        ("colours", f"{fabric.colours_used} routing channels in the stage that uses the most"),
     ]
     if crossing is not None and result.system.wafers > 1:
         text = f"{in_bytes(crossing.bytes_per_token)}, {seconds(crossing.s_per_token)}"
@@ -205,7 +206,8 @@ def _emulation_table(result: RunResult) -> Table:
     tokens = sum(len(user.tokens) for user in result.users)
     rate = emulation.tokens_per_s
     speed = f"{count(rate)} tokens/s while decoding" if rate else "nothing was left to do"
-    rows = [("speed", f"{speed}; {plural(tokens, 'token')} in {seconds(emulation.wall_s)}, compilation included")]
+    whole_run = f"{plural(tokens, 'token')} in {seconds(emulation.wall_s)} with compilation and prefill"
+    rows = [("speed", f"{speed}; {whole_run}")]
     if emulation.passes_again is not None:
         rows.append(("reused", f"{count(emulation.passes_again)} passes of an earlier run"))
     if result.profile is not None:

@@ -197,9 +197,7 @@ class ServeResult(Result):
                 f"the queue grows as long as they come. {self._remedy(rate)}"
             )
         else:
-            come = (
-                f"Stable: {count(rate)} requests/s come, {percent(load.offered)} of the {capacity} that can be served."
-            )
+            come = f"Stable: {count(rate)} requests/s offered, {percent(load.offered)} of the capacity of {capacity}."
         if self.served is None:
             return come
         waits, pace = self.served.all, ""
@@ -250,5 +248,5 @@ class ServeResult(Result):
         """
         tables = [pair_table([("", self.verdict)], self.title)]
         if self.served is not None:
-            tables += [waits_table(self.served), served_table(self, self.served)]
+            tables += [waits_table(self.served, self.ranges), served_table(self, self.served)]
         return (*tables, machine_table(self))

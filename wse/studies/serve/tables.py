@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from wse.reports.intervals import with_interval
+from wse.reports.intervals import RangeResult, sampled_text, with_interval
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import count, in_bytes, percent, plural, printable, ranged, seconds
+from wse.reports.terminal import count, in_bytes, percent, plural, printable, ranged, seconds, three_figures
+from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.statistics import Distribution
 from wse.studies.estimate.drafts.result import acceptance_rows, draft_text, place_text
 from wse.studies.serve.machines.drafts import DraftsResult
@@ -17,33 +19,43 @@ if TYPE_CHECKING:
     from wse.studies.serve.result import AmountResult, RequestsResult, ServedResult, ServeResult
 
 
-def waits_table(served_result: ServedResult) -> Table:
-    """Build the table of latencies: queueing delay, TTFT, TPOT, and time between tokens.
+def waits_table(served_result: ServedResult, ranges: Mapping[str, RangeResult] | None = None) -> Table:
+    """Build the table of latencies: queueing delay, TTFT, TPOT, and inter-token latency.
 
     Each request tier has additional rows.
+
+    Args:
+        served_result: Statistics of the served requests.
+        ranges: Intervals of the result, which a note tells from percentiles. None if there are none.
     """
     all_waits = served_result.all
     rows: list[tuple[str, Distribution | None]] = [
         ("queue", all_waits.queueing),
         ("TTFT", all_waits.ttft),
         ("TPOT", all_waits.tpot),
-        ("time between tokens", served_result.gaps),
+        ("inter-token latency", served_result.gaps),
     ]
     for tier, waits in served_result.tiers.items():
         rows += [(f"{tier} tier: queue", waits.queueing), (f"{tier} tier: TTFT", waits.ttft)]
-    columns = [Column(key="name"), *(number(key, key, seconds) for key in ("mean", "p50", "p90", "p99", "most"))]
+    columns = [
+        Column(key="name"),
+        *(number(key, key, seconds) for key in ("mean", "p50", "p90", "p99")),
+        number("most", "max", seconds),
+    ]
     cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
-    return Table(columns=tuple(columns), rows=cells, title="Latency", note=plural(all_waits.requests, "request"))
+    notes = [sampled_text(interval.samples) for interval in (ranges or {}).values()][:1]
+    note = "; ".join([plural(all_waits.requests, "request"), *notes])
+    return Table(columns=tuple(columns), rows=cells, title="Latency", note=note)
 
 
 def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     """Build the table of throughput, goodput, machine utilisation, energy and cost."""
     use = served_result.use
-    busy = f"at least one pass is in flight for {percent(use.busy)} of the time"
+    busy = f"at least one pass in flight {percent(use.busy)} of these {seconds(served_result.makespan_s)}"
     if result.machine.stages > 1:
-        busy += f", and the slowest stage works for {percent(use.slowest_stage)}"
+        busy += f", slowest stage {percent(use.slowest_stage)}"
     if use.prefill_busy is not None:
-        busy += f"; the machine for prompts works for {percent(use.prefill_busy)}"
+        busy += f", machine for prompts {percent(use.prefill_busy)}"
     ranges = result.ranges or {}
     throughput = with_interval(count(served_result.tokens_per_s), " tokens/s", ranges.get("served.tokens_per_s"), count)
     rows = [
@@ -60,15 +72,20 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         ("cost", "usd_per_million_tokens", "USD per million tokens"),
     ):
         amount, interval = getattr(served_result, key), ranges.get(f"served.{key}")
-        if amount is not None and interval is not None:
-            rows.append((name, with_interval(count(amount.value), f" {unit}", interval, count)))
-        elif amount is not None:
-            rows.append((name, f"{_amount(amount)} {unit}"))
+        if amount is None:
+            continue
+        peak = " at peak power" if name == "energy" and amount.value == amount.range[1] else ""
+        if interval is None:
+            rows.append((name, f"{ranged(amount.value, *amount.range, three_figures)} {unit}{peak}"))
+        else:
+            text = with_interval(three_figures(amount.value), f" {unit}{peak}", interval, three_figures)
+            rows.append((name, f"{text}{peak and ', lower power included'}"))
     if served_result.usd_per_hour is not None:
         rows.append(
             (
                 "price",
-                f"{_amount(served_result.usd_per_hour)} USD/h in all: {printable(served_result.usd_per_hour.source)}",
+                f"{_price_text(served_result.usd_per_hour)} USD/h in all: "
+                f"{printable(served_result.usd_per_hour.source)}",
             )
         )
     if served_result.tokens_per_pass is not None:
@@ -86,27 +103,30 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     if prefixes is not None:
         found = f"{count(prefixes.hits)} of {count(result.requests.count)} prompts found theirs"
         rows.append(("prefixes", f"{found}: {count(prefixes.saved_tokens)} tokens were not read again"))
-    return pair_table(rows, "What the machine does")
+    return pair_table(rows, "Machine use and cost")
 
 
 def machine_table(result: ServeResult) -> Table:
     """Build the table of the simulation's inputs: requests, machines, drafts, etc."""
     requests = result.requests
     mean_tokens = math.ceil(requests.prompt_tokens + requests.new_tokens)
-    lengths = f"{count(requests.prompt_tokens)} + {count(requests.new_tokens)} tokens on average"
+    fixed = requests.arrivals in ARRIVALS and not result.inputs["length_cv"]
+    mean = "" if fixed else " on average"
+    lengths = f"{count(requests.prompt_tokens)} + {count(requests.new_tokens)} tokens{mean}"
     rows = [("requests", f"{count(requests.count)}, {_arrivals_text(requests)}; {lengths}")]
     for name, machine in (("machine", result.machine), ("for prompts", result.prefill_machine)):
         if machine is not None:
-            cache = f"{count(machine.kv_capacity_tokens)} tokens of cache in blocks of {machine.kv_block_tokens}"
+            cache = f"KV cache of {count(machine.kv_capacity_tokens)} tokens in blocks of {machine.kv_block_tokens}"
             fit = f"{plural(machine.kv_capacity_users, 'sequence')} of {mean_tokens:,} tokens fit"
             rows.append((name, f"{plural(machine.stages, 'stage')}; {cache}: {fit}"))
             if not machine.grid_users:
                 rows.append(("", f"{machine.stack}; passes of any users and parts of prompts, by `wse gpus`"))
                 continue
             sizes = ", ".join(map(str, machine.grid_users))
-            users = "1 user" if machine.grid_users == (1,) else f"{sizes} users"
-            grid = f"passes of {users} at {len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,}"
-            rows.append(("", f"timed: {grid}, and chunks of {plural(machine.chunk_tokens, 'prompt token')}"))
+            users = "1 user" if machine.grid_users == (1,) else f"{sizes} users each"
+            contexts = f"{len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,} (interpolated)"
+            chunks = f"prefill chunks of {plural(machine.chunk_tokens, 'token')}"
+            rows.append(("", f"timed: decode passes of {users} at {contexts}, {chunks}"))
     if "objective" in result.inputs:
         user_count = result.inputs.get("users")
         purpose = "(--objective)" if user_count is None else f"of {plural(user_count, 'user')} (--objective, --users)"
@@ -123,7 +143,7 @@ def machine_table(result: ServeResult) -> Table:
         place = place_text(result.drafts) if result.machine.gpus is None else "on the model's GPUs"
         rows.append(("drafts", _drafts_text(result.drafts, place)))
         rows += [(f"drafts: {name}", text) for name, text in acceptance_rows(result.drafts)]
-    return pair_table(rows, "Rests on")
+    return pair_table(rows, "Inputs of the simulation")
 
 
 def _arrivals_text(requests: RequestsResult) -> str:
@@ -144,5 +164,5 @@ def _drafts_text(drafts: DraftsResult, place: str) -> str:
     return f"{plural(drafts.draft_tokens, 'token')} of {source}, {basis}: {drafts.tokens_per_pass:.2f} a pass; {times}"
 
 
-def _amount(amount: AmountResult) -> str:
-    return ranged(amount.value, *amount.range)
+def _price_text(price: AmountResult) -> str:
+    return ranged(price.value, *price.range, "{:,g}".format)

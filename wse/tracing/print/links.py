@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from rich.console import Console
 
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import bar, count, heading, lines, percent
+from wse.reports.terminal import bar, count, heading, lines, percent, plural
 from wse.reports.terminal_table import print_table
 from wse.tracing.print.folds import layers_text, range_text
 from wse.tracing.query.places.links import LayerLinks, Link, LinksView
@@ -75,8 +75,8 @@ def link_line(link: Link) -> str:
     """Return a description of a link: place, words, layers, and number of equal links."""
     place = f"wafer {link.wafer}, row {link.row}, col {link.col}, {link.direction}"
     layers, other_links = _layers(link), link.count - 1
-    equal_text = f" (and on {count(other_links)} others)" if other_links else ""
-    return f"{place}: {count(link.words)} words{equal_text}{f', {layers}' if layers else ''}"
+    equal_text = f", as on {plural(other_links, 'other link')}" if other_links else ""
+    return f"{place}: {count(link.words)} words{equal_text}{f'; of them {layers}' if layers else ''}"
 
 
 def _layers(link: Link) -> str:

@@ -17,6 +17,8 @@ from wse.tracing.query.costs.step_sums import cycle_fraction
 from wse.tracing.query.costs.steps import Step, StepsView
 from wse.tracing.query.costs.tree import LayerOps, TreeView
 
+TRANSFERS: Final = {"host": "host transfer", "crossing": "wafer transfer"}
+"""Names of the transfers between wafers or with the host, by the cause of most of their cycles."""
 ORDER_TEXTS: Final = {
     "cycles": "those with the most cycles first",
     "words": "those that send the most words first",
@@ -49,7 +51,7 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
     columns = (
         Column(key="phase", title="phase"),
         Column(key="op", title="op", cell=_op, wraps=True, min_width=15),
-        Column(key="name", title="kernel, pattern", wraps=True, min_width=12),
+        Column(key="name", title="kernel, pattern", cell=_kernel_or_pattern, wraps=True, min_width=12),
         number("times", "times", priority=spare["times"]),
         number("cycles", "cycles"),
         number("fraction", "share", percent),
@@ -64,6 +66,14 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
 def _op(step: Step) -> str:
     """Return the op of a step as text, with the layers of all steps that the row combines."""
     return op_text(op_in_layer(step.op, step.layer), step.layers, step.count)
+
+
+def _kernel_or_pattern(step: Step) -> str:
+    """Return the kernel or pattern of a step. Transfers between wafers or with the host are named.
+
+    The text of a step without cycles is the name in the trace.
+    """
+    return TRANSFERS.get(step.mostly, step.name) if step.kind == "cross" else printable(step.name)
 
 
 def _order_columns(order: str) -> list[Column]:

@@ -41,16 +41,17 @@ def print_summary(console: Console, view: SummaryView) -> None:
     rows = [
         ("model", printable(view.model.name)),
         ("wafer", wafer_line(wafer.name, wafer.rows, wafer.cols, wafer.clock_hz, system.wafers)),
-        ("mapping", f"{printable(system.mapping)}, {plural(len(system.stages), 'region')}"),
+        ("mapping", f"{printable(system.mapping)}, {plural(len(system.stages), 'stage')}"),
         *_attention(system.stages),
         ("tokens", f"{count(view.prompt_tokens)} of the prompt, {count(view.generated_tokens)} generated"),
         *_texts(view.users),
-        ("written by", f"{printable(view.created_by)}, program {printable(view.program_digest[:16])}"),
+        ("written by", f"{printable(view.created_by)}, program digest {printable(view.program_digest[:16])}"),
     ]
     lines(console, rows)
     if speeds := _speeds(view):
         columns = tuple(Column(key=name, numeric=True) for name in _PhaseSpeed._fields)
-        print_table(console, Table(title="Speed of the emulated wafer", columns=columns, rows=speeds))
+        note = "without the first token's transfer to the host"
+        print_table(console, Table(title="Speed of the emulated wafer", note=note, columns=columns, rows=speeds))
     if view.decode is not None:
         print_table(console, causes_table(view.decode.cycles_by, width=console.width))
     if sram_uses := view.sram.fullest_pe_bytes:
@@ -64,7 +65,9 @@ def print_summary(console: Console, view: SummaryView) -> None:
         print_wavelets(console, view.wavelets)
     if view.steps:
         steps = view.steps[:MAX_STEPS]
-        print_table(console, step_table(steps, title="Costliest steps", note="summed over the run"))
+        print_table(
+            console, step_table(steps, title="Costliest steps", note="summed over the run; share: of the phase")
+        )
     lines(console, [("", ""), ("more", "--tree, --steps, --by kind, --links, --pe ROW,COL, --tokens; see --help")])
 
 
@@ -96,11 +99,11 @@ def _speeds(view: SummaryView) -> list[_PhaseSpeed]:
     speeds = []
     if prefill is not None:
         cycles = f"{count(prefill.cycles)} cycles in {plural(prefill.passes, 'chunk')}"
-        speeds.append(_PhaseSpeed("prompt", cycles, seconds(prefill.cycles / clock_hz), ""))
+        speeds.append(_PhaseSpeed("prefill", cycles, seconds(prefill.cycles / clock_hz), ""))
     if decode is not None:
         cycles = f"{count(decode.cycles_per_pass)} cycles a token"
         rate = f"{count(decode.tokens_per_s or 0.0)} tokens/s"
-        speeds.append(_PhaseSpeed("generation", cycles, seconds(decode.cycles_per_pass / clock_hz), rate))
+        speeds.append(_PhaseSpeed("decode", cycles, seconds(decode.cycles_per_pass / clock_hz), rate))
     if verify is not None:
         cycles = f"{count(verify.cycles_per_pass)} cycles a pass"
         speeds.append(_PhaseSpeed("verification", cycles, seconds(verify.cycles_per_pass / clock_hz), ""))
@@ -111,7 +114,8 @@ def _print_traffic(console: Console, view: SummaryView) -> None:
     """Print the busiest link, and the bytes sent between wafers or to and from the host."""
     traffic = [("busiest link", link_line(view.links[0]))] if view.links else []
     if view.crossing.bytes:
-        traffic.append(("between wafers and with the host", in_bytes(view.crossing.bytes)))
+        ends = "with the host" if view.system.wafers == 1 else "between wafers and with the host"
+        traffic.append((ends, in_bytes(view.crossing.bytes)))
     if traffic:
         print_table(console, pair_table(traffic, "Traffic", "over the whole run"))
 

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from wse.arrays import F64
 from wse.program.program import Program
-from wse.reports.intervals import percent_text, range_of, share_above
+from wse.reports.intervals import CONFIDENCE, percent_text, range_of, share_above
 from wse.reports.result import Doc, Result
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.compare.grid.verdict import own_link, place
@@ -124,8 +124,9 @@ def order_sentence(rows: Sequence[ComparisonRow], orders: Sequence[OrderResult])
         orders: Results of `orders_of`.
     """
     texts = [
-        f"{place(rows[order.first])} {'is' if rows[order.first].wafers == 1 else 'are'} "
-        f"{_ORDERS[order.figure][0]} than {place(rows[order.second])} in {percent_text(order.share)}"
+        f"{place(rows[order.first])} {'is' if rows[order.first].wafers == 1 else 'are'} {_ORDERS[order.figure][0]} "
+        f"than the next best, {place(rows[order.second])}, in {percent_text(order.share)}"
         for order in orders
     ]
-    return f"Of {orders[0].samples} samples of the uncertain constants, {'; '.join(texts)}." if texts else ""
+    samples = f"{orders[0].samples} samples of uncertain constants and prices" if orders else ""
+    return f"Of {samples} ({percent_text(CONFIDENCE)}: their interval), {'; '.join(texts)}." if texts else ""

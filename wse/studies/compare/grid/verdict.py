@@ -16,8 +16,8 @@ from wse.reports.terminal import count, hertz, percent, plural, ranged, rate_and
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 CAUSE_WORDS: Final = {
-    "hops": "words on their way",
-    "relays": "relays of partial sums",
+    "hops": "hops between PEs",
+    "relays": "relays in software",
     "compute": "vector operations",
     "launch": "starts of steps",
     "crossing": "crossings between wafers",
@@ -27,7 +27,7 @@ CAUSE_WORDS: Final = {
 NO_CHANGE: Final = 0.0005
 """Relative change below which two rates are considered equal."""
 WORTH_TELLING: Final = 0.005
-"""Minimum fraction of a token's time for an opposing cause to be mentioned."""
+"""Minimum change of a cause, as a fraction of a token's time, for the cause to be mentioned."""
 
 
 def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
@@ -104,14 +104,17 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
             cheapest.usd_per_million_tokens_high,
         )
     )
-    cost_text = f"{cost:,.2f} {cost_interval}" if cost_interval else ranged(cost, low, high, "{:,.2f}".format)
-    serves = (
-        f"{rate(cheapest.tokens_per_s or 0.0)} for {plural(cheapest.users or 0, 'user')}, {cost_text} USD a million"
+    unit = " USD per million"
+    cost_text = (
+        f"{cost:,.2f}{unit} {cost_interval}" if cost_interval else ranged(cost, low, high, "{:,.2f}".format, unit)
     )
-    praise = "the most tokens per wafer (and so per dollar at every price of a wafer)"
+    total = f"{rate(cheapest.tokens_per_s or 0.0)} for {plural(cheapest.users or 0, 'user')}"
+    by_wafer = "" if cheapest.wafers == 1 else f" ({count((cheapest.tokens_per_s or 0.0) / cheapest.wafers)} per wafer)"
+    serves = f"{total}{by_wafer}, {cost_text}"
+    praise = "cheapest at every price of a wafer"
     if cheapest is user:
-        return f"{first}, which also serves {praise}: {serves}."
-    return f"{first}; {praise} are served on {place(cheapest)}: {serves}."
+        return f"{first}, where tokens are also {praise}: {serves}."
+    return f"{first}. Tokens are {praise} on {place(cheapest)}: {serves}."
 
 
 def _counts_text(counts: Sequence[int]) -> str:
@@ -154,9 +157,9 @@ def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[Compariso
 def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> str:
     """Return a clause that explains why a token became slower or faster.
 
-    It names the cause whose cycles contributed most to the change. If another cause changed
-    noticeably in the opposite direction, it is named too. Both are stated as percentages of a
-    token's time before the change.
+    It names all causes whose cycles changed noticeably, the cause that contributed most to the
+    change first and those in the opposite direction last. Changes are stated as percentages of a
+    token's time before the change. The clause is empty if they add up to the opposite change.
 
     Args:
         base: The row before the change.
@@ -167,23 +170,19 @@ def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> st
         return ""
     total = sum(base.cycles_by.values())
     parts = {cause: (next_row.cycles_by[cause] - base.cycles_by[cause]) / total for cause in base.cycles_by}
-    largest_increase, largest_decrease = (
-        max(parts, key=lambda cause: parts[cause]),
-        min(parts, key=lambda cause: parts[cause]),
-    )
-    adds = f"{CAUSE_WORDS[largest_increase]} add {percent(parts[largest_increase])}"
-    saves = f"{CAUSE_WORDS[largest_decrease]} save {percent(-parts[largest_decrease])}"
-    main_text, opposing_text = (adds, saves) if slower else (saves, adds)
-    opposing_part = -parts[largest_decrease] if slower else parts[largest_increase]
-    also_text = f" and {opposing_text}" if opposing_part >= WORTH_TELLING else ""
-    return f", because {main_text} of a token's time{also_text}"
+    causes = sorted(parts, key=lambda cause: parts[cause], reverse=slower)
+    named = [cause for cause in causes if abs(parts[cause]) >= WORTH_TELLING] or causes[:1]
+    if (sum(parts[cause] for cause in named) > 0) != slower:
+        return ""
+    texts = [f"{CAUSE_WORDS[cause]} {_signed_percent(parts[cause])}" for cause in named]
+    return f": of a token's time, {', '.join(texts)}"
 
 
 def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
     """Return text that states how one user's speed changes with more wafers over other links.
 
-    The text is a range, such as " over 150 GB/s and 5 µs; over other links −12.5 % to +3.1 %". It
-    is empty if there are no other links.
+    The text is a range, such as " over links of 150 GB/s and 5 µs; over other links 12.5 % slower to
+    3.1 % faster". It is empty if there are no other links.
 
     Args:
         base: Row with fewer wafers.
@@ -201,9 +200,9 @@ def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[Co
             changes.append(speed(next_on_link) / speed(base_on_link) - 1)
     if not changes:
         return ""
-    low, high = (f"{change:+.1%}".replace("%", " %").replace("-", "−") for change in (min(changes), max(changes)))
+    low, high = _change_text(min(changes)), _change_text(max(changes))
     own_link_text = rate_and_latency(next_row.link_bytes_per_s or 0.0, next_row.link_latency_s, joint=" and ")
-    return f" over {own_link_text}; over other links {low}{'' if low == high else f' to {high}'}"
+    return f" over links of {own_link_text}; over other links {low}{'' if low == high else f' to {high}'}"
 
 
 def _fastest_over(rows: Sequence[ComparisonRow], wafers: int, link: object) -> ComparisonRow | None:
@@ -256,6 +255,11 @@ def _change_text(change: float) -> str:
     if change >= 1:
         return f"{count(1 + change)} times as fast"
     return f"{percent(abs(change))} {'slower' if change < 0 else 'faster'}"
+
+
+def _signed_percent(fraction: float) -> str:
+    """Format a fraction as a percentage with its sign, such as "+1.9 %"."""
+    return f"{fraction:+.1%}".replace("%", " %").replace("-", "\N{MINUS SIGN}")
 
 
 def _capital(text: str) -> str:

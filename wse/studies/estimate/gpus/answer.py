@@ -58,7 +58,7 @@ def _sentences(result: GpuEstimateResult) -> Iterator[str]:
     all_reduce_s = sum(parts.pop(term, 0.0) for term in ("all_reduce_s", "crossing_s"))
     meanings = {**TERMS, "all_reduces_s": "all-reduces"}
     yield limit_sentence({**parts, "all_reduces_s": all_reduce_s}, meanings, "the time per output token")
-    yield published_sentence(result.published)
+    yield published_sentence(result.published, result.model.name)
 
 
 def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:
