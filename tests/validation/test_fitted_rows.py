@@ -4,8 +4,6 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from wse.studies.validate.coverage import covered_fractions
 from wse.studies.validate.fitted_rows import academic_group, engine_rows, is_fitted
 from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows
@@ -77,16 +75,23 @@ def compared(source: str, predicted: float) -> ComparedRow:
 
 
 def test_an_interval_is_made_from_the_errors_of_other_sources() -> None:
-    """The first of three rows is inside both intervals, the second inside the wider, the third inside neither."""
-    kind = MeasurementKind(name="dense models", where=GPUS)
-    rows = [compared("a", 1.1), compared("b", 1.2), compared("c", 2.0)]
-    assert covered_fractions(kind, rows) == pytest.approx((1 / 3, 2 / 3))
-    assert covered_fractions(kind, rows[:2]) == (None, None)
+    """Nine rows of one source decide on the one of the other, and one row decides on no interval of theirs."""
+    kind = MeasurementKind(name="stencils", where=GPUS)
+    nine = [compared("a", 1 + number / 10) for number in range(9)]
+    assert covered_fractions(kind, [*nine, compared("b", 1.35)]) == (1.0, 1.0)
+    assert covered_fractions(kind, [*nine, compared("b", 1.45)]) == (0.0, 1.0)
+    assert covered_fractions(kind, [*nine, compared("b", 1.85)]) == (0.0, 0.0)
+    assert covered_fractions(kind, [*nine[:8], compared("b", 1.1)]) == (None, None)
 
 
 def test_rows_of_decode_have_the_interval_of_estimates() -> None:
-    """It is made from the errors of services alone, which are larger than those of one group's own machine."""
+    """The interval is narrower with the software whose errors are smaller."""
     kind = MeasurementKind(name="decode steps", where="WSE-3 silicon")
     m = Measurement(file="x.csv", line=2, table="inference", input={"source_path": "x"}, measured=1.0, sizes={})
-    rows = [ComparedRow(m, Prediction(value=value, method="kernels", software="epcc")) for value in (1.1, 5.0)]
-    assert covered_fractions(kind, rows) == (0.5, 0.5)
+
+    def fractions(software: str) -> tuple[float | None, ...]:
+        predictions = (Prediction(value=value, method="kernels", software=software) for value in (1.1, 1.3))
+        return covered_fractions(kind, [ComparedRow(m, prediction) for prediction in predictions])
+
+    assert fractions("epcc") == (0.0, 0.5)
+    assert fractions("production") == (1.0, 1.0)

@@ -139,10 +139,13 @@ def test_a_draft_model_is_timed_as_it_runs(models: dict[str, Path]) -> None:
     assert isinstance(drafter, DraftModel)
     drafter.read(PROMPT)
     fabric = Fabric(own, prepared.run.wafer, prepared.run.software)
-    times = DraftTimes(
-        wafer=target.wafer, software=target.software, region=Region(rows=3, cols=4), place="same", host_draws=False
+    target_region, draft_region = (
+        Region(rows=compiled.stages[0].rect.rows, cols=compiled.stages[0].rect.cols) for compiled in (program, own)
     )
-    ways = times.exchange_cycles(2, times.region, times.region) + times.exchange_cycles(3, times.region, times.region)
+    times = DraftTimes(
+        wafer=target.wafer, software=target.software, region=draft_region, place="same", host_draws=False
+    )
+    ways = times.exchange_cycles(2, target_region, draft_region) + times.exchange_cycles(3, draft_region, target_region)
 
     def passes(*lengths: int) -> float:
         return sum(fabric.verify_cost(length).cycles for length in lengths)

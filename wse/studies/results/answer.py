@@ -128,14 +128,14 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None, model: str) -> s
     unit = "tokens/s" if users == 1 else "tokens/s each"
     models = [speed.model for speed in speeds]
     other_models = {name for name in models if name.casefold() not in model.casefold()}
-    of_all = f" of {printable(models[0])}" if len(set(models)) == len(other_models) == 1 else ""
+    model_text = f" of {printable(models[0])}" if len(set(models)) == len(other_models) == 1 else ""
     texts = []
     for speed in speeds:
         drafts = DRAFTS.get(speed.drafts or "", NO_STATEMENT)
-        other_model = f"{speed.model}, " if speed.model in other_models and not of_all else ""
+        other_model = f"{speed.model}, " if speed.model in other_models and not model_text else ""
         remark = printable(f"{other_model}{speed.date.replace('n.d.', 'undated')}")
         texts.append(f"{count(speed.tokens_per_s_per_user)} {unit}{drafts} ({remark})")
-    return f"Published for {plural(users, 'user')}{of_all}: {', '.join(texts)}."
+    return f"Published for {plural(users, 'user')}{model_text}: {', '.join(texts)}."
 
 
 def _with_interval(ranges: Mapping[str, RangeResult], figure: str, text: Callable[[float], str]) -> str:

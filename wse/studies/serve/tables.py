@@ -56,6 +56,9 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         busy += f", slowest stage {percent(use.slowest_stage)}"
     if use.prefill_busy is not None:
         busy += f", machine for prompts {percent(use.prefill_busy)}"
+    room = use.most_users  # of the shortest requests, so the mean may need more
+    if served_result.prefix_cache is None:
+        room = min(room, result.replicas * result.machine.kv_capacity_users)
     ranges = result.ranges or {}
     throughput = with_interval(count(served_result.tokens_per_s), " tokens/s", ranges.get("served.tokens_per_s"), count)
     rows = [
@@ -64,7 +67,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
             f"{throughput} over {seconds(served_result.makespan_s)}, from the first arrival to the last token",
         ),
         ("busy", busy),
-        ("decoding", f"{count(use.users)} users on average; there is room for {use.most_users:,}"),
+        ("decoding", f"{count(use.users)} users on average; there is room for {room:,}"),
         ("KV cache", f"{percent(use.kv)} occupied on average"),
     ]
     for name, key, unit in (

@@ -171,10 +171,10 @@ def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> st
     total = sum(base.cycles_by.values())
     parts = {cause: (next_row.cycles_by[cause] - base.cycles_by[cause]) / total for cause in base.cycles_by}
     causes = sorted(parts, key=lambda cause: parts[cause], reverse=slower)
-    named = [cause for cause in causes if abs(parts[cause]) >= WORTH_TELLING] or causes[:1]
-    if (sum(parts[cause] for cause in named) > 0) != slower:
+    large_causes = [cause for cause in causes if abs(parts[cause]) >= WORTH_TELLING] or causes[:1]
+    if (sum(parts[cause] for cause in large_causes) > 0) != slower:
         return ""
-    texts = [f"{CAUSE_WORDS[cause]} {_signed_percent(parts[cause])}" for cause in named]
+    texts = [f"{CAUSE_WORDS[cause]} {_signed_percent(parts[cause])}" for cause in large_causes]
     return f": of a token's time, {', '.join(texts)}"
 
 

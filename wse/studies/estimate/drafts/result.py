@@ -90,7 +90,7 @@ class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
     """
 
     grade: Annotated[Grade, Doc("grade of the weakest number on which the speed-up depends")]
-    draft_tokens: Annotated[int, Doc("the best number of draft tokens; 0 if drafts are not faster")]
+    draft_tokens: Annotated[int, Doc("the best number of draft tokens in a row; 0 if drafts are not faster")]
     speed_up: Annotated[float, Doc("tokens/s of a user with that number, divided by those without drafts")]
     users: Annotated[int, Doc("concurrent users, on all replicas together")]
     ttft_s: Annotated[float, Doc("mean time to first token with that number", "s")]
@@ -137,7 +137,7 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
     """
     rows = [
         {
-            "draft": f"{row.draft_tokens} in a row" + (" (best)" if row.draft_tokens == plan.draft_tokens else ""),
+            "draft": f"{row.draft_tokens} in a row" + (" (chosen)" if row.draft_tokens == plan.draft_tokens else ""),
             "yield": f"{row.tokens_per_pass:.2f}",
             "drafting": seconds(row.draft_s),
             "pass": seconds(row.verify_s),
@@ -154,9 +154,9 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
         Column(key="draft", title="draft"),
         *(number(key, title, formatter=str) for key, title in titles.items()),
     ]
-    best = f"{count(plan.tokens_per_s_per_user)} tokens/s/user" if plan.draft_tokens else "none gains"
+    speed = f"{count(plan.tokens_per_s_per_user)} tokens/s/user" if plan.draft_tokens else "none gains"
     users = "" if plan.users == 1 else f" for {plural(plan.users, 'user')}"
-    note = f"{draft_text(plan)} {place or place_text(plan)}; best{users}: {best} ({plan.grade})"
+    note = f"{draft_text(plan)} {place or place_text(plan)}; chosen{users}: {speed} ({plan.grade})"
     cost = []
     if plan.draft_tokens and plan.usd_per_million_tokens is not None:
         cost.append(("cost", _cost_text(plan)))
@@ -167,6 +167,8 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
         layout.append(("layout", f"{text}; more --wafers may gain"))
     if plan.users > 1 and plan.draft != HEAD:
         layout.append(("users", "one draft model drafts for all users of a replica, one after another"))
+    if plan.tree is not None and plan.tree.speed_up > plan.speed_up:
+        layout.append(("tree", "only listed: other figures with drafts are for tokens in a row, as in wse serve-sim"))
     footer = (*acceptance_rows(plan), *layout, *([("host", printable(plan.host))] if plan.host else []), *cost)
     return Table(columns=tuple(columns), rows=rows, title="Drafts", note=note, footer=footer)
 
