@@ -79,7 +79,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
             continue
         peak = " at peak power" if name == "energy" and amount.value == amount.range[1] else ""
         if interval is None:
-            rows.append((name, f"{ranged(amount.value, *amount.range, three_figures)} {unit}{peak}"))
+            rows.append((name, f"{ranged(amount.value, amount.range[0], amount.range[1], three_figures)} {unit}{peak}"))
         else:
             text = with_interval(three_figures(amount.value), f" {unit}{peak}", interval, three_figures)
             rows.append((name, f"{text}{peak and ', lower power included'}"))
