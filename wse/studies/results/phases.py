@@ -159,7 +159,7 @@ class BusyLink(Result):
     row: Annotated[int, Doc("row of the PE that sends")]
     col: Annotated[int, Doc("column of the PE that sends")]
     to: Annotated[Side, Doc("side of that PE where the link is")]
-    words_per_token: Annotated[float, Doc("32-bit words on the link", "words")]
+    words_per_token: Annotated[float, Doc("32-bit words on the link, for a token of each user", "words")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,9 +171,11 @@ class FabricResult(Result):
     """
 
     colours_used: Annotated[int, Doc("colours used by the stage that uses the most colours")]
-    words_per_token: Annotated[float | None, Doc("words of all messages", "words")] = None
+    words_per_token: Annotated[float | None, Doc("words of all messages, for a token of each user", "words")] = None
     wavelet_hops_per_token: Annotated[float | None, Doc("hops of these words over links", "hops")] = None
-    busiest_link_words_per_token: Annotated[float | None, Doc("words on the busiest link", "words")] = None
+    busiest_link_words_per_token: Annotated[
+        float | None, Doc("words on the busiest link, for a token of each user", "words")
+    ] = None
     busiest_links: Annotated[tuple[BusyLink, ...] | None, Doc("the busiest links, the busiest first")] = None
 
 
@@ -183,7 +185,7 @@ class CutResult(Result):
 
     from_wafer: Annotated[int, Doc("index of the wafer that sends")]
     to_wafer: Annotated[int, Doc("index of the wafer that receives")]
-    bytes_per_token: Annotated[float, Doc("bytes for a decoded token", "B")]
+    bytes_per_token: Annotated[float, Doc("bytes for a token of each user", "B")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,9 +195,9 @@ class CrossingResult(Result):
     A decode pass generates one token per user in the batch.
     """
 
-    bytes_per_token: Annotated[float, Doc("bytes between all pairs of wafers", "B")]
-    host_bytes_per_token: Annotated[float, Doc("bytes to and from the host", "B")]
-    s_per_token: Annotated[float, Doc("time that crossings add to a token", "s")]
+    bytes_per_token: Annotated[float, Doc("bytes between all pairs of wafers, for a token of each user", "B")]
+    host_bytes_per_token: Annotated[float, Doc("bytes to and from the host, for a token of each user", "B")]
+    s_per_token: Annotated[float, Doc("time that crossings add to a token of each user", "s")]
     cuts: Annotated[tuple[CutResult, ...], Doc("pairs of a sending and a receiving wafer")]
 
 

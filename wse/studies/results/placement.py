@@ -104,7 +104,7 @@ class SystemResult(Result):
     prefill: Annotated[str, Doc("matrix product of prefill")]
     prefill_chunks: Annotated[tuple[int, ...], Doc("tokens of each chunk of the prompts, in order")]
     padding_fraction: Annotated[float, Doc("fraction of weight elements in SRAM that are padding")]
-    cut_bytes_per_token: Annotated[int, Doc("bytes sent between regions for a decoded token", "B")]
+    cut_bytes_per_token: Annotated[int, Doc("bytes sent between regions for a token of each user", "B")]
     element_bytes: Annotated[int, Doc("size of an element of activations", "B")]
     experts: Annotated[ExpertsResult | None, Doc("experts of a layer; absent for models without experts")] = None
     stages: Annotated[tuple[StageResult, ...], Doc("stages, in the order of layers")]

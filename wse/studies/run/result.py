@@ -197,7 +197,8 @@ def _traffic_table(result: RunResult) -> Table:
     if crossing is not None and result.system.wafers > 1:
         text = f"{in_bytes(crossing.bytes_per_token)}, {seconds(crossing.s_per_token)}"
         rows.insert(2, ("between wafers", text))
-    return pair_table(rows, "Traffic per generated token")
+    title = "Traffic per generated token" if result.batch == 1 else "Traffic per decode pass, a token of each user"
+    return pair_table(rows, title)
 
 
 def _emulation_table(result: RunResult) -> Table:

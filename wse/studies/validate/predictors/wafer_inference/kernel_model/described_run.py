@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
+from wse.models.catalogue import CONFIGURATIONS
+from wse.models.configs.config import read_config
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 
@@ -37,23 +40,28 @@ class Dimensions:
         return self.kv_heads * self.head_dim
 
 
-_QWEN3: Final = {
-    "0.6b": Dimensions(layers=28, hidden=1024, heads=16, kv_heads=8, head_dim=128, ffn=3072, vocabulary=151_936),
-    "1.7b": Dimensions(layers=28, hidden=2048, heads=16, kv_heads=8, head_dim=128, ffn=6144, vocabulary=151_936),
-    "4b": Dimensions(layers=36, hidden=2560, heads=32, kv_heads=8, head_dim=128, ffn=9728, vocabulary=151_936),
-    "8b": Dimensions(layers=36, hidden=4096, heads=32, kv_heads=8, head_dim=128, ffn=12_288, vocabulary=151_936),
-}
-"""Sizes by number of parameters. Source: the published configurations of the models."""
-
-
+@cache
 def dimensions_of(model: str) -> Dimensions | None:
-    """Return the sizes of a model by its published name, or None if they are not known.
+    """Return the sizes of a dense model of a bundled configuration, or None if there is none.
 
     >>> dimensions_of("Qwen3-4B").layers
     36
     """
-    match = re.fullmatch(r"qwen-?3-(.+)", re.sub(r"[\s_]", "-", model.strip().lower()))
-    return _QWEN3.get(match[1]) if match else None
+    name = re.sub(r"[\s_]", "-", model.strip().lower()).replace("qwen-3", "qwen3")
+    if name not in CONFIGURATIONS:
+        return None
+    spec = read_config(CONFIGURATIONS[name])
+    if spec.experts is not None or spec.latent is not None or not spec.gated:
+        return None
+    return Dimensions(
+        layers=spec.layer_count,
+        hidden=spec.hidden_size,
+        heads=spec.head_count,
+        kv_heads=spec.kv_head_count,
+        head_dim=spec.head_size,
+        ffn=spec.ffn_size,
+        vocabulary=spec.vocab_size,
+    )
 
 
 UNFILLED_POSITIONS: Final = 524
