@@ -4,7 +4,7 @@
 
 The argument is a file of inference measurements, which does not come with wse. The other measurements are the bundled
 ones. Each row of ``wse/data/model_errors.csv`` has the ratio of the measured to the predicted time of a model on wafers
-or GPUs. Rows that restate another row of the same source are left out.
+or GPUs. Rows that restate another row are left out, and so are further figures of the same run on GPUs.
 
     decode       passes and forced tokens of Qwen3 at EPCC, and rates of services after their launch
     prefill      prompts at EPCC, WaferLLM's prompts on WSE-2, and a service's time to first token
@@ -22,14 +22,17 @@ import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlparse
 
 from wse.studies.estimate.ranges.model_error import FILE
 from wse.studies.validate.coverage import error_kind_of
 from wse.studies.validate.parts import ValidationRow
 from wse.studies.validate.study import BUNDLED, validate
 
-COLUMNS: Final = ("kind", "software", "source", "file", "row", "time_ratio")
+COLUMNS: Final = ("kind", "software", "publisher", "source", "file", "row", "time_ratio")
 RATE_UNITS: Final = ("tok/s", "tokens_per_s", "tok_s")
+FIGURE: Final = ("metric", "value", "note")
+"""Columns in which the rows of one run on GPUs differ."""
 BUNDLED_FILES: Final = ("public_tokens_per_s.csv", "waferllm_measured.csv", "gpu_baselines.csv")
 
 
@@ -40,17 +43,48 @@ def errors_of(rows: Iterable[ValidationRow]) -> list[dict[str, str]]:
         kind = error_kind_of(row.kind or "", row.input.get("metric", ""))
         if kind is None or not row.predicted or not row.measured or row.fitted or "launch" in (row.where or ""):
             continue
-        same = (row.software, row.measured, row.predicted)
-        if same in seen:
+        run = _run(kind, row)
+        if run in seen:
             continue
-        seen.add(same)
-        unit = row.input.get("unit") or row.input.get("metric", "")
-        is_rate = any(text in unit for text in RATE_UNITS)
-        ratio = row.predicted / row.measured if is_rate else row.measured / row.predicted
-        place = {"file": Path(row.file).name, "row": row.input.get("id") or str(row.line)}
-        software_and_source = {"software": row.software or "", "source": row.source}
-        points.append({"kind": kind, **software_and_source, **place, "time_ratio": f"{ratio:.4f}"})
+        seen.add(run)
+        points.append(
+            {
+                "kind": kind,
+                "software": row.software or "",
+                "publisher": _publisher(row),
+                "source": row.source,
+                "file": Path(row.file).name,
+                "row": row.input.get("id") or str(row.line),
+                "time_ratio": f"{_time_ratio(row):.4f}",
+            }
+        )
     return points
+
+
+def _run(kind: str, row: ValidationRow) -> tuple[object, ...]:
+    """Return what distinguishes a row from rows that restate it or state another figure of the same run."""
+    if kind.startswith("gpu"):
+        return kind, *(text for column, text in row.input.items() if column not in FIGURE)
+    return kind, row.software, row.measured, row.predicted
+
+
+def _time_ratio(row: ValidationRow) -> float:
+    """Return the ratio of the actual to the predicted time."""
+    assert row.predicted
+    assert row.measured
+    unit = row.input.get("unit") or row.input.get("metric", "")
+    is_rate = any(text in unit for text in RATE_UNITS)
+    return row.predicted / row.measured if is_rate else row.measured / row.predicted
+
+
+def _publisher(row: ValidationRow) -> str:
+    """Return who published a measurement: a group, the owner of a repository, or a web site."""
+    if row.software == "epcc":
+        return "EPCC"
+    address = urlparse(row.source)
+    if "github" in address.netloc:
+        return f"{address.netloc}/{address.path.split('/')[1]}"
+    return address.netloc or row.source.split()[0]
 
 
 def text_of(points: Sequence[dict[str, str]]) -> str:

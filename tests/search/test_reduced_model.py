@@ -19,6 +19,7 @@ from wse.compiler.search.reduced import min_bytes
 from wse.compiler.search.reduced.representatives import reduced_model
 from wse.compiler.search.tile_sizes import WITHOUT_TILES, size_tiles
 from wse.models.spec import Layer, ModelSpec, Packing
+from wse.studies.results.sram import users_at
 
 OPTIONS = region_options(mapping="pipeline", dtype="float16", context=40, prompt_tokens=(9,), capacity=REPORT)
 CHOICE = Choice(bands=2, per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
@@ -116,7 +117,8 @@ def test_planned_caches_need_the_bytes_of_a_program_that_stores_them(name: str) 
     assert set(small.needed_bytes()) == needed
     room = min((room // cache for cache, room in whole.cache_bytes() if cache))
     assert small.users_that_fit(OPTIONS.context) == room
-    assert small.users_that_fit(OPTIONS.context // 2) in (2 * room, 2 * room + 1)
+    for tokens in (1, 7, OPTIONS.context // 2, OPTIONS.context):
+        assert small.users_that_fit(tokens) == users_at(whole, tokens)
 
 
 TILE_SIZES_OPTIONS = region_options(

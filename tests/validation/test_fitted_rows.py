@@ -75,9 +75,9 @@ def compared(source: str, predicted: float) -> ComparedRow:
 
 
 def test_an_interval_is_made_from_the_errors_of_other_sources() -> None:
-    """Nine rows of one source decide on the one of the other, and one row decides on no interval of theirs."""
+    """Nine rows of three sources decide on the row of the fourth; the others have too few rows of other sources."""
     kind = MeasurementKind(name="stencils", where=GPUS)
-    nine = [compared("a", 1 + number / 10) for number in range(9)]
+    nine = [compared("acd"[number % 3], 1 + number / 10) for number in range(9)]
     assert covered_fractions(kind, [*nine, compared("b", 1.35)]) == (1.0, 1.0)
     assert covered_fractions(kind, [*nine, compared("b", 1.45)]) == (0.0, 1.0)
     assert covered_fractions(kind, [*nine, compared("b", 1.85)]) == (0.0, 0.0)

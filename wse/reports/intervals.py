@@ -21,7 +21,7 @@ class RangeResult(Result):
     value: Annotated[float, Doc("the figure with the stated constants")]
     low: Annotated[float, Doc("lower end of the 90 % interval")]
     high: Annotated[float, Doc("upper end of the 90 % interval")]
-    samples: Annotated[int, Doc("number of samples of the uncertain constants and of the model error")]
+    samples: Annotated[int, Doc("number of samples of the model error and, on wafers, of the uncertain constants")]
 
     def reciprocal(self) -> RangeResult:
         """Return the range of 1 divided by the figure, such as tokens/s for a time per token."""
@@ -79,7 +79,7 @@ def sampled_text(samples: int) -> str:
     Args:
         samples: Number of samples from which the intervals are computed.
     """
-    return f"{percent_text(CONFIDENCE)}: of {samples:,} samples of the constants, model error, price and power"
+    return f"{percent_text(CONFIDENCE)}: of {samples:,} samples of all uncertain inputs"
 
 
 def percent_text(fraction: float) -> str:

@@ -19,6 +19,7 @@ from wse.studies.compare.plan.rows import planned_row
 from wse.studies.compare.plan.study import counts_near
 from wse.studies.compare.plan.verdict import plan_verdict
 
+COSTS = "usd_per_million_tokens"
 SMALL = {"mesh": "16x16", "wafers": [1, 2], "mapping": "region,bands", "schedule": "baseline", "jobs": 1}
 LENGTHS = {"prompt_len": 8, "new_tokens": 8}
 
@@ -147,16 +148,25 @@ def test_verdict_says_of_wafers_and_gpus_which_keep_the_limits() -> None:
 
 
 def test_cheaper_kind_is_the_one_with_lower_cost_and_its_share_that_of_the_samples() -> None:
-    goal = Goal(users=1, objective=COST)
+    goal = Goal(users=1, tpot_s=0.02, objective=COST)
     wafer, gpu = made_row(WAFER, 0.01, goal, usd_per_hour=2), made_row(GPU, 0.01, goal, usd_per_hour=4)
-    costs = {wafer: np.array([1.0, 2, 3, 4]), gpu: np.array([2.0, 2, 2, 5])}
-    (cheaper,) = cheaper_kinds([wafer, gpu], costs, [(8, 100)])
+    samples = {
+        wafer: {COSTS: np.array([1.0, 2, 3, 4]), "tpot_s": np.array([0.01, 0.03, 0.01, 0.01])},
+        gpu: {COSTS: np.array([2.0, 2, 2, 5]), "tpot_s": np.array([0.01, 0.01, 0.03, 0.03])},
+    }
+    (cheaper,) = cheaper_kinds([wafer, gpu], samples, [(8, 100)], goal)
     assert (cheaper.kind, cheaper.share, cheaper.samples) == (WAFER, 0.625, 4)
     assert cheaper.ratio == pytest.approx(2)
+    assert cheaper.within_limits == {WAFER: 0.75, GPU: 0.5}
     _, comparison, certainty = plan_verdict([wafer, gpu], goal, [(8, 100)], [cheaper])
     assert comparison.startswith(
         "On GPUs a token costs 2.00 times as much as on wafers; the cheapest per token of them is 1 gpu, s ("
     )
-    assert certainty == "In 62 % of 4 samples of prices, constants and model errors, a token is cheaper on wafers."
-    assert cheaper_kinds([wafer, replace(gpu, keeps=False)], costs, [(8, 100)]) == ()
-    assert cheaper_kinds([wafer, gpu], costs | {gpu: None}, [(8, 100)]) == ()
+    assert certainty == (
+        "In 62 % of 4 samples of prices, constants and model errors, a token is cheaper on 1 wafer, s than on "
+        "1 gpu, s. The limits are kept in 75 % on 1 wafer, s and 50 % on 1 gpu, s."
+    )
+    assert cheaper_kinds([wafer, replace(gpu, keeps=False)], samples, [(8, 100)], goal) == ()
+    assert cheaper_kinds([wafer, gpu], samples | {gpu: {}}, [(8, 100)], goal) == ()
+    (without_limits,) = cheaper_kinds([wafer, gpu], samples, [(8, 100)], replace(goal, tpot_s=None))
+    assert without_limits.within_limits is None

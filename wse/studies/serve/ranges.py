@@ -4,14 +4,16 @@ The simulation runs once, with the stated constants. Each sample scales its figu
 two operating points at the mean number of requests in flight: with the sampled and with the stated
 constants. If the arrival rate depends on the speed of the machine (a constant number of users, or a
 load relative to the capacity), this is nearly exact, because all times of the simulation scale
-together. If the rate is given, the throughput is that of the arrivals, and a machine that is slower
-than stated also has longer queues, which the ratio does not contain. On GPUs, a sample multiplies
-all times by the same ratio.
+together. If the rate is given, the throughput of a sample is that of the arrivals, unless the
+machine of the sample cannot sustain it. A machine that is slower than stated also has longer
+queues, which the ratio of latencies does not contain. On GPUs, a sample multiplies all times by the
+same ratio.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,21 +29,33 @@ from wse.studies.serve.machines.machine import ServingMachine
 from wse.studies.serve.result import ServedResult
 
 
+class ServiceRanges(NamedTuple):
+    """Intervals of the figures of a service.
+
+    Attributes:
+        intervals: 90 % intervals, keyed by path in the result, such as ``served.tokens_per_s``.
+        overloaded_share: Fraction of the samples in which the service cannot sustain the rate of
+            arrivals; None if the rate depends on the machine's speed.
+    """
+
+    intervals: Mapping[str, RangeResult]
+    overloaded_share: float | None
+
+
 def ranges_of_service(
-    served_result: ServedResult, decode: ServingMachine, *, in_flight: float, rate_is_given: bool
-) -> Mapping[str, RangeResult] | None:
+    served_result: ServedResult, decode: ServingMachine, *, in_flight: float, given_load: float | None
+) -> ServiceRanges | None:
     """Return the 90 % intervals of the main figures of a simulated service.
 
     Args:
         served_result: Figures of the simulation.
         decode: One replica.
         in_flight: Mean number of requests in flight on a replica.
-        rate_is_given: Whether requests arrive at a given rate that the service can sustain.
-            Throughput then does not depend on the machine's speed.
+        given_load: Arrivals per second as a fraction of the capacity, below 1, if requests arrive
+            at a given rate. None if the rate depends on the machine's speed.
 
     Returns:
-        Intervals, keyed by path in the result, such as ``served.tokens_per_s``. None if no request
-        fits, or if the uncertainty of the machine is unknown.
+        The intervals. None if no request fits, or if the uncertainty of the machine is unknown.
     """
     deployment = decode.deployment
     if isinstance(deployment, GpuDeployment):
@@ -52,7 +66,10 @@ def ranges_of_service(
         names = PRICE, POWER
     else:
         return None
-    throughput = np.ones(SAMPLES) if rate_is_given else ratios["tokens_per_s"]
+    throughput, overloaded_share = ratios["tokens_per_s"], None
+    if given_load is not None:
+        overloaded_share = float(np.mean(throughput < given_load))
+        throughput = np.minimum(1.0, throughput / given_load)
     waits = served_result.all
     figures = {"served.tokens_per_s": (served_result.tokens_per_s, throughput)}
     for name in ("mean", "p50", "p99"):
@@ -66,7 +83,8 @@ def ranges_of_service(
         if amount is not None and machine_amount is not None:
             sampled = values_at(machine_amount, probabilities_of(name, SAMPLES, SEED)) / machine_amount.value
             figures[path] = amount.value, sampled / throughput
-    return {path: _scaled(value, ratios) for path, (value, ratios) in figures.items()}
+    intervals = {path: _scaled(value, ratios) for path, (value, ratios) in figures.items()}
+    return ServiceRanges(intervals=intervals, overloaded_share=overloaded_share)
 
 
 def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flight: float) -> dict[str, F64]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from wse.hardware.number import Grade
-from wse.reports.intervals import RangeResult, with_interval
+from wse.reports.intervals import RangeResult, percent_text, with_interval
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Table, pair_table
@@ -60,6 +60,10 @@ class LoadResult(Result):
     capacity_requests_per_s: Annotated[float, Doc("requests served per second if some requests always wait", "1/s")]
     offered: Annotated[float | None, Doc("arrivals per second over capacity; absent if all arrive at once")] = None
     stable: Annotated[bool, Doc("whether fewer requests arrive than can be served, so that the queue stays finite")]
+    overloaded_share: Annotated[
+        float | None,
+        Doc("fraction of the samples of the intervals in which the capacity is below a given rate of arrivals"),
+    ] = None
     stable_requests_per_s: Annotated[float, Doc("arrivals per second at a load of 0.9", "1/s")]
     replicas_needed: Annotated[
         int | None, Doc("replicas needed for a load of at most 0.9 each; absent if all arrive at once")
@@ -163,7 +167,7 @@ class ServeResult(Result):
     ] = None
     ranges: Annotated[
         Mapping[str, RangeResult] | None,
-        Doc("90 % intervals of figures, on wafers without a separate machine for prompts; keys are paths"),
+        Doc("90 % intervals of figures; absent with a separate machine for prompts; keys are paths"),
     ] = None
     timeline: Annotated[str | None, Doc("path of the timeline")] = None
     page: Annotated[str | None, Doc("path of the page")] = None
@@ -197,7 +201,10 @@ class ServeResult(Result):
                 f"the queue grows as long as they come. {self._remedy(rate)}"
             )
         else:
-            come = f"Stable: {count(rate)} requests/s offered, {percent(load.offered)} of the capacity of {capacity}."
+            come = f"Stable: {count(rate)} requests/s offered, {percent(load.offered)} of the capacity of {capacity}"
+            if load.overloaded_share:
+                come += f"; overloaded in {percent_text(load.overloaded_share)} of the samples of its intervals"
+            come += "."
         if self.served is None:
             return come
         waits, pace = self.served.all, ""

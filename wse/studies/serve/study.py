@@ -58,8 +58,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
        empty.
     3. Determine the number of replicas and the arrival times of random requests.
     4. Simulate the service, unless random requests arrive faster than they can be served.
-    5. Collect the result. It has 90 % intervals if wafers both read the prompts and decode, without
-       a separate machine for prompts.
+    5. Collect the result. It has 90 % intervals unless a separate machine reads the prompts.
 
     Args:
         request: The simulation options.
@@ -126,13 +125,16 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         served=None if outcome is None else served_result(prepared_serve, outcome, decode, prefill, max_users),
     )
     if result.served is not None and outcome is not None and prefill is None:
+        has_rate = prepared_serve.has_times or request.traffic.rate is not None
         ranges = ranges_of_service(
             result.served,
             decode,
             in_flight=outcome.little[0] / replicas,
-            rate_is_given=is_stable and (prepared_serve.has_times or request.traffic.rate is not None),
+            given_load=offered if is_stable and has_rate else None,
         )
-        result = replace(result, ranges=ranges)
+        if ranges is not None:
+            load = replace(result.load, overloaded_share=ranges.overloaded_share)
+            result = replace(result, load=load, ranges=ranges.intervals)
     return Service(result=result, outcome=outcome)
 
 

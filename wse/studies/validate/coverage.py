@@ -7,8 +7,8 @@ source never contribute to it.
 - **Models on wafers and on GPUs**: the model error of `wse estimate`
   (`wse.studies.estimate.ranges.model_error`).
 - **Everything else**: the errors of rows of the same kind from other sources, each source with the
-  same weight. There must be at least `FEWEST_ERRORS` such rows. Most kernels were measured by a
-  single source, so they have no interval.
+  same weight. There must be enough of them (`are_enough`). Most kernels were measured by one or two
+  sources, so they have no interval.
 
 Uncertain constants would make the intervals wider and are left out here.
 """
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from wse.studies.estimate.ranges.model_error import (
-    FEWEST_ERRORS,
     ErrorKind,
     ModelError,
+    are_enough,
     error_distribution,
     model_error,
 )
@@ -99,7 +99,7 @@ def _model_error(kind: MeasurementKind, row: ComparedRow, rows: Sequence[Compare
     if error_kind is not None:
         return model_error(error_kind, row.prediction.software, without_source=source)
     other_rows = [other for other in rows if other.measurement.source != source]
-    if len(other_rows) < FEWEST_ERRORS:
+    if not are_enough([other.measurement.source for other in other_rows]):
         return None
     return error_distribution(
         [_ratio(other) for other in other_rows], [other.measurement.source for other in other_rows]

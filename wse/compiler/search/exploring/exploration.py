@@ -124,7 +124,9 @@ class Exploration:
         return True
 
     def try_neighbours(self) -> None:
-        """Try the untried neighbours of the fastest layout, until none of them is faster.
+        """Try the untried neighbours of the fastest layout, as long as one of them is faster.
+
+        The search stops earlier if it has tried the maximum number of layouts.
 
         A neighbour has one band more or one fewer, or one region per band more or one fewer. Its
         cycles may be below the forecast by more than the usual error, for example because its sizes

@@ -39,10 +39,12 @@ def explore(setup: TrialSetup) -> list[Trial]:
        try the layout with the lowest byte forecast. Repeat until no forecast, reduced by the usual
        error, is below the fastest trial, or until ``PATIENCE`` trials in a row were not the
        fastest.
-    3. Try the fastest layout with the other expert placements that the strategy asks for, and then
+    3. Try the untried neighbours of the fastest layout until none is faster, or until the maximum
+       number of trials is reached.
+    4. Try the fastest layout with the other expert placements that the strategy asks for, and then
        the fastest layout so far with the other numbers of groups. Skip the groups if they are
        fitted to each all-reduce later.
-    4. If nothing fits so far, try the layouts with the lowest byte forecasts.
+    5. If nothing fits so far, try the layouts with the lowest byte forecasts.
 
     Returns:
         All trials, including those of layouts that do not fit.
@@ -58,11 +60,11 @@ def explore(setup: TrialSetup) -> list[Trial]:
             exploration.try_while_faster()
     else:
         _explore_for_one_user(exploration, setup, on_whole_wafers)
-    exploration.try_neighbours()
-    # 3. Variants of the fastest layout.
+    exploration.try_neighbours()  # 3
+    # 4. Variants of the fastest layout.
     exploration.try_placements()
     exploration.try_groups(() if setup.fits_trees else strategy(setup.options.mapping).group_counts)
-    if exploration.fastest_trial is None:  # 4
+    if exploration.fastest_trial is None:  # 5
         exploration.trials += trials_until_one_fits(setup) or exploration.closest_trials()
     if exploration.errors and not exploration.trials:
         raise exploration.errors[0]

@@ -29,6 +29,7 @@ from wse.program.program import Program
 from wse.program.steps import StepKind, Steps
 from wse.program.transfers.stage_streams import Crossing, StageTransfer
 from wse.program.transfers.transfer_types import is_of_type
+from wse_mappings.cuts.cache_balance import CacheBalance
 
 _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 
@@ -171,12 +172,14 @@ class ReducedModel:
         if state.has_expert_stage:  # it uses the PEs of the other stages
             pass_bytes = [max(pass_bytes)] * len(pass_bytes)
         free = [state.wafer.sram_bytes_per_pe - stage_bytes for stage_bytes in pass_bytes]
-        pass_tokens = state.options.batch * state.options.context
-        return min(
-            pass_tokens * (cache + room) // (tokens * cache)
-            for room, cache in zip(free, self._cache_bytes(), strict=True)
-            if cache
-        )
+        users = []
+        for stage, room, cache in zip(state.stages, free, self._cache_bytes(), strict=True):
+            if cache:
+                slots, used_slots = (
+                    CacheBalance.slots_after(n, stage.rect.rows) for n in (state.options.context, tokens)
+                )
+                users.append(state.options.batch * slots * (cache + room) // (used_slots * cache))
+        return min(users)
 
     def min_bytes(self) -> int:
         """Return a lower bound on the bytes needed on the fullest PE of the whole model."""

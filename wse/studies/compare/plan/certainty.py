@@ -1,46 +1,79 @@
-"""Certainty of a ranking: in how many samples the cheaper kind of machine is really cheaper."""
+"""Certainty of a ranking: in how many samples the cheaper machine is really cheaper, or too slow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from wse.reports.intervals import share_above
+from wse.serving.goal import Goal
 from wse.studies.compare.machine import GPU, WAFER
-from wse.studies.compare.plan.result import CheaperResult, CostSamples, PlannedRow
+from wse.studies.compare.plan.result import CheaperResult, PlannedRow, RowSamples
+from wse.studies.estimate.ranges.sampled_figures import COST
 
 
 def cheaper_kinds(
-    rows: Sequence[PlannedRow], costs: CostSamples, lengths: Sequence[tuple[int, int]]
+    rows: Sequence[PlannedRow], samples: RowSamples, lengths: Sequence[tuple[int, int]], goal: Goal
 ) -> tuple[CheaperResult, ...]:
     """Return whether wafers or GPUs are cheaper per token, and how certain this is.
 
     For each pair of lengths, the first row of wafers is compared with the first row of GPUs. Pairs
-    without one of them, or where one of them misses the limits, are left out.
+    without one of them, or where one of them misses the limits, are left out. The machines and
+    their numbers of replicas are the same in all samples.
 
     Args:
         rows: Rows of the ranking, best first.
-        costs: Samples of the cost of a token, keyed by row.
+        samples: Samples of the figures of each row.
         lengths: (prompt tokens, new tokens) pairs.
+        goal: The latency limits.
     """
     results = []
     for pair in lengths:
         rows_of_pair = [row for row in rows if (row.prompt_len, row.new_tokens) == pair]
         best_rows = [next((row for row in rows_of_pair if row.kind == kind), None) for kind in (WAFER, GPU)]
-        known_rows = [row for row in best_rows if row is not None and row.keeps and row.usd_per_million_tokens]
+        known_rows = [row for row in best_rows if row is not None and row.keeps and COST in samples[row]]
         if len(known_rows) < len(best_rows):
             continue
-        low, high = sorted(known_rows, key=lambda row: row.usd_per_million_tokens or 0.0)
-        low_samples, high_samples = costs[low], costs[high]
-        if low_samples is None or high_samples is None:
-            continue
+        low, high = sorted(known_rows, key=_usd)
         results.append(
             CheaperResult(
                 prompt_len=low.prompt_len,
                 new_tokens=low.new_tokens,
                 kind=low.kind,
-                ratio=(high.usd_per_million_tokens or 0.0) / (low.usd_per_million_tokens or 1.0),
-                share=share_above(high_samples, low_samples),
-                samples=len(low_samples),
+                ratio=_usd(high) / _usd(low),
+                share=share_above(samples[high][COST], samples[low][COST]),
+                within_limits=_within_limits(known_rows, samples, goal),
+                samples=len(samples[low][COST]),
             )
         )
     return tuple(results)
+
+
+def _usd(row: PlannedRow) -> float:
+    """Return the cost per million tokens in USD."""
+    assert row.usd_per_million_tokens is not None  # only rows with a cost are compared
+    return row.usd_per_million_tokens
+
+
+def _within_limits(rows: Sequence[PlannedRow], samples: RowSamples, goal: Goal) -> dict[str, float] | None:
+    """Return in which fraction of the samples each row is within the latency limits.
+
+    Args:
+        rows: Rows of different kinds.
+        samples: Samples of the figures of each row.
+        goal: The limits.
+
+    Returns:
+        Fractions, keyed by kind of the row; None if there are no limits.
+    """
+    limits = {"ttft_s": goal.ttft_s, "tpot_s": goal.tpot_s}
+    if all(limit is None for limit in limits.values()):
+        return None
+    shares = {}
+    for row in rows:
+        kept = [
+            samples[row][name] <= limit for name, limit in limits.items() if limit is not None and name in samples[row]
+        ]
+        shares[row.kind] = float(np.mean(np.all(kept, axis=0))) if kept else 1.0
+    return shares

@@ -48,7 +48,7 @@ class PlannedRow(OperatingPointResult):
         default=False, compare=False
     )
     ranges: Annotated[
-        Mapping[str, RangeResult] | None, Doc("90 % intervals of figures of this row, on wafers; keys are their names")
+        Mapping[str, RangeResult] | None, Doc("90 % intervals of figures of this row; keys are their names")
     ] = field(default=None, compare=False)
 
     @property
@@ -63,20 +63,24 @@ class PlannedRow(OperatingPointResult):
         return chips if self.replicas == 1 else f"{self.replicas:,} x {chips}"
 
 
-CostSamples = dict[PlannedRow, F64 | None]
-"""Samples of the cost of a token, float64 ``[samples]``, keyed by row; None if it is unknown."""
+RowSamples = dict[PlannedRow, Mapping[str, F64]]
+"""Samples of the figures of rows: for each row, float64 ``[samples]`` keyed by field of the row."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheaperResult(Result):
-    """How certain it is which of the best wafers and the best GPUs are cheaper per token."""
+    """How certain it is whether the best wafers or the best GPUs are cheaper per token."""
 
     prompt_len: Annotated[int, Doc("tokens of a prompt")]
     new_tokens: Annotated[int, Doc("output tokens of a request")]
     kind: Annotated[str, Doc("what is cheaper at the stated values: `wafer` or `gpu`")]
     ratio: Annotated[float, Doc("cost of a token on the others, divided by the cost on these")]
-    share: Annotated[float, Doc("fraction of the samples of prices, constants and model errors in which it is cheaper")]
-    samples: Annotated[int, Doc("number of samples")]
+    share: Annotated[float, Doc("fraction of the samples in which these are cheaper")]
+    within_limits: Annotated[
+        Mapping[str, float] | None,
+        Doc("fraction of the samples in which `wafer` and `gpu` are within the limits; absent without limits"),
+    ] = None
+    samples: Annotated[int, Doc("number of samples of prices, constants and model errors")]
 
 
 ORDERS: Final = {

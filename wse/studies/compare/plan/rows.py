@@ -14,7 +14,7 @@ from wse.studies.compare.grid.combination import Combination, with_link
 from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.machine import GPU, WAFER, Kind, gpu_machine, no_room, prepared_gpus
 from wse.studies.compare.plan.ranking import compares_hours
-from wse.studies.compare.plan.result import CostSamples, PlannedRow
+from wse.studies.compare.plan.result import PlannedRow, RowSamples
 from wse.studies.compare.request import CompareRequest, WaferLink
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.compile.choose import compile_fastest
@@ -22,7 +22,7 @@ from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
 from wse.studies.estimate.layouts.searches import searches_for
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.ranges.gpu_figures import sampled_gpu_figures
-from wse.studies.estimate.ranges.sampled_figures import COST, intervals_of, sampled_figures
+from wse.studies.estimate.ranges.sampled_figures import intervals_of, sampled_figures
 from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.results.operating_points import point_result
 
@@ -32,14 +32,14 @@ class CombinationPlan:
     """Rows of a ranking for one mapping on a certain number of wafers.
 
     Attributes:
-        costs: Samples of the cost of a token, keyed by row. For each link between wafers, there is
-            a row for the best layout and, if it is a different layout, for the layout with the
+        samples: Samples of the figures of each row. For each link between wafers, there is a row
+            for the best layout and, if it is a different layout, for the layout with the
             lowest price per hour.
         reason: Why the mapping is impossible on these wafers; empty if it is possible.
         bug: Traceback if the combination ended in a bug in wse; empty otherwise.
     """
 
-    costs: CostSamples = field(default_factory=dict)
+    samples: RowSamples = field(default_factory=dict)
     reason: str = ""
     bug: str = ""
 
@@ -56,17 +56,17 @@ def plan_combination(request: CompareRequest, combination: Combination) -> Combi
         links: Sequence[WaferLink | None] = (None,)
         if request.links_are_given and prepared_estimate.options.wafers > 1:
             links = request.links(prepared_estimate.wafer)
-        costs: CostSamples = {}
+        samples: RowSamples = {}
         for link in links:
-            costs |= _planned_wafers(prepared_estimate, link, request.goal)
-        return CombinationPlan(costs=costs)
+            samples |= _planned_wafers(prepared_estimate, link, request.goal)
+        return CombinationPlan(samples=samples)
     except (DoesNotFit, BadInput) as error:
         return CombinationPlan(reason=str(error))
     except Exception:
         return CombinationPlan(bug=traceback.format_exc())
 
 
-def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None, goal: Goal) -> CostSamples:
+def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None, goal: Goal) -> RowSamples:
     """Return a row for the layout that best meets a goal and, if useful, one for a cheaper layout.
 
     If prices per hour are compared, the layout with the fewest replicas has the lowest price. It
@@ -79,7 +79,7 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
         goal: Users, latency limits and objective.
 
     Returns:
-        Samples of the cost of a token, keyed by row.
+        Samples of the figures of each row.
 
     Raises:
         DoesNotFit: There is no room for the model, or for the KV cache of a single request.
@@ -89,7 +89,7 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
     best_layouts = [ranking.layouts_for(goal)[0]]
     if compares_hours(goal):  # for latency, the fewest replicas come first
         best_layouts.append(ranking.layouts_for(replace(goal, objective=LATENCY))[0])
-    costs: CostSamples = {}
+    samples: RowSamples = {}
     for layout in dict.fromkeys(best_layouts):
         found = plan(layout.deployment, goal)
         if found is None:
@@ -104,25 +104,25 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
             users_per_pass=layout.deployment.slots,
             link=link,
         )
-        if all(row.replicas < other.replicas for other in costs):
+        if all(row.replicas < other.replicas for other in samples):
             uncertainty = uncertainty_of(linked, layout.candidate.program)
             figures = sampled_figures(uncertainty, layout.deployment, row.users, row.replicas)
-            costs[replace(row, ranges=intervals_of(row, figures))] = figures.get(COST)
-    return costs
+            samples[replace(row, ranges=intervals_of(row, figures))] = figures
+    return samples
 
 
-def rows_of_gpus(request: CompareRequest) -> tuple[CostSamples, dict[str, AssumptionResult], dict[str, str]]:
+def rows_of_gpus(request: CompareRequest) -> tuple[RowSamples, dict[str, AssumptionResult], dict[str, str]]:
     """Return the rows of GPU machines in a ranking, for one prompt length and answer length.
 
     Returns:
-        1. Samples of the cost of a token, keyed by row. There is a row for each GPU type and GPU
-           count that can serve a user.
+        1. Samples of the figures of each row. There is a row for each GPU type and GPU count that
+           can serve a user.
         2. The assumed prices and powers of these GPUs.
         3. For all other GPU types and counts, the reason why they cannot serve a user, keyed by
            description.
     """
     possible_gpus, reasons = prepared_gpus(request)
-    costs: CostSamples = {}
+    samples: RowSamples = {}
     economics: dict[str, AssumptionResult] = {}
     for prepared_estimate in possible_gpus:
         machine, deployment = gpu_machine(prepared_estimate), prepared_estimate.deployment
@@ -133,8 +133,8 @@ def rows_of_gpus(request: CompareRequest) -> tuple[CostSamples, dict[str, Assump
             deployment, found, kind=GPU, name=machine.name, software=machine.software, dtype=machine.dtype
         )
         figures = sampled_gpu_figures(deployment, row)
-        costs[replace(row, ranges=intervals_of(row, figures))] = figures.get(COST)
-    return costs, economics, reasons
+        samples[replace(row, ranges=intervals_of(row, figures))] = figures
+    return samples, economics, reasons
 
 
 def planned_row(

@@ -26,7 +26,7 @@ from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.grid.study import all_outputs
 from wse.studies.compare.plan.certainty import cheaper_kinds
 from wse.studies.compare.plan.ranking import compares_hours, rank, usd_per_hour, with_pareto
-from wse.studies.compare.plan.result import CostSamples, PlannedRow, PlanResult
+from wse.studies.compare.plan.result import PlannedRow, PlanResult, RowSamples
 from wse.studies.compare.plan.rows import CombinationPlan, plan_combination, rows_of_gpus
 from wse.studies.compare.plan.verdict import plan_verdict
 from wse.studies.compare.request import CompareRequest
@@ -77,7 +77,7 @@ def plan_machines(
     if targets.lengths is not None:
         lengths = [read_lengths(text) for text in targets.lengths]
     rows: list[PlannedRow] = []
-    costs: CostSamples = {}
+    samples: RowSamples = {}
     tried_lengths: list[tuple[int, int]] = []
     tried_wafers: set[int] = set()
     reasons_by_machine: dict[str, str] = {}
@@ -92,11 +92,11 @@ def plan_machines(
                 """Report the progress for one pair of lengths as progress over all pairs."""
                 on_progress(position * total + done, len(lengths) * total, name)
 
-            first, wafer_costs, wafer_reasons, wafers = _wafer_rows(request_of_lengths, report_progress, pool)
+            first, wafer_samples, wafer_reasons, wafers = _wafer_rows(request_of_lengths, report_progress, pool)
             tried_wafers |= wafers
-            gpu_costs, prices, gpu_reasons = rows_of_gpus(request_of_lengths)
-            costs |= wafer_costs | gpu_costs
-            rows += with_pareto([*wafer_costs, *gpu_costs])
+            gpu_samples, prices, gpu_reasons = rows_of_gpus(request_of_lengths)
+            samples |= wafer_samples | gpu_samples
+            rows += with_pareto([*wafer_samples, *gpu_samples])
             economics |= assumptions_of(first.economics) | prices
             tried_lengths.append((first.prompt_len, first.new_tokens))
             prefix = f"{first.prompt_len}/{first.new_tokens}: " if len(lengths) > 1 else ""
@@ -107,7 +107,7 @@ def plan_machines(
         raise DoesNotFit(message)
     # 2. Ranking.
     rows.sort(key=lambda row: rank(row, request.goal))
-    cheaper = cheaper_kinds(rows, costs, tried_lengths) if request.goal.objective == COST else ()
+    cheaper = cheaper_kinds(rows, samples, tried_lengths, request.goal) if request.goal.objective == COST else ()
     shown_rows = [row for row in rows if row.pareto or not targets.pareto]
     return PlanResult(
         inputs=_inputs(request, tried_lengths, sorted(tried_wafers)),
@@ -125,7 +125,7 @@ def plan_machines(
 
 def _wafer_rows(
     request: CompareRequest, on_progress: OnProgress, pool: Pool
-) -> tuple[PreparedEstimate, CostSamples, dict[str, str], set[int]]:
+) -> tuple[PreparedEstimate, RowSamples, dict[str, str], set[int]]:
     """Return the rows of wafer machines in a ranking, for one prompt length and answer length.
 
     Without ``--wafers``, multiples of the smallest number of wafers are tried first. The search
@@ -135,7 +135,7 @@ def _wafer_rows(
 
     Returns:
         1. The request prepared for the smallest number of wafers.
-        2. Samples of the cost of a token, keyed by row.
+        2. Samples of the figures of each row.
         3. The reasons for impossible combinations of mapping, objective and number of wafers,
            keyed by the description of the combination.
         4. The numbers of wafers that were tried.
@@ -158,11 +158,11 @@ def _wafer_rows(
             priced_request, combinations_of(priced_request, first, counts), plan_combination, report_progress, pool
         )
         # Several mappings may find the same layout.
-        costs = {row: samples for output in outputs.values() for row, samples in output.costs.items()}
+        samples = {row: figures for output in outputs.values() for row, figures in output.samples.items()}
         tried_counts = {combination.wafers for combination in outputs}
-        counts = () if request.wafers is not None else _next_counts([*costs], request.goal, tried_counts)
+        counts = () if request.wafers is not None else _next_counts([*samples], request.goal, tried_counts)
     reasons = {str(name): output.reason for name, output in outputs.items() if output.reason}
-    return first, costs, reasons, tried_counts
+    return first, samples, reasons, tried_counts
 
 
 def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collection[int]) -> list[int]:

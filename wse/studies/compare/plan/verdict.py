@@ -101,10 +101,14 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
         f"On {names[high.kind]} a token costs {_ratio(cheaper.ratio)} times as much as on {names[low.kind]}; "
         f"the {BEST[COST]} of them is {_text(high)}."
     )
-    yield (
+    text = (
         f"In {percent_text(cheaper.share)} of {cheaper.samples} samples of prices, constants and model errors, "
-        f"a token is cheaper on {names[low.kind]}."
+        f"a token is cheaper on {low.machine} than on {high.machine}"
     )
+    if cheaper.within_limits is not None:
+        shares = (f"{percent_text(cheaper.within_limits[row.kind])} on {row.machine}" for row in (low, high))
+        text += f". The limits are kept in {' and '.join(shares)}"
+    yield f"{text}."
 
 
 def _cheapest_per_hour(rows: Sequence[PlannedRow]) -> PlannedRow | None:

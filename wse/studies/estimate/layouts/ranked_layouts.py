@@ -183,7 +183,7 @@ class LayoutRanking:
                 if self._prepared.request.serving.batch is None:
                     change = partial(self._with_more_slots, goal=goal)
                     improved_layouts += _while_better(shorter_chunks[-1], change, rank)
-        return sorted([*layout_by_key.values(), *dict.fromkeys(improved_layouts)], key=rank)
+        return sorted(dict.fromkeys([*layout_by_key.values(), *improved_layouts]), key=rank)
 
     def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
         """Return a layout and its variants with more room for KV caches, as far as they fit."""

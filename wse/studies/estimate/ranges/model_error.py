@@ -11,11 +11,12 @@ Four choices, with their reasons:
    `FEWEST_ERRORS` of them from at least `FEWEST_SOURCES` sources. Predictions for research kernels,
    whose settings are published, are several times closer than predictions for services, which
    disclose neither the number of wafers, nor the precision, nor the drafts. For other software, the
-   errors of all software are used, and each source has the same weight.
-2. An error is used with both signs. A few sources show how large errors are, but not that other
-   software is always faster or always slower than predicted.
+   errors of all software are used, and each publisher has the same weight.
+2. An error is used with both signs. Most services are faster than predicted, and most runs with
+   TensorRT-LLM slower, but nobody knows why, so the next one may be different.
 3. With n errors, the largest of them is taken to be exceeded with a probability of 1 / (n + 1), as
-   in conformal prediction (Lei et al., Journal of the American Statistical Association 2018).
+   in conformal prediction (Lei et al., Journal of the American Statistical Association 2018). This
+   assumes that a new measurement is like the known ones. One of another publisher may not be.
 4. Errors multiply the effect of uncertain constants. The predictions in the file were made with the
    stated constants, so their errors contain a part of that effect, which is then counted twice.
    The interval is therefore rather too wide than too narrow.
@@ -45,7 +46,7 @@ from which a 90 % interval can be made.
 """
 
 FEWEST_SOURCES: Final = 3
-"""Smallest number of sources of errors that are used without those of other software.
+"""Smallest number of sources from whose errors an interval is made.
 
 Errors of a single source do not show how much the predictions for another source may differ.
 """
@@ -102,14 +103,20 @@ def model_error(kind: ErrorKind, software: str, *, without_source: str = "") -> 
         without_source: Publication whose measurements are left out, so that an interval for one of
             them does not depend on that measurement. Empty to use all measurements.
     """
-    rows = [row for row in _rows() if row["kind"] == kind and row["source"] != without_source]
+    rows = [row for row in _rows() if row["kind"] == kind]
     own_rows = [row for row in rows if row["software"] == software]
-    if len(own_rows) >= FEWEST_ERRORS and len({row["source"] for row in own_rows}) >= FEWEST_SOURCES:
-        return error_distribution([float(row["time_ratio"]) for row in own_rows])
-    return error_distribution([float(row["time_ratio"]) for row in rows], [row["source"] for row in rows])
+    has_own_errors = are_enough([row["source"] for row in own_rows])
+    used_rows = [row for row in (own_rows if has_own_errors else rows) if row["source"] != without_source]
+    publishers = () if has_own_errors else [row["publisher"] for row in used_rows]
+    return error_distribution([float(row["time_ratio"]) for row in used_rows], publishers)
 
 
-def error_distribution(ratios: Sequence[float], sources: Sequence[str] = ()) -> ModelError:
+def are_enough(sources: Sequence[str]) -> bool:
+    """Return whether an interval can be made from errors, given the source of each of them."""
+    return len(sources) >= FEWEST_ERRORS and len({*sources}) >= FEWEST_SOURCES
+
+
+def error_distribution(ratios: Sequence[float], groups: Sequence[str] = ()) -> ModelError:
     """Return the distribution of the errors of predictions for some measurements.
 
     Errors in both directions are assumed to be equally likely.
@@ -117,12 +124,12 @@ def error_distribution(ratios: Sequence[float], sources: Sequence[str] = ()) -> 
     Args:
         ratios: For each measurement, the measured divided by the predicted value, or the
             reciprocal.
-        sources: Publication of each measurement; all publications then have the same weight. By
-            default, all measurements have the same weight.
+        groups: Group of each measurement, such as its publisher; all groups then have the same
+            weight. By default, all measurements have the same weight.
     """
     sizes = np.abs(np.log(ratios))
-    rows_by_source = Counter(sources)
-    weights = np.array([1 / rows_by_source[source] for source in sources] or np.ones(len(sizes)))
+    rows_by_group = Counter(groups)
+    weights = np.array([1 / rows_by_group[group] for group in groups] or np.ones(len(sizes)))
     weights /= weights.sum()
     order = sizes.argsort()
     not_larger = len(sizes) / (len(sizes) + 1)  # probability that a new error is not the largest

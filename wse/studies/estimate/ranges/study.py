@@ -51,8 +51,8 @@ def uncertainty_of(prepared_estimate: PreparedEstimate, program: Program) -> Unc
     constants = tuple(c for c in constants if retiming.costs.value(c.name) == c.number.value)
     return Uncertainty(
         surface=response_surface(retiming, constants, on_several_wafers=program.wafers > 1),
-        decode_error=model_error("decode", prepared_estimate.software.name),
-        prefill_error=model_error("prefill", prepared_estimate.software.name),
+        decode_error=model_error("decode", str(machine.software)),
+        prefill_error=model_error("prefill", str(machine.software)),
     )
 
 
