@@ -90,7 +90,7 @@ class LineSchedule:
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
     def with_messages(self, is_selected: tuple[bool, ...]) -> LineSchedule:
-        """Return a copy of the schedule with only some messages, in one list for all lines.
+        """Return a copy of the schedule in which all lines execute one list: the selected messages.
 
         Args:
             is_selected: For each message, whether to keep it.

@@ -284,9 +284,9 @@ def compile_for(function: Any, types: tuple[Any, ...]) -> None:
 
 
 def build_of(function: Any) -> tuple[str, bool]:
-    """Return the name of a compiled kernel, and whether it runs on all CPU cores.
+    """Return which kernel a compiled function is, and for how many CPU cores it was compiled.
 
     Returns:
-        Name of the kernel, and whether it was compiled for all CPU cores rather than for one.
+        Name of the kernel, and True if its loops run on all cores or False if on a single one.
     """
     return function._cache.name, function._cache.parallel

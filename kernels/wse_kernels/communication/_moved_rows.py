@@ -70,9 +70,11 @@ def _move_function(module: Any, pointer: Any, element_type: Any, combine: Any) -
 
     def body(builder: Any, to: Any, origin: Any, count: Any) -> None:
         def move(first: Any, mask: Any) -> None:
-            """Generate code that combines an old and a new vector beginning at element ``first``.
+            """Generate code that combines one vector of old elements with one of new elements.
 
-            ``mask`` selects elements before the end of the range. None selects the whole vector.
+            Args:
+                first: Index of the first element of both vectors.
+                mask: LLVM mask of the elements to combine; None for a complete vector.
             """
             place = builder.gep(to, [first])
             old, new = load_lanes(builder, place, mask), load_lanes(builder, builder.gep(origin, [first]), mask)

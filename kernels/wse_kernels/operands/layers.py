@@ -80,7 +80,8 @@ class FeatureGroups(NamedTuple):
     Attributes:
         length: Number of PEs in the column.
         groups: Number of groups of neighbouring PEs.
-        shared_tokens: Number of tokens whose features are treated as one vector for the division.
+        shared_tokens: Number of consecutive tokens whose features form one vector. The PEs of a
+            group divide each such vector among themselves.
         padding: Number of zeros to write after the results.
     """
 

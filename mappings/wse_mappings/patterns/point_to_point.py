@@ -44,7 +44,10 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
 
 
 def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
-    """For each stream, return the lowest colour that no overlapping stream uses."""
+    """Return, for each stream, the lowest colour (virtual channel) that no overlapping stream uses.
+
+    A stream is a (source, target) pair of PEs on a line. Streams overlap if they pass the same PE.
+    """
     free_from: list[int] = []  # by colour: first PE east of its streams so far
     message_colours = [0] * len(streams)
     for i in sorted(range(len(streams)), key=lambda i: min(streams[i])):

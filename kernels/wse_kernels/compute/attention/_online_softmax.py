@@ -47,10 +47,13 @@ class FoldedEntries(NamedTuple):
 
 
 class VisibleEntries(NamedTuple):
-    """Range of positions that a token attends to, and the location of the cache entries' positions.
+    """Positions that a token attends to, and where to read the position of each KV-cache entry.
+
+    Positions are indices of tokens in the sequence. An entry is visible to the token if its
+    position is in the range.
 
     Attributes:
-        row, col: Row of the position table, and the column with the position of the first entry.
+        row, col: Row of the table of entry positions, and its column for the first entry.
         first, last: First and last position that the token attends to.
     """
 

@@ -76,9 +76,9 @@ def attention_exp_share(
 ):
     """Compute the softmax weights assigned to this PE, and set all other weights to 0.
 
-    `attention_exp` defines the weights. Neighbouring columns store the same scores, so sets of
-    columns divide the M * H * T weights evenly among their members. Columns outside the division
-    compute no weights.
+    `attention_exp` defines the weights. Neighbouring columns store the same scores. They form sets,
+    and the columns of a set divide the M * H * T weights evenly among themselves. Columns that
+    belong to no set compute no weights.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -88,7 +88,7 @@ def attention_exp_share(
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
         capacity: Number of slots in the cache. The T entries wrap around its end.
-        division: Columns that divide the weights among themselves.
+        division: Sets of columns that divide the weights among themselves.
     """
     block, slots = place.block, Slots(ctl[place.row, OLDEST], capacity)
     M, H, T, scale_pico = shape

@@ -180,7 +180,10 @@ def expert_out_fp8_blocks(
 
 
 def _products(pe, at, shape, product, weights_of):
-    """Multiply the token of each (token, expert) pair by the expert's weights, one row per pair.
+    """Multiply a token's activations by an expert's weights, for each (token, expert) pair.
+
+    Each pair gets its own row of results. If ``product.weighted`` is 1, the results are multiplied
+    by the routing weight of the pair.
 
     Args:
         pe: PE whose SRAM is read and written.

@@ -58,8 +58,9 @@ def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of the sums of the product x[M, N], which are changed in place, of sums[M, 2],
-            and of the float32 vectors of_gain[N] and of_bias[N].
+        at: Addresses of the product x[M, N], which is changed in place; of the sums[M, 2] of the
+            features and their squares; and of the float32 products of_gain[N] and of_bias[N] of the
+            norm's gain and bias with the weights.
         M, N: Numbers of tokens and output features.
         size: Number of features over which mean and variance are computed.
         eps_atto: Epsilon in units of 1e-18.
