@@ -23,7 +23,7 @@ I32 = npt.NDArray[np.int32]
 
 
 class Arrival(IntEnum):
-    """What happens to the words of a message at its target PE, such as storing or adding them."""
+    """Effect of a message at its target PE, such as storing the received words or adding them."""
 
     REPLACE = 0
     ADD = 1

@@ -16,6 +16,11 @@ def sums_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
     """Generate LLVM code that adds two stored vectors.
 
     The sums are rounded to float32 first and then to the stored type.
+
+    Args:
+        builder: LLVM builder.
+        element_type: Numba type of the stored elements.
+        old, new: Vector stored at the receiving PEs, and vector that they receive.
     """
     total = builder.fadd(widen_ir(builder, element_type, old), widen_ir(builder, element_type, new))
     return narrow_ir(builder, element_type, total)
@@ -27,7 +32,13 @@ def copies_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
 
 
 def larger_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
-    """Generate LLVM code for the elementwise maximum of two stored vectors."""
+    """Generate LLVM code for the elementwise maximum of two stored vectors.
+
+    Args:
+        builder: LLVM builder.
+        element_type: Numba type of the stored elements.
+        old, new: Vector stored at the receiving PEs, and vector that they receive.
+    """
     larger = builder.fcmp_ordered(">", widen_ir(builder, element_type, new), widen_ir(builder, element_type, old))
     return builder.select(larger, new, old)
 

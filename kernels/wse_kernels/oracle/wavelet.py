@@ -122,7 +122,8 @@ class _Machine:
     def has_event_after(self, t: int, span: I32) -> bool:
         """Return whether something can still happen after cycle ``t``.
 
-        A wavelet may become ready to move, or an operation may start or end.
+        A wavelet may become ready to move, or an operation may start or end. ``span`` is ignored:
+        all queues and threads of the machine are examined.
         """
         del span
         wavelet_times = [queue.waiting_wavelets[0][0] for queue in self.queues if queue.waiting_wavelets]

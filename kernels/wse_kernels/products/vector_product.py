@@ -156,7 +156,15 @@ def vector_function(
 def _multiply_by_lanes(views: Any, choice: Any, block: int, out: int, x: int, tile: Tile, add: int) -> None:
     """Multiply one token by a weight tile on the selected PEs, in plain Python.
 
-    See `multiply_vector`, which also describes the arguments.
+    `multiply_vector` is the compiled version.
+
+    Args:
+        views: SRAM as accumulators, activations and weights, each [block, address, lane].
+        choice: Selection of lanes (PEs of the block), or None for all lanes.
+        block: Index of the block of PEs.
+        out, x: Addresses of the first sum and the first activation.
+        tile: Address, sizes and strides of the weights.
+        add: 0 to overwrite the sums; any other value to add the products to them.
     """
     acc, act, wgt = views
     for n, lane in product(range(tile.N), lanes_in(choice, acc.shape[2])):

@@ -37,7 +37,13 @@ def padded_blocks(extent: int, parts: int) -> I32:
 def blocks_in_the_middle(extent: int, parts: int) -> I32:
     """Divide indices into equally sized blocks, and place the blocks on the middle parts.
 
-    The blocks are computed as in `padded_blocks`. Parts without a block contain only padding (-1).
+    Args:
+        extent: Number of indices.
+        parts: Number of parts, for example PEs of a line. Parts without a block contain only
+            padding (-1).
+
+    Returns:
+        int32 ``[parts, n]``, with the same blocks as `padded_blocks`.
 
     >>> blocks_in_the_middle(2, 5).tolist()
     [[-1], [0], [1], [-1], [-1]]
@@ -47,7 +53,11 @@ def blocks_in_the_middle(extent: int, parts: int) -> I32:
 
 
 def first_in_the_middle(extent: int, parts: int) -> int:
-    """Return the position of the first nonempty block of `blocks_in_the_middle`."""
+    """Return the index of the first part that gets indices from `blocks_in_the_middle`.
+
+    That function divides ``extent`` indices into equal blocks and places them on the middle ones of
+    ``parts`` parts, so that the first and last parts may remain empty.
+    """
     return middle_segment(ceil_div(extent, max(1, ceil_div(extent, parts))), parts)[0]
 
 

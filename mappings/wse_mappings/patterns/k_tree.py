@@ -188,10 +188,16 @@ def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
 
 
 def _check(length: int, groups: Groups, *, is_whole_line: bool) -> None:
-    """Check that every level of a K-tree has a possible number of groups.
+    """Check that the number of groups in every level of a K-tree is possible.
+
+    Args:
+        length: Number of PEs in the line.
+        groups: Number of groups in each level except the last, or None.
+        is_whole_line: Whether the tree covers a whole line. If so, a level must not have more
+            groups than the PEs that it divides.
 
     Raises:
-        ValueError: A level has no groups or, on whole lines only, more groups than PEs to divide.
+        ValueError: A level has no groups, or too many for a whole line.
     """
     for level, (places, group_count) in enumerate(pairwise((length, *(groups or ()))), start=1):
         if group_count < 1 or (is_whole_line and group_count > places):
@@ -223,7 +229,12 @@ def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
 
 
 def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
-    """Return a test case with a K-tree. In half of all cases, its numbers of groups are random."""
+    """Return a test case with a K-tree. In half of all cases, its numbers of groups are random.
+
+    Args:
+        sizes: Random sizes, such as the number of PEs in a line.
+        broadcast: Whether the sum is sent to all PEs (an all-reduce).
+    """
     groups: Groups = None
     if sizes.number_below(2):
         groups = (1 + sizes.number_below(sizes.length),)
@@ -247,10 +258,13 @@ def _sample_of_segment(sizes: Sizes) -> Case:
 
 
 def _on_line(length: int, number: int | None, *, broadcast: bool) -> LineSchedule:
-    """Return a K-tree with two levels on a single line of PEs.
+    """Return a K-tree with two levels that adds up words over a single line of PEs.
 
-    ``number`` is the number of groups in the first level. None selects the number for which the
-    longest path has the fewest relays.
+    Args:
+        length: Number of PEs in the line.
+        number: Number of groups in the first level; None for the number for which the longest path
+            has the fewest relays.
+        broadcast: Whether the sum is sent to all PEs, as in an all-reduce.
     """
     groups = None if number is None else (number,)
     return k_tree(length, 1, Arrival.ADD, broadcast=broadcast, groups=groups)

@@ -252,7 +252,16 @@ def _fold(
 ) -> None:
     """Add cache entries to the running softmax of a token and head, in plain Python.
 
-    See `fold_entries`, which also describes the arguments.
+    Entries that the token does not attend to are skipped. `fold_entries` lists the steps.
+
+    Args:
+        views: SRAM as accumulators, activations and float32 numbers, each [block, address, lane].
+        block: Index of the block of PEs.
+        entries: Addresses and sizes of the scores, the values and the running softmax.
+        positions: Table of the position of each cache entry.
+        visible_range: Positions that the token attends to, and the first entry's place in the
+            table.
+        scale: Factor applied to the scores.
     """
     acc, act, f32 = views
     scores, values, maximum, total, out, T, F, stride = entries
