@@ -162,8 +162,12 @@ class LogicalMesh:
     def streams(self, axis: int, rect: Rect) -> int:
         """Return the maximum number of paths that share a physical link in the same direction.
 
-        Only the paths of logical links along ``axis`` within a rectangle are considered. The result
-        is at least 1.
+        A logical link connects two neighbours of the mesh of live PEs. Its path over the fabric may
+        have to avoid dead PEs and then share links with other paths. The result is at least 1.
+
+        Args:
+            axis: ALONG_ROWS or ALONG_COLUMNS: the logical links that are considered.
+            rect: Rectangle of the mesh that contains these links.
         """
         if (axis, rect) not in self._streams:
             runs, shape = self.segments(axis, rect), self.links(axis)

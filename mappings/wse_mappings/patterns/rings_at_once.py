@@ -23,9 +23,10 @@ def _two_shifts(sizes: Sizes) -> Case:
 
 
 def _rows_and_columns(schedule: LineSchedule, sizes: Sizes) -> Case:
-    """Return a test case with a pattern on all rows and columns of a square, as in MeshGEMM.
+    """Return a test case with a pattern on all rows and columns of a square of PEs.
 
-    Rows and columns run concurrently, with different numbers of words.
+    Rows and columns run concurrently, with different numbers of words, as in the distributed matrix
+    product MeshGEMM.
     """
     side, words, round_ = schedule.length, sizes.words, sizes.number_below(len(schedule.variants))
     column_words = min(MAX_WORDS, max(1, round(words * 2 ** sizes.rng.uniform(-2, 2))))
