@@ -72,7 +72,7 @@ def move_skips(places: I64, targets: I64) -> I64:
 
 
 def _first_places(unreachable: Bools, count: int) -> I64:
-    """Choose the initial columns of the skips (PEs that a row omits), from which the first row starts.
+    """Choose the columns at which the skips (PEs that a row omits) start, before the first row.
 
     The columns are those of the northernmost unreachable PEs, each column once. If there are fewer
     than ``count`` such columns, further columns at the east end are added.

@@ -46,7 +46,11 @@ def gather(length: int, lines: int, owners: Sequence[int], root: int, segment_co
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with a gather from random owners into a random root."""
+    """Return a test case with a gather from random owners into a random root.
+
+    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
+    determines the number of PEs in the line and the number of words.
+    """
     count = 1 + sizes.number_below(min(sizes.length, sizes.words))
     owners = np.sort(sizes.rng.permutation(sizes.length)[:count]).tolist()
     if 2 * count <= sizes.words <= 4 * count:
@@ -56,7 +60,11 @@ def _sample(sizes: Sizes) -> Case:
 
 
 def _sample_in_segments(sizes: Sizes) -> Case:
-    """Return a test case with a gather in each of a random number of segments of a line."""
+    """Return a test case with a gather in each of a random number of segments of a line.
+
+    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
+    determines the number of PEs in the line and the number of words.
+    """
     segment_count = 1 + sizes.number_below(min(4, sizes.length // 2))
     length = sizes.length // segment_count
     owners = sorted({sizes.number_below(length) for _ in range(min(length, sizes.words))})

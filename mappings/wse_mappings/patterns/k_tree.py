@@ -246,7 +246,11 @@ def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
 
 
 def _sample_of_segment(sizes: Sizes) -> Case:
-    """Return a test case with a random K-tree all-reduce over a segment of a line."""
+    """Return a test case with a random K-tree all-reduce over a segment of a line.
+
+    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
+    determines the number of PEs in the line and the number of words.
+    """
     first = sizes.number_below(sizes.length)
     count = 1 + sizes.number_below(sizes.length - first)
     groups: Groups = None if sizes.number_below(2) else (1 + sizes.number_below(count),)

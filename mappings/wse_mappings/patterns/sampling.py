@@ -42,7 +42,9 @@ class PlacedPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
-    """A test case: patterns on a mesh of PEs, some running concurrently and some sequentially.
+    """A test case for a timing model: patterns of messages on a mesh of PEs.
+
+    Some of the patterns run concurrently and some sequentially.
 
     Attributes:
         pattern: Name of the sampled pattern.

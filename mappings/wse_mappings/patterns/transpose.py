@@ -135,7 +135,11 @@ def _hooks(side: int) -> Bool:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with the transpose of a square of random size."""
+    """Return a test case with the transpose of a square of random size.
+
+    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
+    determines the size of the square and the number of words.
+    """
     schedule, words = transpose(sizes.side), min(sizes.words, MAX_STREAMED // sizes.side**2)
     lines = tuple((line, tuple(path)) for line, path in enumerate(transpose_paths(sizes.side)))
     placed_pattern = PlacedPattern(schedule=schedule, lines=lines, words=words)
