@@ -97,7 +97,8 @@ class ActivationFunction(NamedTuple):
     Attributes:
         function: Index into ``ACTIVATIONS``.
         gated: 1 if the result is multiplied by an up projection, else 0.
-        limit_pico: Limit of clamped_silu in units of 1e-12.
+        limit_pico: Upper limit of the inputs of clamped_silu, in units of 1e-12. The other
+            functions ignore it.
     """
 
     function: int

@@ -22,6 +22,10 @@ def even_runs(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
     A run consists of consecutive items. Among the best divisions, the one with the smallest sum of
     squares is chosen; ties are broken by the longest earlier runs.
 
+    Args:
+        weights: Weight of each item.
+        parts: Number of runs.
+
     Returns:
         (start, count) of each run.
 

@@ -88,8 +88,15 @@ def grouped_blocks(extent: int, parts: int, group: int) -> I32:
 
     If there are at least as many parts as groups, each block is within one group. In this case,
     each group is divided into the fewest blocks that keep the largest block as small as possible,
-    and some parts may remain empty. Otherwise each part contains whole groups. The result is int32
-    ``[parts, n]``, with -1 for padding.
+    and some parts may remain empty. Otherwise each part contains whole groups.
+
+    Args:
+        extent: Number of indices.
+        parts: Number of blocks.
+        group: Number of consecutive indices in a group.
+
+    Returns:
+        int32 ``[parts, n]``, with -1 for padding.
 
     >>> grouped_blocks(8, 5, 4).tolist()
     [[0, 1], [2, 3], [4, 5], [6, 7], [-1, -1]]

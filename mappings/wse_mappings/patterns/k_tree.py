@@ -151,7 +151,14 @@ def k_tree(
 
 
 def _messages(count: int, arrival: Arrival, groups: Groups) -> list[Message]:
-    """Return the messages of a K-tree reduce of the first ``count`` PEs of a line."""
+    """Return the messages of a K-tree reduce of the first ``count`` PEs of a line.
+
+    Args:
+        count: Number of PEs.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+        groups: Number of groups in each level except the last; None for two levels with the fewest
+            relays.
+    """
     levels = _levels(count, groups)  # 1
     # 2. Chains toward the middles.
     return [message for level in levels for group in level for message in _inward_chains(group, arrival)]
@@ -221,7 +228,12 @@ def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
 
 
 def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
-    """Return the messages of two chains from the ends of a group of PEs to its middle PE."""
+    """Return the messages of two chains from the ends of a group of PEs to its middle PE.
+
+    Args:
+        places: Indices of the PEs of the group, in order.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+    """
     middle = len(places) // 2
     return [(a, b, arrival) for a, b in pairwise(places[: middle + 1])] + [
         (b, a, arrival) for a, b in reversed(list(pairwise(places[middle:])))

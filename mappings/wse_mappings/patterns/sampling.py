@@ -24,7 +24,8 @@ class PlacedPattern:
 
     Attributes:
         schedule: Messages of the pattern.
-        lines: For each line, its index in the schedule, and the (row, col) of its PEs in order.
+        lines: For each line, the index of the schedule's line whose messages it executes, and the
+            (row, col) of its PEs in order.
         words: Number of words per message.
         round_: Index of the round.
     """

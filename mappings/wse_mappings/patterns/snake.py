@@ -19,6 +19,10 @@ def snake(rows: int, cols: int, arrival: Arrival) -> LineSchedule:
 
     The chain follows the path ``snake_path(rows, cols)``, row by row in alternating directions,
     towards its first PE.
+
+    Args:
+        rows, cols: Size of the rectangle.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
     """
     return chain(rows * cols, 1, arrival)
 
