@@ -53,8 +53,8 @@ def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
     """Return a kernel that executes ``function`` for every block of PEs in a range of mesh rows.
 
     A block is a group of neighbouring PEs in a mesh row. The parameters of the kernel are the SRAM
-    arrays and counters that ``function`` uses, followed by the operand array ``a``, whose first two
-    elements are the first row and the number of rows.
+    arrays and counters that ``function`` uses, followed by the operand array ``a``. The first two
+    elements of ``a`` are the first row and the number of rows.
 
     The loop does not call ``function`` but contains a copy of its statements, because numba needs
     as much time to inline a call as to infer its types. The copied statements keep their source

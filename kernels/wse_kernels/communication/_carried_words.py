@@ -49,8 +49,8 @@ def _carry_compiled(
 class _CodeGenerator:
     """Generator of LLVM code that executes messages between the PEs of a mesh row.
 
-    Sums stay in registers from one message to the next. `carry_words` calls the generated function,
-    whose arguments are the transposed words of the PEs, the message table, the number of PEs, the
+    Sums stay in registers from one message to the next. `carry_words` calls the generated function
+    with these arguments: the transposed words of the PEs, the message table, the number of PEs, the
     number of vectors per PE, and the range of messages to execute.
     """
 

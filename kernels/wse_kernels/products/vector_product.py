@@ -131,9 +131,12 @@ def vector_function(
 ) -> Any:
     """Return the LLVM function that multiplies one token by a weight tile.
 
-    The LLVM function's arguments are pointers to the sums and the activations, the selection of
-    lanes (PEs) if ``some_lanes`` is True, the values that locate the weights, then K, N, add, the
-    number of lanes, and the block size in bytes.
+    The LLVM function has these arguments:
+
+    1. Pointers to the sums and the activations.
+    2. The selection of lanes (PEs of a block), only if ``some_lanes`` is True.
+    3. The values that locate the weights.
+    4. K, N, add, the number of lanes, and the size of a block in bytes.
 
     Args:
         module: LLVM module.

@@ -85,8 +85,7 @@ def latent_cut(
             hidden vector.
         latent: Number of latent features.
         heads: Number of heads.
-        nope, rope, value: Numbers of features per head of the unrotated part of queries, of the
-            rotated part, and of values.
+        nope, rope, value: Numbers of features per head: unrotated queries, rotated queries, values.
         cache: Cache of the results of `head_groups`.
     """
     rows, places = len(hidden), hidden.reshape(-1)

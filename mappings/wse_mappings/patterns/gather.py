@@ -22,8 +22,8 @@ def gather(length: int, lines: int, owners: Sequence[int], root: int, segment_co
     """Return the messages of a gather: PE ``owners[i]`` of each line sends part i to PE ``root``.
 
     The side of the root whose farthest owner is closer to the root sends first. A PE may own
-    several parts if they have only one or two words, because all of these parts except the last
-    must wait in router queues while the parts of other PEs pass.
+    several parts only if they have one or two words each: all of its parts except the last wait in
+    router queues while the parts of other PEs pass.
 
     Args:
         length: Number of PEs in a line.
