@@ -51,10 +51,10 @@ __all__ = [
 
 
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
-    """Return all kernels of some modules (their public functions), keyed by name.
+    """Return all kernels of some modules, keyed by name.
 
-    Public names of private functions are omitted. Such names exist if numba is disabled, when the
-    modules bind the plain Python version of a compiled function to its public name.
+    The kernels of a module are the public functions that it defines. If numba is disabled, a module
+    also has public names for private plain Python functions, which are not kernels and are omitted.
     """
     return {
         name: function

@@ -38,7 +38,8 @@ TASKS: Final = Path("/proc/self/task")
 class SharedCores:
     """Adaptation of the number of kernel threads to the CPU cores that other programs leave free.
 
-    Kernels use all threads, or a single one for a pause after threads had to wait for CPU cores.
+    If the threads of this process had to wait for CPU cores, kernels use a single thread for a
+    while. Otherwise they use all threads.
 
     Args:
         clock: Function that returns the current time in seconds.

@@ -145,7 +145,12 @@ def _execute_messages(length: int, messages: list[list[int]]) -> _Contents:
 
 
 def _sum_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutcome:
-    """Return the outcome of a pattern that adds up words: a reduce, an all-reduce or an error."""
+    """Return the outcome of a pattern that adds up words: a reduce, an all-reduce or an error.
+
+    Args:
+        schedule: Messages of the pattern.
+        parts: Origins of each PE's words after all messages, for each part of the words.
+    """
     everybody = (1 << schedule.length) - 1
     pes = range(schedule.length)
     complete = [
@@ -173,7 +178,12 @@ def _sum_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutco
 
 
 def _copy_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutcome:
-    """Return the outcome of a pattern without sums: a broadcast, (all-)gather or an error."""
+    """Return the outcome of a pattern without sums: a broadcast, (all-)gather or an error.
+
+    Args:
+        schedule: Messages of the pattern.
+        parts: Origins of each PE's words after all messages, for each part of the words.
+    """
     pes = range(schedule.length)
     if schedule.parts == 1:
         roots = {parts[0].included[pe] for pe in pes}

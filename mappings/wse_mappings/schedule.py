@@ -23,7 +23,7 @@ I32 = npt.NDArray[np.int32]
 
 
 class Arrival(IntEnum):
-    """What happens to the words of a message at its target PE, such as storing or adding them."""
+    """Effect of a message at its target PE, such as storing the received words or adding them."""
 
     REPLACE = 0
     ADD = 1
@@ -90,7 +90,7 @@ class LineSchedule:
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
     def with_messages(self, is_selected: tuple[bool, ...]) -> LineSchedule:
-        """Return a copy of the schedule with only some messages, in one list for all lines.
+        """Return a copy of the schedule in which all lines execute one list: the selected messages.
 
         Args:
             is_selected: For each message, whether to keep it.

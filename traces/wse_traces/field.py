@@ -123,7 +123,7 @@ def rectangle_fields(group: str, table: str, owner: str) -> Iterator[Field]:
     Args:
         group: Path of the group that contains the columns.
         table: Table that the columns belong to.
-        owner: What the rectangle belongs to, for the descriptions of the fields.
+        owner: Name of the object that occupies the rectangle, for the descriptions of the fields.
     """
     names = {"row": "first row", "col": "first column", "rows": "rows", "cols": "columns"}
     for name, text in names.items():

@@ -41,19 +41,20 @@ _BEGIN, _END = "a[0] * a[2]", "(a[0] + a[1]) * a[2]"
 
 
 def views_of(function: Callable[..., None]) -> tuple[str, ...]:
-    """Return the parameter names of a kernel function that denote SRAM views or counters.
+    """Return the names of a kernel function's parameters that receive SRAM views or counters.
 
     An SRAM view is the memory of the PEs as an array of one element type. The names are returned in
-    the order of VIEWS, the tuple of all such names.
+    the order of the tuple VIEWS, which contains all such names.
     """
     return tuple(name for name in VIEWS if name in signature(function).parameters)
 
 
 def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a kernel ``(*views, a)`` that executes ``function`` for every block of some mesh rows.
+    """Return a kernel that executes ``function`` for every block of PEs in a range of mesh rows.
 
-    A block is a group of neighbouring PEs in a mesh row. The first two elements of the operand
-    array ``a`` are the first row and the number of rows.
+    A block is a group of neighbouring PEs in a mesh row. The parameters of the kernel are the SRAM
+    arrays and counters that ``function`` uses, followed by the operand array ``a``. The first two
+    elements of ``a`` are the first row and the number of rows.
 
     The loop does not call ``function`` but contains a copy of its statements, because numba needs
     as much time to inline a call as to infer its types. The copied statements keep their source

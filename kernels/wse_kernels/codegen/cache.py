@@ -83,7 +83,12 @@ class KernelFiles:
 
 
 def _trouble(place: str, reason: str) -> str:
-    """Return a message saying why compiled kernels cannot be stored and what to do about it."""
+    """Return a message saying why compiled kernels cannot be stored and what to do about it.
+
+    Args:
+        place: The cache folder, or a description of it if there is no folder.
+        reason: Why files cannot be stored there.
+    """
     return (
         f"{place}: compiled kernels cannot be kept: {reason}; they are compiled anew at every start. "
         "Correct this, or set XDG_CACHE_HOME to another folder"

@@ -73,9 +73,11 @@ def _copy_compiled(
 def _copy_function(module: Any, element_type: Any, pointers: list[Any]) -> Any:
     """Return an LLVM function that copies consecutive array rows, for selected PEs only.
 
-    A row contains one element for each of several neighbouring PEs, called lanes. The arguments of
-    the LLVM function are pointers to the target, the source and the choices (one byte per lane),
-    the number of lanes, the number of rows, and the number of elements from one row to the next.
+    A row contains one element for each of several neighbouring PEs, called lanes. The LLVM function
+    has these arguments:
+
+    - pointers to the target, the source and the choices (one byte per lane)
+    - the number of lanes, the number of rows, and the number of elements from one row to the next
 
     Each vector of choices is loaded once for all rows. The last vector may overlap the previous one
     and copy some lanes again. If there are fewer lanes than vector elements, they are copied one by

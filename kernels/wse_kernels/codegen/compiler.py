@@ -24,7 +24,10 @@ register: Any = register_pass
 
 
 class _KernelLibrary(Library):  # type: ignore[misc]  # numba's classes have no types
-    """Numba code library of a kernel. It is optimised once, after all its functions are linked."""
+    """Numba code library of a kernel, which is optimised once, together with all linked functions.
+
+    Numba's own library class also optimises each function separately before they are linked.
+    """
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout

@@ -40,7 +40,17 @@ def _over_cores_compiled(typing_context: Any, function: Any, begin: Any, end: An
         shared_type = ir.LiteralStructType([WORD, WORD, WORD, STATUS, args[3].type])
 
         def call(part_builder: Any, context_struct: Any, bounds: list[Any]) -> Any:
-            """Generate a call of the compiled function for an index range; return its status."""
+            """Generate a call of the compiled function for one part of the index range.
+
+            Args:
+                part_builder: LLVM builder of the code that computes the part.
+                context_struct: Pointer to the struct that contains the function's further
+                    arguments.
+                bounds: First index of the part, and the index after the last.
+
+            Returns:
+                Status of the call, which says whether it raised an error.
+            """
             values = cgutils.unpack_tuple(
                 part_builder, part_builder.load(_field(part_builder, context_struct, ARGUMENTS))
             )

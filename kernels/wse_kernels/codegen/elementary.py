@@ -86,7 +86,8 @@ def _exponential_less_one(x: Any) -> tuple[Any, Any]:
     With an integer n, x = n ln(2) + r and |r| <= ln(2) / 2, so exp(x) = 2^n exp(r).
 
     Returns:
-        exp(r) - 1, and ROUNDER + n, from which `scale_by_power` computes 2^n.
+        exp(r) - 1, and ROUNDER + n, where the constant ROUNDER moves n to the low bits of the
+        float32 number. `scale_by_power` multiplies by 2^n, given this number.
     """
     times = x * LOG2_E + ROUNDER
     n = times - ROUNDER

@@ -130,8 +130,9 @@ def narrow_ir(builder: Any, element_type: Any, value: Any) -> Any:
 def rounded_product_ir(builder: Any, element_type: Any, value: Any) -> Any:
     """Generate LLVM instructions that round float32 products to an element type and back.
 
-    One factor of each product must be an integer with few bits, and the other an element. The lower
-    half of a NaN is then zero and rounding preserves the NaN, so no special case is needed.
+    One factor of each product must be an element, such as a scale, and the other a number with few
+    bits, such as a quantised weight. The low 16 bits of a NaN are then zero, so rounding cannot
+    change a NaN into another value and needs no special case.
 
     Args:
         builder: LLVM builder.
@@ -241,9 +242,10 @@ def _rows_function(module: Any, element_types: tuple[Any, Any], pointers: tuple[
 
 
 def _multiply_add_lanes(acc: Any, values: Any, wgt: Any, block: int, e: int, w: int, n: int) -> None:
-    """Add the products of one activation per lane and rows of weights to sums, in plain Python.
+    """Multiply one activation per lane by ``n`` weights and add the products to ``n`` sums.
 
-    For i < n, acc[e + i] += values * wgt[w + i] in all lanes (PEs of a block).
+    This is the plain Python version of the compiled code. For i < n, acc[e + i] += values *
+    wgt[w + i] in all lanes (PEs of a block).
 
     Args:
         acc: Sums in the accumulator type, ``[block, address, lane]``.

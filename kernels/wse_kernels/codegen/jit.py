@@ -123,7 +123,12 @@ class KernelCache(_Cache):
             KERNEL_FILES.write(self._file(sig, cres.library.codegen), dumps(cres._reduce()))
 
     def contains(self, types: tuple[Any, ...], codegen: Any) -> bool:
-        """Return whether the function compiled for the argument types ``types`` is cached."""
+        """Return whether the cache contains code for some argument types and the current processor.
+
+        Args:
+            types: Numba types of the arguments.
+            codegen: Numba's code generator, which determines the processor.
+        """
         return KERNEL_FILES.contains(self._file(types, codegen))
 
     def enable(self) -> None:
@@ -216,10 +221,16 @@ def helper_function(function: Function) -> Function:
 
 
 def _cached_kernel(function: Function, *, parallel: bool, prange: bool = False, allocates: bool = False) -> Function:
-    """Compile ``function`` for calls from Python, with a file cache.
+    """Compile ``function`` for calls from Python, with a file cache for the compiled code.
 
     Functions from other packages get no file cache, because changes to their sources would go
     unnoticed.
+
+    Args:
+        function: Plain Python function.
+        parallel: Whether it runs on all CPU cores. This only labels the cached code.
+        prange: Whether numba distributes its ``prange`` loops over all cores.
+        allocates: Whether it allocates arrays, which requires numba's memory manager.
     """
     compiled = _dispatcher(function, nogil=True, parallel=prange, _nrt=allocates)
     if not config.DISABLE_JIT and Path(function.__code__.co_filename).is_relative_to(_PACKAGE):
@@ -284,9 +295,9 @@ def compile_for(function: Any, types: tuple[Any, ...]) -> None:
 
 
 def build_of(function: Any) -> tuple[str, bool]:
-    """Return the name of a compiled kernel, and whether it runs on all CPU cores.
+    """Return which kernel a compiled function is, and for how many CPU cores it was compiled.
 
     Returns:
-        Name of the kernel, and whether it was compiled for all CPU cores rather than for one.
+        Name of the kernel, and True if its loops run on all cores or False if on a single one.
     """
     return function._cache.name, function._cache.parallel

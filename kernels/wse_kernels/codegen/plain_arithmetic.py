@@ -122,7 +122,8 @@ def scale_by_power(value: Any, times: Any) -> Any:
 
     Args:
         value: float32 number.
-        times: ROUNDER + n, whose low bits are n.
+        times: The sum ROUNDER + n in float32. The constant ROUNDER is so large that the low bits of
+            the sum are the integer n.
     """
     if not isinstance(times, _Number):
         exponent = int(times.view(np.int32)) - ROUNDER_BITS

@@ -49,8 +49,8 @@ def _carry_compiled(
 class _CodeGenerator:
     """Generator of LLVM code that executes messages between the PEs of a mesh row.
 
-    Sums stay in registers from one message to the next. `carry_words` calls the generated function,
-    whose arguments are the transposed words of the PEs, the message table, the number of PEs, the
+    Sums stay in registers from one message to the next. `carry_words` calls the generated function
+    with these arguments: the transposed words of the PEs, the message table, the number of PEs, the
     number of vectors per PE, and the range of messages to execute.
     """
 
@@ -76,13 +76,13 @@ class _CodeGenerator:
     def _carry(self, vector: Any, vectors: int) -> None:
         """Generate code that executes all messages on ``vectors`` vectors of each PE.
 
-        The registers contain the words of one PE: the target of the last message if that message
-        added words, else its source. For each message:
+        Registers keep the words of one PE from message to message. After a message that adds words,
+        this PE is its target; after any other message, it is its source. For each message:
 
-        1. Load the words of the source. This is not necessary if the registers already contain them
-           or, for a sum, contain the words of the target.
-        2. For a sum, add the words of the PE that is not in registers, and store the result at the
-           target.
+        1. Load the words of the source into registers, unless they are already there. A message
+           that adds words can also continue with the words of its target if these are in registers.
+        2. If the message adds words, add the words of the other of its two PEs to the registers,
+           and store the sums at the target.
         3. Otherwise, store the words at the target or, for a multicast, at all PEs from source to
            target. A dropped message stores nothing.
         """
@@ -121,11 +121,11 @@ class _CodeGenerator:
                         self._store(bases, values, col)
 
     def _add(self, bases: list[Any], totals: list[Any], addend_pe: Any, target: Any) -> None:
-        """Generate code that adds a PE's words to the sums and stores them at another PE.
+        """Generate code that adds the words of a PE to the words in registers and stores the sums.
 
         Args:
             bases: Pointers to the vectors of PE 0. Each is followed by the other PEs' vectors.
-            totals: Pointers to the running sums, one for each base pointer.
+            totals: Pointers to the words in registers, one for each base pointer.
             addend_pe: PE whose words are added.
             target: PE at which the sums are stored.
         """

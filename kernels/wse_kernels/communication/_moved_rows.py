@@ -16,6 +16,11 @@ def sums_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
     """Generate LLVM code that adds two stored vectors.
 
     The sums are rounded to float32 first and then to the stored type.
+
+    Args:
+        builder: LLVM builder.
+        element_type: Numba type of the stored elements.
+        old, new: Vector stored at the receiving PEs, and vector that they receive.
     """
     total = builder.fadd(widen_ir(builder, element_type, old), widen_ir(builder, element_type, new))
     return narrow_ir(builder, element_type, total)
@@ -27,7 +32,13 @@ def copies_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
 
 
 def larger_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
-    """Generate LLVM code for the elementwise maximum of two stored vectors."""
+    """Generate LLVM code for the elementwise maximum of two stored vectors.
+
+    Args:
+        builder: LLVM builder.
+        element_type: Numba type of the stored elements.
+        old, new: Vector stored at the receiving PEs, and vector that they receive.
+    """
     larger = builder.fcmp_ordered(">", widen_ir(builder, element_type, new), widen_ir(builder, element_type, old))
     return builder.select(larger, new, old)
 
@@ -70,9 +81,11 @@ def _move_function(module: Any, pointer: Any, element_type: Any, combine: Any) -
 
     def body(builder: Any, to: Any, origin: Any, count: Any) -> None:
         def move(first: Any, mask: Any) -> None:
-            """Generate code that combines an old and a new vector beginning at element ``first``.
+            """Generate code that combines one vector of old elements with one of new elements.
 
-            ``mask`` selects elements before the end of the range. None selects the whole vector.
+            Args:
+                first: Index of the first element of both vectors.
+                mask: LLVM mask of the elements to combine; None for a complete vector.
             """
             place = builder.gep(to, [first])
             old, new = load_lanes(builder, place, mask), load_lanes(builder, builder.gep(origin, [first]), mask)

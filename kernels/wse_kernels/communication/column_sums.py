@@ -58,8 +58,8 @@ def _accumulate_compiled(
 class _CodeGenerator:
     """Generator of LLVM code that sums values over a row or column of PEs.
 
-    Running sums stay in registers. `accumulate` calls the generated function, whose arguments are a
-    pointer to the first PE's values, the list of steps, the memory distance between two PEs, the
+    Running sums stay in registers. `accumulate` calls the generated function with these arguments:
+    a pointer to the first PE's values, the list of steps, the memory distance between two PEs, the
     number of values per PE, and the number of steps.
     """
 

@@ -131,7 +131,9 @@ def _rotate_pair(act, view, block, out, x, half, cosines, sines):
     """Rotate a pair of features by an angle, and round the results to activations.
 
     Args:
-        act, view, block: Views of the results and of the features, and index of the block of PEs.
+        act, view: SRAM as arrays [block, address, PE of block]: one of the element type of the
+            results, and one of the element type of the features.
+        block: Index of the block (group of neighbouring PEs).
         out, x: Addresses of the first result and of the first feature.
         half: Distance from the first feature of a pair to the second.
         cosines, sines: Cosine and sine of the angle for every PE of the block.

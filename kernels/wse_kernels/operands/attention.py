@@ -27,10 +27,10 @@ __all__ = [
 
 
 class CacheAppend(NamedTuple):
-    """Addresses of the KV cache and of the new keys and values of a chunk of tokens.
+    """Addresses of the KV cache on a PE, and of the new keys and values that are appended to it.
 
     Attributes:
-        k, v: New keys [tokens, E] and values [tokens, Ev], which are appended to the cache.
+        k, v: New keys [tokens, E] and values [tokens, Ev].
         k_cache, v_cache: Cached keys [capacity, E] and values [capacity, Ev].
     """
 

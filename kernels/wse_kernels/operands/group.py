@@ -34,12 +34,12 @@ class Place(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """Parameter of a kernel, which stands for one or several operands.
+    """Parameter of a kernel that receives one operand (an address or a number) or several.
 
     Attributes:
         name: Name of the parameter.
         group: Named tuple class whose fields are the operands, or None for a single operand.
-        fields: Names of the operands that it stands for.
+        fields: Names of the operands.
     """
 
     name: str
@@ -48,9 +48,13 @@ class Parameter(NamedTuple):
 
 
 def parameters_of(function: Callable[..., None]) -> Iterator[Parameter]:
-    """Yield, in order, the parameters of a kernel or its reference that stand for operands.
+    """Yield, in order, the parameters of a kernel that receive operands.
 
-    Parameters that stand for SRAM views, counters or PE positions are omitted.
+    An operand is an address or a number with which the kernel is called. Parameters that receive
+    SRAM arrays, counters or PE positions are omitted.
+
+    Args:
+        function: The kernel, or its reference function.
     """
     classes = get_type_hints(function)
     for name in signature(function).parameters:

@@ -80,7 +80,8 @@ class FeatureGroups(NamedTuple):
     Attributes:
         length: Number of PEs in the column.
         groups: Number of groups of neighbouring PEs.
-        shared_tokens: Number of tokens whose features are treated as one vector for the division.
+        shared_tokens: Number of consecutive tokens whose features form one vector. The PEs of a
+            group divide each such vector among themselves.
         padding: Number of zeros to write after the results.
     """
 
@@ -96,7 +97,8 @@ class ActivationFunction(NamedTuple):
     Attributes:
         function: Index into ``ACTIVATIONS``.
         gated: 1 if the result is multiplied by an up projection, else 0.
-        limit_pico: Limit of clamped_silu in units of 1e-12.
+        limit_pico: Upper limit of the inputs of clamped_silu, in units of 1e-12. The other
+            functions ignore it.
     """
 
     function: int

@@ -15,9 +15,9 @@ GELU_TANH, GELU, CLAMPED_SILU = 1, 2, 3
 def activate(pe, x, out, M, n, activation: ActivationFunction):
     """Apply an activation function, and multiply by the up projection if the layer is gated.
 
-    out[M, n] = f(x[M, n]), or f(gate[M, n]) * up[M, n] if gated. Inputs are first rounded to the
-    activation type. This NumPy reference for one PE is used to test the compiled kernel of the same
-    name.
+    out[M, n] = f(x[M, n]), or f(gate[M, n]) * up[M, n] if gated. With clamped_silu, up is replaced
+    by 1 + up, where up is first clamped to the limit. Inputs are first rounded to the activation
+    type. This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -65,7 +65,7 @@ def _activation(x: F32, function: int, limit: np.float32) -> F32:
     Args:
         x: Values, rounded to the activation type.
         function: Index in `wse_kernels.compute.activation.ACTIVATIONS`.
-        limit: Limit of clamped_silu.
+        limit: Upper limit of the values for clamped_silu. The other functions ignore it.
     """
     if function == GELU_TANH:
         argument = math.sqrt(2 / math.pi) * (x.astype(np.float64) + 0.044715 * x.astype(np.float64) ** 3)

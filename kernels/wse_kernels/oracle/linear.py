@@ -202,7 +202,14 @@ def matmul_fp8_blocks(pe, at: BlockScaledTensors, shape: ProductShape, G, B, row
 
 
 def _multiply(pe, weights, at, shape):
-    """Multiply activations [M, K] by dequantised weights [K, N], and store the sums [M, N]."""
+    """Multiply activations [M, K] by dequantised weights [K, N], and store the sums [M, N].
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        weights: float32 weights [K, N] after multiplication by their scales.
+        at: Addresses of the activations ``at.x`` and of the sums ``at.out``.
+        shape: M tokens, K inputs, N outputs.
+    """
     M, K, N = shape
     for m in range(M):
         sums = sums_of_products(pe, at.x + m * K, weights, np.zeros(N, np.float32))

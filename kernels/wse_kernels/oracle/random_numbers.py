@@ -29,8 +29,12 @@ def normal_numbers(values: npt.NDArray[np.float32], key: int, first: int, mean: 
 def _word(key: int, place: int) -> int:
     """Return the 64-bit random word at a position of a SplitMix64 stream.
 
-    The algorithm is given in Steele, Lea and Flood, figure 16. The state is key + (place + 1) *
-    step.
+    The algorithm is given in Steele, Lea and Flood, figure 16. Its state before the final mixing is
+    key + (place + 1) * step, where the step is a constant of the algorithm.
+
+    Args:
+        key: 64-bit number that selects the stream.
+        place: Position in the stream, counted from 0.
     """
     state = (key + (place + 1) * 0x9E3779B97F4A7C15) % WORD
     state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % WORD

@@ -73,8 +73,9 @@ def router_correct(pe, x, correction, out, M, E):
 def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
     """Keep the scores of the experts in the best groups, and set all other scores to -3e38.
 
-    The experts are divided into groups. The score of a group is the sum of its two best values.
-    This NumPy reference for one PE is used to test the compiled kernel of the same name.
+    The experts form equal groups of neighbours. The score of a group is the sum of its two best
+    values, or its only value. On a tie, the earlier group is kept. This NumPy reference for one PE
+    is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

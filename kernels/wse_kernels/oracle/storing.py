@@ -72,6 +72,12 @@ def _elements_of_patch(
 ) -> Iterator[tuple[tuple[int, int, int], int, int, int, int]]:
     """Yield the SRAM position and the tensor indices of each weight of a rectangle of PEs.
 
+    Args:
+        view: SRAM ``[block, address, PE of block]``.
+        rows, columns: Indices into the weight tensor of each PE's elements; negative for padding.
+        row_places, column_places: Offsets in SRAM for each row and column of the PE's elements.
+        a: Operands of `store_numbers`, which specify the address and the rectangle.
+
     Yields:
         Position in the view, row and column in the weight tensor (negative for padding), and row
         and column among the elements of the PE.

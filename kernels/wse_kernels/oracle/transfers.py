@@ -77,9 +77,10 @@ def along_columns_counted(
     variant: I32,
     a: I64,
 ) -> None:
-    """Execute messages of count-dependent length between the PEs of each mesh column.
+    """Execute messages between the PEs of each mesh column, with lengths that depend on a count.
 
-    This reference is used to test the compiled kernel of the same name.
+    A message sends a[11] + count * a[5] elements, where the count is read from the first PE of its
+    column. This reference is used to test the compiled kernel of the same name.
 
     Args:
         memory, count_memory: SRAM with the elements, changed in place, and SRAM with the float32

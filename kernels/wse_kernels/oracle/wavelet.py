@@ -25,10 +25,10 @@ class Queue:
         link: Physical link from which wavelets enter the queue.
         capacity: Maximum number of waiting wavelets.
         latency: Number of cycles from entering the queue to the earliest exit.
-        position: Index of the switch position that routes the queue's wavelets, or None if another
-            colour uses the router.
-        controls: Number of control wavelets that must still pass before the position ends; 0 if it
-            never ends.
+        position: Index of the router's current setting (switch position) for the queue's wavelets,
+            or None if another colour uses the router at present.
+        controls: Number of control wavelets that must still pass before the router changes to the
+            next setting; 0 if it never changes.
         waiting_wavelets: (first cycle in which the wavelet may move, control bit, payload) for each
             wavelet.
         entry_count: Number of wavelets that have entered the queue so far.
@@ -94,7 +94,11 @@ def run_wavelets(tables: WaveletTables, spans: I32, events: I32, counts: I64, bu
 
 
 def _queue(row: list[int]) -> Queue:
-    """Create a queue from a row of the kernel's table of queues."""
+    """Create a queue without wavelets from a row of the kernel's table of queues.
+
+    The row contains the link, the capacity, the latency, the router setting, and the number of
+    control wavelets after which the setting changes.
+    """
     position = row[POSITION] if row[OUTPUTS] else None
     return Queue(row[LINK], row[CAPACITY], row[LATENCY], position, row[CONTROLS])
 
@@ -118,7 +122,8 @@ class _Machine:
     def has_event_after(self, t: int, span: I32) -> bool:
         """Return whether something can still happen after cycle ``t``.
 
-        A wavelet may become ready to move, or an operation may start or end.
+        A wavelet may become ready to move, or an operation may start or end. ``span`` is ignored:
+        all queues and threads of the machine are examined.
         """
         del span
         wavelet_times = [queue.waiting_wavelets[0][0] for queue in self.queues if queue.waiting_wavelets]

@@ -97,6 +97,13 @@ def _chunk_function(module: Any, element_types: tuple[Any, Any], kind: WeightKin
     are left than a group contains, the last one is repeated. All repetitions compute the same sum,
     because they start from the value before any of them is stored. The last vector may overlap the
     lanes of the previous one.
+
+    Args:
+        module: LLVM module that receives the function.
+        element_types: Numba types of the sums and the activations.
+        kind: How the weights are stored, for example as elements or as int8 codes.
+        pointers: LLVM types of the function's pointers: sums, activations, and pointers that locate
+            the weights.
     """
 
     weight_arguments = kind.pointers + kind.numbers

@@ -131,9 +131,12 @@ def vector_function(
 ) -> Any:
     """Return the LLVM function that multiplies one token by a weight tile.
 
-    The LLVM function's arguments are pointers to the sums and the activations, the selection of
-    lanes (PEs) if ``some_lanes`` is True, the values that locate the weights, then K, N, add, the
-    number of lanes, and the block size in bytes.
+    The LLVM function has these arguments:
+
+    1. Pointers to the sums and the activations.
+    2. The selection of lanes (PEs of a block), only if ``some_lanes`` is True.
+    3. The values that locate the weights.
+    4. K, N, add, the number of lanes, and the size of a block in bytes.
 
     Args:
         module: LLVM module.
@@ -156,7 +159,15 @@ def vector_function(
 def _multiply_by_lanes(views: Any, choice: Any, block: int, out: int, x: int, tile: Tile, add: int) -> None:
     """Multiply one token by a weight tile on the selected PEs, in plain Python.
 
-    See `multiply_vector`, which also describes the arguments.
+    `multiply_vector` is the compiled version.
+
+    Args:
+        views: SRAM as accumulators, activations and weights, each [block, address, lane].
+        choice: Selection of lanes (PEs of the block), or None for all lanes.
+        block: Index of the block of PEs.
+        out, x: Addresses of the first sum and the first activation.
+        tile: Address, sizes and strides of the weights.
+        add: 0 to overwrite the sums; any other value to add the products to them.
     """
     acc, act, wgt = views
     for n, lane in product(range(tile.N), lanes_in(choice, acc.shape[2])):

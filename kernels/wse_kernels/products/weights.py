@@ -93,8 +93,9 @@ class ElementWeights:
 class CodeWeights:
     """Quantised weights, optionally multiplied by scales, for code generation.
 
-    Factors and weights are rounded to the activation type. In formats without groups, all rows
-    belong to the first group. The generated function takes these arguments for the weights:
+    Scales, and weights multiplied by their scales, are rounded to the activation type. In formats
+    without groups, all rows belong to the first group. The generated function takes these arguments
+    for the weights:
 
     1. Pointers to the weights, to the group of each row, to the number of outputs in each block
        that shares a scale, and to the scales.
@@ -118,9 +119,8 @@ class CodeWeights:
         """Generate code that finds the groups of rows whose scales must be read before this term.
 
         A group of neighbouring rows shares scales. A lane (PE) must read a scale if its row begins
-        a new group. The code stores the range of these groups over all lanes. For the first of the
-        terms computed at once, the range is never empty, so that every factor is set before it is
-        used.
+        a new group, and all lanes must read scales before the first of the terms that are computed
+        together. The code stores the range of the groups whose scales any lane must read.
 
         Args:
             term: Term of the sums, which specifies the row.

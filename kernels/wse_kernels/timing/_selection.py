@@ -26,7 +26,7 @@ def select_unshared(tables: Any, selected_queues: Any, first_queue: Any, end_que
     """Select the queues that can send their first wavelet, for queues that share no link.
 
     Args:
-        tables: Tables of the machine.
+        tables: State of the simulated machine, a `FlatTables`.
         selected_queues: Offsets of the selected queues, written starting at index 0.
         first_queue, end_queue: Range of queues that share no link.
         t: The current cycle.
@@ -61,12 +61,12 @@ def select_by_arbitration(tables: Any, selected_queues: Any, count: Any, routers
     5, so that no link always comes first.
 
     Args:
-        tables: Tables of the machine.
-        selected_queues: Offsets of the selected queues.
+        tables: State of the simulated machine, a `FlatTables`.
+        selected_queues: Offsets of the selected queues, written from index ``count`` on.
         count: Number of queues selected so far.
         routers: First router, and the end of the range of routers.
         t: The current cycle.
-        wake: Next cycle in which another wavelet may move, as far as is known.
+        wake: Next cycle in which another wavelet may move, considering the queues examined so far.
 
     Returns:
         Number of selected queues, and the next cycle in which another wavelet may move.
@@ -87,10 +87,10 @@ def _winner(tables: Any, link: Any, t: Any, wake: Any) -> Any:
     """Select the queue that sends its first wavelet over a link in cycle ``t``, round-robin.
 
     Args:
-        tables: Tables of the machine.
+        tables: State of the simulated machine, a `FlatTables`.
         link: Offset of the link in the flat table of links.
         t: The current cycle.
-        wake: Next cycle in which another wavelet may move, as far as is known.
+        wake: Next cycle in which another wavelet may move, considering the queues examined so far.
 
     Returns:
         Offset of the queue, or -1 if none can send; next cycle in which another wavelet may move.

@@ -59,7 +59,7 @@ def process_words(tables: Any, first_thread: Any, end_thread: Any, t: Any, wake:
     """Process one word of every vector operation that can proceed in cycle ``t``.
 
     Args:
-        tables: Tables of the machine.
+        tables: State of the simulated machine, a `FlatTables`.
         first_thread, end_thread: Range of threads of PEs.
         t: The current cycle.
         wake: Next cycle in which another wavelet may move.
@@ -95,7 +95,7 @@ def _can_process(tables: Any, word: Any, t: Any, wake: Any) -> Any:
     first word of a message begins when its wavelet is ready.
 
     Args:
-        tables: Tables of the machine.
+        tables: State of the simulated machine, a `FlatTables`.
         word: Next word of a thread.
         t: The current cycle.
         wake: Next cycle in which something else may happen.
@@ -139,7 +139,7 @@ def _process_word(tables: Any, word: Any, t: Any, burst: Any) -> Any:
     3. Advance the thread to its next word or operation.
 
     Args:
-        tables: Tables of the machine.
+        tables: State of the simulated machine, a `FlatTables`.
         word: Next word of a thread.
         t: The current cycle.
         burst: Number of words after which an operation pauses for one cycle, or 0 for no pauses.

@@ -45,7 +45,7 @@ def _move_wavelets(tables: Any, selected_queues: Any, count: Any, events: Any, e
     """Move the first wavelet of each selected queue to all queues to which its router forwards it.
 
     Args:
-        tables: Tables of the machine.
+        tables: State of the simulated machine, a `FlatTables`.
         selected_queues: Offsets of the queues.
         count: Number of queues.
         events: Array in which moves are recorded as long as there is room.

@@ -61,7 +61,12 @@ class CacheBalance:
 
     @staticmethod
     def host_bytes(rows: int, context: int) -> int:
-        """Return how many bytes of host memory the counters of a ``context``-token cache need."""
+        """Return how many bytes of host memory the counters of a KV cache need.
+
+        Args:
+            rows: Number of rows of PEs that store the cache.
+            context: Maximum number of tokens in the cache.
+        """
         return 4 * rows * (HEADER_WORDS + ceil_div(context, rows) + 1)
 
     @property
@@ -71,7 +76,12 @@ class CacheBalance:
 
     @staticmethod
     def slots_after(length: int, rows: int) -> int:
-        """Return the number of cache slots in use on the fullest row for ``length`` tokens."""
+        """Return how many cache slots are in use on the fullest row of PEs.
+
+        Args:
+            length: Number of tokens in the cache, one slot each.
+            rows: Number of rows over which the tokens are divided evenly.
+        """
         return ceil_div(length, rows)
 
     @staticmethod

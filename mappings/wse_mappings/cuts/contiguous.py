@@ -22,6 +22,10 @@ def even_runs(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
     A run consists of consecutive items. Among the best divisions, the one with the smallest sum of
     squares is chosen; ties are broken by the longest earlier runs.
 
+    Args:
+        weights: Weight of each item.
+        parts: Number of runs.
+
     Returns:
         (start, count) of each run.
 
@@ -39,7 +43,19 @@ def even_runs(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
 
 
 def _even_runs(weights: tuple[float, ...], parts: int) -> tuple[tuple[int, int], ...]:
-    """Divide items into runs as `even_runs` does, by dynamic programming over all runs."""
+    """Find the division that `even_runs` returns, for at least two runs and at least as many items.
+
+    1. Find the smallest possible maximum sum of ``parts`` runs by dynamic programming.
+    2. Among runs within this bound, minimise the sum of squares in the same way.
+    3. Follow the optimum from the first item, choosing the longest of equally good runs.
+
+    Args:
+        weights: Weight of each item.
+        parts: Number of runs.
+
+    Returns:
+        (start, count) of each run.
+    """
     count = len(weights)
     prefix_sums = np.concatenate([[0.0], np.cumsum(weights)])
     sums = prefix_sums[None, :] - prefix_sums[:, None]  # [start, end]
@@ -111,7 +127,18 @@ def runs_with_fewest_cuts(weights: Sequence[float], parts: int, cuts: Sequence[b
 def _runs_with_fewest_cuts(
     weights: tuple[float, ...], parts: int, cuts: tuple[bool, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Divide items into runs as `runs_with_fewest_cuts` does, whose docstring lists the steps."""
+    """Find the division that `runs_with_fewest_cuts` returns, for at least as many items as runs.
+
+    The docstring of that function explains the numbered steps of the code.
+
+    Args:
+        weights: Weight of each item.
+        parts: Number of runs.
+        cuts: For each item, whether a run that ends with it cuts something, such as a layer.
+
+    Returns:
+        (start, count) of each run.
+    """
     count, prefix_sums = len(weights), np.concatenate([[0.0], np.cumsum(weights)])
     totals: list[float] = prefix_sums.tolist()
     # 1

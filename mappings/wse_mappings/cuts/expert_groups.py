@@ -67,7 +67,7 @@ class ExpertGroups:
 
     @property
     def experts_per_col(self) -> int:
-        """Number of experts of which a column stores any features, including padding."""
+        """Number of experts that a column stores entirely or in part, including padding."""
         return int(self.experts.shape[1])
 
     @property
@@ -139,7 +139,7 @@ def columns_of_expert(cols: int, count: int, placement: str, segment_count: int 
 
 
 def experts_of_column(cols: int, count: int, placement: str) -> int:
-    """Return the number of experts of which a column stores any features, including padding.
+    """Return the number of experts that a column stores entirely or in part, including padding.
 
     Args:
         cols: Number of columns.
@@ -150,15 +150,15 @@ def experts_of_column(cols: int, count: int, placement: str) -> int:
 
 
 def _groups_of_segment(segment_cols: int, count: int, placement: str, segment_count: int) -> int:
-    """Return into how many groups the columns of a segment are divided, for a placement of experts.
+    """Return the number of groups that the columns of one segment form for a placement of experts.
 
-    The columns of a group divide the features of the experts that the group stores.
+    Each group stores some of the experts, and its columns divide the features of these experts.
 
     Args:
-        segment_cols: Columns of a segment.
-        segment_count: Number of segments.
+        segment_cols: Number of columns in a segment.
         count: Number of experts.
         placement: Expert placement: a name in EXPERT_PLACEMENTS, or a number of groups of columns.
+        segment_count: Number of segments.
     """
     if placement in (DISTRIBUTED, AUTO):
         return 1

@@ -12,7 +12,7 @@ from wse_mappings.cuts.split import I32, ceil_div
 
 
 def features_per_column(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: bool) -> int:
-    """Return how many features of an attention head the fullest PE column of a group stores.
+    """Return the maximum number of features of an attention head that a PE column stores.
 
     The columns of a group divide the features of a head. Rotary embeddings rotate features in
     pairs, so both features of a pair are stored on the same column. The other features need no
@@ -34,7 +34,10 @@ def features_per_column(head_size: int, rotary_size: int, cols: int, *, allows_m
 
 
 def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
-    """Return the number of a head's features on a column if only rotating features form pairs.
+    """Return how many features of a head a column stores if the two kinds are divided separately.
+
+    Rotated features are divided in pairs, and the features that do not rotate one by one. The
+    number includes padding.
 
     Args:
         head_size: Number of features of a head.
@@ -45,15 +48,16 @@ def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
 
 
 def _mixes(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: bool) -> bool:
-    """Return whether to store the features that do not rotate as rotary pairs as well.
+    """Return whether to divide all features of a head in pairs, even those that do not rotate.
 
     This is done if it is allowed and reduces the number of features per column, padding included.
+    Features that do not rotate then form rotary pairs that rotate by an angle of zero.
 
     Args:
         head_size: Number of features of a head.
         rotary_size: Number of these features that rotate.
         cols: Number of columns over which the head is divided.
-        allows_mixed_pairs: Whether it is allowed.
+        allows_mixed_pairs: Whether features that do not rotate may be stored as rotary pairs.
     """
     saves_places = 2 * ceil_div(head_size // 2, cols) < _places_apart(head_size, rotary_size, cols)
     return allows_mixed_pairs and rotary_size > 0 and head_size % 2 == 0 and saves_places

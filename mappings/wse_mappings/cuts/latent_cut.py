@@ -37,8 +37,8 @@ class LatentCut:
         heads: ``[rows, n]``: heads of each row. A row may store only part of a head.
         first_rotated: ``[rows, 1]``: index, within a head, of the row's first rotated query
             feature. The row's rotated features are consecutive.
-        nope, rope, value: ``[rows, n * features]``: matrix rows for the row's part of unrotated
-            queries, rotated queries and values, head by head.
+        nope, rope, value: ``[rows, n * features]``: rows of the projection matrices that compute
+            the unrotated queries, rotated queries and values of each row of PEs, head by head.
     """
 
     source: I32
@@ -85,8 +85,7 @@ def latent_cut(
             hidden vector.
         latent: Number of latent features.
         heads: Number of heads.
-        nope, rope, value: Features per head: queries without rotation, queries with rotation,
-            values.
+        nope, rope, value: Numbers of features per head: unrotated queries, rotated queries, values.
         cache: Cache of the results of `head_groups`.
     """
     rows, places = len(hidden), hidden.reshape(-1)

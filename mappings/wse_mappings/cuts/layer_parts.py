@@ -146,6 +146,8 @@ def layer_units(block_parts: int) -> list[Parts]:
 def unit_bytes(units: Sequence[Parts], attention_bytes: float, block_bytes: float) -> list[float]:
     """Return the bytes of each unit of a layer. A unit is a set of parts that stay together.
 
+    Each of the eight parts of the feed-forward block counts as an eighth of its bytes.
+
     Args:
         units: Parts of the layer in each unit.
         attention_bytes: Bytes of attention.

@@ -37,7 +37,13 @@ def padded_blocks(extent: int, parts: int) -> I32:
 def blocks_in_the_middle(extent: int, parts: int) -> I32:
     """Divide indices into equally sized blocks, and place the blocks on the middle parts.
 
-    The blocks are computed as in `padded_blocks`. Parts without a block contain only padding (-1).
+    Args:
+        extent: Number of indices.
+        parts: Number of parts, for example PEs of a line. Parts without a block contain only
+            padding (-1).
+
+    Returns:
+        int32 ``[parts, n]``, with the same blocks as `padded_blocks`.
 
     >>> blocks_in_the_middle(2, 5).tolist()
     [[-1], [0], [1], [-1], [-1]]
@@ -47,7 +53,11 @@ def blocks_in_the_middle(extent: int, parts: int) -> I32:
 
 
 def first_in_the_middle(extent: int, parts: int) -> int:
-    """Return the position of the first nonempty block of `blocks_in_the_middle`."""
+    """Return the index of the first part that gets indices from `blocks_in_the_middle`.
+
+    That function divides ``extent`` indices into equal blocks and places them on the middle ones of
+    ``parts`` parts, so that the first and last parts may remain empty.
+    """
     return middle_segment(ceil_div(extent, max(1, ceil_div(extent, parts))), parts)[0]
 
 
@@ -78,8 +88,15 @@ def grouped_blocks(extent: int, parts: int, group: int) -> I32:
 
     If there are at least as many parts as groups, each block is within one group. In this case,
     each group is divided into the fewest blocks that keep the largest block as small as possible,
-    and some parts may remain empty. Otherwise each part contains whole groups. The result is int32
-    ``[parts, n]``, with -1 for padding.
+    and some parts may remain empty. Otherwise each part contains whole groups.
+
+    Args:
+        extent: Number of indices.
+        parts: Number of blocks.
+        group: Number of consecutive indices in a group.
+
+    Returns:
+        int32 ``[parts, n]``, with -1 for padding.
 
     >>> grouped_blocks(8, 5, 4).tolist()
     [[0, 1], [2, 3], [4, 5], [6, 7], [-1, -1]]

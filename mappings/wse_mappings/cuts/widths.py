@@ -105,6 +105,10 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
         When experts are placed in whole groups, a larger number of columns may store more bytes per
         column. Therefore, if an equal division of the columns meets the bound, no larger number is
         considered.
+
+        Args:
+            bytes_of: Function that maps a number of columns to the bytes on the fullest of them.
+            bound: Maximum number of bytes per column.
         """
         low, high = 1, equal_width if bytes_of(equal_width) <= bound else max_width
         if bytes_of(high) > bound:

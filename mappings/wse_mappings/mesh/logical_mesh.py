@@ -162,8 +162,12 @@ class LogicalMesh:
     def streams(self, axis: int, rect: Rect) -> int:
         """Return the maximum number of paths that share a physical link in the same direction.
 
-        Only the paths of logical links along ``axis`` within a rectangle are considered. The result
-        is at least 1.
+        A logical link connects two neighbours of the mesh of live PEs. Its path over the fabric may
+        have to avoid dead PEs and then share links with other paths. The result is at least 1.
+
+        Args:
+            axis: ALONG_ROWS or ALONG_COLUMNS: the logical links that are considered.
+            rect: Rectangle of the mesh that contains these links.
         """
         if (axis, rect) not in self._streams:
             runs, shape = self.segments(axis, rect), self.links(axis)
@@ -179,7 +183,10 @@ class LogicalMesh:
         return {}
 
     def _straight(self, axis: int, rect: Rect) -> PathSegments:
-        """Return the paths of logical links that are straight or have one turn, in this order.
+        """Return the paths of all logical links whose path was not found by a search.
+
+        Such a path is straight, or has one turn and consists of two segments. Paths without a turn
+        come first.
 
         Args:
             axis: ALONG_ROWS or ALONG_COLUMNS.
@@ -211,10 +218,11 @@ class LogicalMesh:
 
     @cached_property
     def _kinds(self) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-        """For each logical link, an int8 code for the shape of its path over the fabric.
+        """For each logical link, an int8 code that says how its path over the fabric is found.
 
-        A path first goes sideways, first goes down, or must be found by a search. The arrays are
-        ``[rows, cols - 1]`` for links along rows and ``[rows - 1, cols]`` for links along columns.
+        The path goes sideways first (_SIDEWAYS_FIRST), goes down first (_DOWN_FIRST), or must be
+        found by a search because dead PEs or links block both (_SEARCHED). The arrays are ``[rows,
+        cols - 1]`` for links along rows and ``[rows - 1, cols]`` for links along columns.
         """
         along_row, along_column = self.fabric.faults_before()
         row, col = self.row_of[:, None], self.col_of

@@ -72,10 +72,17 @@ def move_skips(places: I64, targets: I64) -> I64:
 
 
 def _first_places(unreachable: Bools, count: int) -> I64:
-    """Return the columns of the skips (PEs that a row omits) from which the first row starts.
+    """Choose the columns at which the skips (PEs that a row omits) start, before the first row.
 
-    These are the columns of the northernmost unreachable PEs. If there are fewer than ``count``
-    columns, further columns at the east end are added.
+    The columns are those of the northernmost unreachable PEs, each column once. If there are fewer
+    than ``count`` such columns, further columns at the east end are added.
+
+    Args:
+        unreachable: bool ``[rows, cols]``: PEs that must be omitted.
+        count: Number of PEs that each row omits.
+
+    Returns:
+        The columns in ascending order, int64 ``[count]``.
     """
     _, cols = np.nonzero(unreachable)
     _, first = np.unique(cols, return_index=True)

@@ -39,7 +39,8 @@ def ring_pe(place: int, length: int) -> int:
 def skew(line: int, length: int) -> I32:
     """Return the block that each PE of a line stores when MeshGEMM starts, int32 ``[length]``.
 
-    Blocks divide the contraction dimension of the product. The ring position of a PE's block is the
+    MeshGEMM is a distributed matrix product (He et al., OSDI 2025) that moves blocks around rings
+    of PEs. The blocks divide the contraction dimension. The ring position of a PE's block is the
     sum of the ring positions of the line and the PE, modulo the length.
 
     >>> skew(2, 5).tolist()

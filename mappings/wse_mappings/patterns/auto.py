@@ -145,9 +145,13 @@ class _Search:
         return self._bounds[key]
 
     def try_number(self, family: int, number: int) -> bool:
-        """Compute the cost of one pattern of a family, and return whether it is the new best.
+        """Try one pattern of a family, and return whether it costs less than all patterns so far.
 
-        The cost is not computed if a lower bound on it is not below the best cost.
+        Its cost is not computed if a lower bound on the cost is not below that of the best pattern.
+
+        Args:
+            family: Index of the family, a set of patterns that differ in one integer parameter.
+            number: Value of this parameter.
         """
         key, has_bound = (family, number), self.at[0] >= 0
         if has_bound and self.bound(key) >= self.best.cost:

@@ -146,7 +146,11 @@ def _reduce_of_depth(depth: int) -> Reduce:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with an auto-gen reduce. In half of all cases, its depth is random."""
+    """Return a test case with an auto-gen reduce. In half of all cases, its depth is random.
+
+    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
+    determines the number of PEs in the line and the number of words.
+    """
     depth = 1 + sizes.number_below(sizes.length - 1)
     if sizes.number_below(2):
         depth = best_depth(sizes.length, sizes.words, LEVEL_CYCLES)

@@ -22,8 +22,8 @@ def gather(length: int, lines: int, owners: Sequence[int], root: int, segment_co
     """Return the messages of a gather: PE ``owners[i]`` of each line sends part i to PE ``root``.
 
     The side of the root whose farthest owner is closer to the root sends first. A PE may own
-    several parts if they have only one or two words, because all of these parts except the last
-    must wait in router queues while the parts of other PEs pass.
+    several parts only if they have one or two words each: all of its parts except the last wait in
+    router queues while the parts of other PEs pass.
 
     Args:
         length: Number of PEs in a line.
@@ -46,7 +46,11 @@ def gather(length: int, lines: int, owners: Sequence[int], root: int, segment_co
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with a gather from random owners into a random root."""
+    """Return a test case with a gather from random owners into a random root.
+
+    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
+    determines the number of PEs in the line and the number of words.
+    """
     count = 1 + sizes.number_below(min(sizes.length, sizes.words))
     owners = np.sort(sizes.rng.permutation(sizes.length)[:count]).tolist()
     if 2 * count <= sizes.words <= 4 * count:
@@ -56,7 +60,11 @@ def _sample(sizes: Sizes) -> Case:
 
 
 def _sample_in_segments(sizes: Sizes) -> Case:
-    """Return a test case with a gather in each of a random number of segments of a line."""
+    """Return a test case with a gather in each of a random number of segments of a line.
+
+    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
+    determines the number of PEs in the line and the number of words.
+    """
     segment_count = 1 + sizes.number_below(min(4, sizes.length // 2))
     length = sizes.length // segment_count
     owners = sorted({sizes.number_below(length) for _ in range(min(length, sizes.words))})

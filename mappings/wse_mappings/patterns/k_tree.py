@@ -151,7 +151,14 @@ def k_tree(
 
 
 def _messages(count: int, arrival: Arrival, groups: Groups) -> list[Message]:
-    """Return the messages of a K-tree reduce of the first ``count`` PEs of a line."""
+    """Return the messages of a K-tree reduce of the first ``count`` PEs of a line.
+
+    Args:
+        count: Number of PEs.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+        groups: Number of groups in each level except the last; None for two levels with the fewest
+            relays.
+    """
     levels = _levels(count, groups)  # 1
     # 2. Chains toward the middles.
     return [message for level in levels for group in level for message in _inward_chains(group, arrival)]
@@ -188,10 +195,16 @@ def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
 
 
 def _check(length: int, groups: Groups, *, is_whole_line: bool) -> None:
-    """Check that every level of a K-tree has a possible number of groups.
+    """Check that the number of groups in every level of a K-tree is possible.
+
+    Args:
+        length: Number of PEs in the line.
+        groups: Number of groups in each level except the last, or None.
+        is_whole_line: Whether the tree covers a whole line. If so, a level must not have more
+            groups than the PEs that it divides.
 
     Raises:
-        ValueError: A level has no groups or, on whole lines only, more groups than PEs to divide.
+        ValueError: A level has no groups, or too many for a whole line.
     """
     for level, (places, group_count) in enumerate(pairwise((length, *(groups or ()))), start=1):
         if group_count < 1 or (is_whole_line and group_count > places):
@@ -200,7 +213,7 @@ def _check(length: int, groups: Groups, *, is_whole_line: bool) -> None:
 
 
 def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
-    """Return the groups of each level of a K-tree, as lists of indices of PEs.
+    """Return the groups of PEs in each level of a K-tree, each group as a list of PE indices.
 
     The first level divides all PEs into groups. Each further level divides the middle PEs of the
     groups of the preceding level. The last level has one group.
@@ -215,7 +228,12 @@ def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
 
 
 def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
-    """Return the messages of two chains from the ends of a group of PEs to its middle PE."""
+    """Return the messages of two chains from the ends of a group of PEs to its middle PE.
+
+    Args:
+        places: Indices of the PEs of the group, in order.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+    """
     middle = len(places) // 2
     return [(a, b, arrival) for a, b in pairwise(places[: middle + 1])] + [
         (b, a, arrival) for a, b in reversed(list(pairwise(places[middle:])))
@@ -223,7 +241,12 @@ def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
 
 
 def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
-    """Return a test case with a K-tree. In half of all cases, its numbers of groups are random."""
+    """Return a test case with a K-tree. In half of all cases, its numbers of groups are random.
+
+    Args:
+        sizes: Random sizes, such as the number of PEs in a line.
+        broadcast: Whether the sum is sent to all PEs (an all-reduce).
+    """
     groups: Groups = None
     if sizes.number_below(2):
         groups = (1 + sizes.number_below(sizes.length),)
@@ -235,7 +258,11 @@ def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
 
 
 def _sample_of_segment(sizes: Sizes) -> Case:
-    """Return a test case with a random K-tree all-reduce over a segment of a line."""
+    """Return a test case with a random K-tree all-reduce over a segment of a line.
+
+    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
+    determines the number of PEs in the line and the number of words.
+    """
     first = sizes.number_below(sizes.length)
     count = 1 + sizes.number_below(sizes.length - first)
     groups: Groups = None if sizes.number_below(2) else (1 + sizes.number_below(count),)
@@ -247,10 +274,13 @@ def _sample_of_segment(sizes: Sizes) -> Case:
 
 
 def _on_line(length: int, number: int | None, *, broadcast: bool) -> LineSchedule:
-    """Return a K-tree with two levels on a single line of PEs.
+    """Return a K-tree with two levels that adds up words over a single line of PEs.
 
-    ``number`` is the number of groups in the first level. None selects the number for which the
-    longest path has the fewest relays.
+    Args:
+        length: Number of PEs in the line.
+        number: Number of groups in the first level; None for the number for which the longest path
+            has the fewest relays.
+        broadcast: Whether the sum is sent to all PEs, as in an all-reduce.
     """
     groups = None if number is None else (number,)
     return k_tree(length, 1, Arrival.ADD, broadcast=broadcast, groups=groups)

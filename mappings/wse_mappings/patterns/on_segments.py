@@ -36,9 +36,10 @@ def all_reduce_on_segments(
         make: Function that maps a number of PEs to a reduce or an all-reduce of one line.
         length: Number of PEs in a line.
         lines: Number of lines.
-        arrival: How two operands are combined: ADD, MAX or ARGMAX. This replaces the arrival of the
-            sums in ``make``'s pattern.
-        segments: (start, PEs) of independent segments; the whole line if empty.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX. It replaces the way in which
+            ``make``'s pattern combines operands.
+        segments: (index of the first PE, number of PEs) of independent segments; the whole line if
+            empty.
         to_all: Whether all PEs of the line receive the result of the only segment.
 
     Raises:

@@ -44,7 +44,10 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
 
 
 def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
-    """For each stream, return the lowest colour that no overlapping stream uses."""
+    """Return, for each stream, the lowest colour (virtual channel) that no overlapping stream uses.
+
+    A stream is a (source, target) pair of PEs on a line. Streams overlap if they pass the same PE.
+    """
     free_from: list[int] = []  # by colour: first PE east of its streams so far
     message_colours = [0] * len(streams)
     for i in sorted(range(len(streams)), key=lambda i: min(streams[i])):
@@ -56,7 +59,11 @@ def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with up to four random streams, whose ends are different PEs."""
+    """Return a test case with up to four random streams, whose ends are different PEs of a line.
+
+    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
+    determines the number of PEs in the line and the number of words.
+    """
     ends = sizes.rng.permutation(sizes.length)[: 2 * (1 + sizes.number_below(4))]
     streams = tuple((int(a), int(b)) for a, b in zip(ends[::2], ends[1::2], strict=False))
     detail = ", ".join(f"{a} to {b}" for a, b in streams)

@@ -24,7 +24,8 @@ class PlacedPattern:
 
     Attributes:
         schedule: Messages of the pattern.
-        lines: For each line, its index in the schedule, and the (row, col) of its PEs in order.
+        lines: For each line, the index of the schedule's line whose messages it executes, and the
+            (row, col) of its PEs in order.
         words: Number of words per message.
         round_: Index of the round.
     """
@@ -42,7 +43,9 @@ class PlacedPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
-    """A test case: patterns on a mesh of PEs, some running concurrently and some sequentially.
+    """A test case for a timing model: patterns of messages on a mesh of PEs.
+
+    Some of the patterns run concurrently and some sequentially.
 
     Attributes:
         pattern: Name of the sampled pattern.

@@ -19,6 +19,10 @@ def snake(rows: int, cols: int, arrival: Arrival) -> LineSchedule:
 
     The chain follows the path ``snake_path(rows, cols)``, row by row in alternating directions,
     towards its first PE.
+
+    Args:
+        rows, cols: Size of the rectangle.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
     """
     return chain(rows * cols, 1, arrival)
 
@@ -35,7 +39,11 @@ def snake_path(rows: int, cols: int) -> list[tuple[int, int]]:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with the snake reduce of a rectangle of random size."""
+    """Return a test case with the snake reduce of a rectangle of random size.
+
+    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
+    determines the size of the rectangle and the number of words.
+    """
     rows, cols = sizes.side, sizes.cols
     path = tuple(snake_path(rows, cols))
     placed_pattern = PlacedPattern(schedule=snake(rows, cols, Arrival.ADD), lines=((0, path),), words=sizes.words)

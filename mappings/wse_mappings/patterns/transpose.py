@@ -104,16 +104,16 @@ def _slowest_lines(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[i
 def _hooks(side: int) -> Bool:
     """Select the hook on which each pair of PEs (i, j) and (j, i), i < j, exchanges its tiles.
 
-    A hook is a line of PEs that bends at the diagonal. Each pair can use hook i, along row i and
-    column i from PE (i, i) to the far ends, or mirrored hook j, along row j and column j from PE
-    (j, j) back to their starts. The limit on pairs per hook, ``max_pairs``, is increased until a
-    division is found:
+    A hook is a line of PEs that bends at the diagonal. Each pair can use one of two hooks: hook i,
+    along row i and column i from PE (i, i) to the far ends, or mirrored hook j, along row j and
+    column j from PE (j, j) back to their starts. No hook may have more than ``max_pairs`` pairs.
+    This limit starts at a lower bound and is increased until all pairs can be assigned:
 
-    - Mirrored hook j serves at most ``max_pairs`` of the j pairs of column j, so at least j -
-      ``max_pairs`` of the hooks i < j must serve one pair each.
-    - Hook i serves pairs of the columns that have been served the fewest times so far. These
-      columns have the least slack: a column's slack (rows left minus rows needed) is ``max_pairs``
-      - i plus the number of times that it has been served.
+    1. Column j has j pairs. Mirrored hook j can have at most ``max_pairs`` of them, so at least j -
+       ``max_pairs`` pairs must be assigned to hooks i < j.
+    2. For each hook i in ascending order, choose up to ``max_pairs`` of the columns that still need
+       a hook, and assign the pair (i, j) of each chosen column j to hook i. The columns with the
+       fewest assigned pairs are chosen, because they have the fewest hooks to spare.
 
     Returns:
         Bool ``[side, side]``: whether the pair (i, j) uses hook i instead of mirrored hook j.
@@ -135,7 +135,11 @@ def _hooks(side: int) -> Bool:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with the transpose of a square of random size."""
+    """Return a test case with the transpose of a square of random size.
+
+    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
+    determines the size of the square and the number of words.
+    """
     schedule, words = transpose(sizes.side), min(sizes.words, MAX_STREAMED // sizes.side**2)
     lines = tuple((line, tuple(path)) for line, path in enumerate(transpose_paths(sizes.side)))
     placed_pattern = PlacedPattern(schedule=schedule, lines=lines, words=words)

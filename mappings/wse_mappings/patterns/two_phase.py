@@ -73,7 +73,11 @@ def _in_groups(size: int) -> Reduce:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a test case with a two-phase reduce with a random group size."""
+    """Return a test case with a two-phase reduce with a random group size.
+
+    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
+    determines the number of PEs in the line and the number of words.
+    """
     group = 1 + sizes.number_below(sizes.length)
     schedule = two_phase(sizes.length, 1, Arrival.ADD, group)
     return line_case("two_phase", schedule, sizes, f"groups of {group}")

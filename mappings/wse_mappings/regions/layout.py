@@ -43,9 +43,9 @@ class Layout(NamedTuple):
     def without_sizes(self) -> Layout:
         """Copy of this layout with the same numbers of regions, but defaults for all other choices.
 
-        The mapping, the bands and the parts of feed-forward blocks are kept. By default, the whole
-        mesh is used without transposition, and the numbers of groups and the placement of experts
-        are those that the user requested.
+        The mapping, the numbers of bands and of regions per band, and the division of feed-forward
+        blocks are kept. By default, the whole mesh is used without transposition, and the user's
+        options determine the groups of all-reduces and the placement of experts.
         """
         return Layout(self.mapping, self.bands, self.per_band, block_parts=self.block_parts)
 

@@ -99,6 +99,10 @@ def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ..
     """Return the fraction of a column's bytes on its fullest PE, for 1 row up to ``rows`` rows.
 
     Dimensions are divided over rows in whole elements, so n rows may store more than 1 / n each.
+
+    Args:
+        row_share: Function that maps a number of rows to the fraction on the fullest row.
+        rows: Maximum number of rows.
     """
     return tuple(map(row_share, range(1, rows + 1)))
 

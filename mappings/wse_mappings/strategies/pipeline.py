@@ -52,7 +52,11 @@ class Pipeline(Strategy):
         return [Layout(self.name, bands, per_band) for bands, per_band in cuts]
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
-        """Return the layers of the listed regions, or of regions that are nearly equal in bytes."""
+        """Return the layers of every region.
+
+        If a mapping file lists the regions, the layers are those that the file assigns to each
+        region. Otherwise layers are divided so that the regions have nearly equal numbers of bytes.
+        """
         if not demand.listed:
             return super().partition(demand, layout)
         return [

@@ -90,5 +90,9 @@ class Strategy(Protocol):
         The first region also stores the embedding table. The last region stores the output head,
         unless the head uses the embedding table. By default, `consecutive` distributes the layers,
         together with their experts.
+
+        Args:
+            demand: The model's layers and the wafers on which to place them.
+            layout: Numbers of regions and bands into which each wafer's mesh is divided.
         """
         return consecutive(demand, layout, demand.whole_layer_bytes)

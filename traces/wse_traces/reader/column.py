@@ -25,9 +25,10 @@ READ_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # raised
 
 
 def reason_of(error: Exception) -> str:
-    """Return the cause of an error as one line.
+    """Return the reason for a read error as one line, such as "its bytes do not add up to ...".
 
-    HDF5 messages are replaced by their meaning for the file.
+    Messages of HDF5 are replaced by such a plain statement, because they describe the internals of
+    the library rather than what is wrong with the file. Messages of the operating system are kept.
     """
     if isinstance(error, (OSError, RuntimeError, KeyError)) and not isinstance(error, RecursionError):
         system_reason = error.strerror if isinstance(error, OSError) else None

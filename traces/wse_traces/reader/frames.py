@@ -128,13 +128,25 @@ def _codes(values: NDArray[Any], names: Sequence[str]) -> tuple[NDArray[Any], li
 
 
 def _polars_categories(polars: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
-    """Convert indices of names to a polars series; indices without a name become null."""
+    """Convert indices of names to a polars series of names.
+
+    Args:
+        polars: The module.
+        values: For each row, an index into ``names``. An index outside the list becomes null.
+        names: Names, which may be repeated.
+    """
     codes, unique = _codes(values, names)
     texts = polars.Series([*unique, None], dtype=polars.String)
     return texts.gather(np.where(codes < 0, len(unique), codes)).cast(polars.Enum(unique))
 
 
 def _pandas_categories(pandas: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
-    """Convert indices of names to a pandas categorical, with missing values for other indices."""
+    """Convert indices of names to a pandas categorical.
+
+    Args:
+        pandas: The module.
+        values: For each row, an index into ``names``. An index outside the list becomes missing.
+        names: Names, which may be repeated.
+    """
     codes, unique = _codes(values, names)
     return pandas.Categorical.from_codes(codes, unique)

@@ -170,7 +170,7 @@ class TraceFile:
         """Raise TraceError if reading some rows of the given columns would exceed the size limit.
 
         Args:
-            item_name: Name of what is read, for the error message.
+            item_name: Name of the data to be read, for the error message.
             fields: Fields that describe the columns.
             rows: Number of rows.
         """

@@ -22,7 +22,12 @@ _FIRST_FLUSHES, _FIRST_FLUSH_S = 3, 0.125  # the first flushes come sooner, at i
 
 
 class FlushTimer:
-    """A record of the previous flushes, which determines when the next one is due."""
+    """Timer that decides when buffered rows must be flushed to the file.
+
+    The pause between two flushes depends on how long the last flush took and on how long the run
+    has lasted. The first flushes follow one another quickly, so that a run that is killed early
+    loses little.
+    """
 
     def __init__(self) -> None:
         self._started = self._flushed = time.monotonic()

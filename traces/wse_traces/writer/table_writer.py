@@ -271,6 +271,10 @@ class TableWriter:
 
         A row with a value for every PE may be smaller than the mesh. The values of the remaining
         PEs are not written and are read as 0.
+
+        Args:
+            table: Name of the table.
+            arrays: Rows of each column, keyed by the name of the column.
         """
         end = self._rows[table]
         for column in self._columns[table]:

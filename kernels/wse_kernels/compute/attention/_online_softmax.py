@@ -47,10 +47,13 @@ class FoldedEntries(NamedTuple):
 
 
 class VisibleEntries(NamedTuple):
-    """Range of positions that a token attends to, and the location of the cache entries' positions.
+    """Positions that a token attends to, and where to read the position of each KV-cache entry.
+
+    Positions are indices of tokens in the sequence. An entry is visible to the token if its
+    position is in the range.
 
     Attributes:
-        row, col: Row of the position table, and the column with the position of the first entry.
+        row, col: Row of the table of entry positions, and its column for the first entry.
         first, last: First and last position that the token attends to.
     """
 
@@ -249,7 +252,16 @@ def _fold(
 ) -> None:
     """Add cache entries to the running softmax of a token and head, in plain Python.
 
-    See `fold_entries`, which also describes the arguments.
+    Entries that the token does not attend to are skipped. `fold_entries` lists the steps.
+
+    Args:
+        views: SRAM as accumulators, activations and float32 numbers, each [block, address, lane].
+        block: Index of the block of PEs.
+        entries: Addresses and sizes of the scores, the values and the running softmax.
+        positions: Table of the position of each cache entry.
+        visible_range: Positions that the token attends to, and the first entry's place in the
+            table.
+        scale: Factor applied to the scores.
     """
     acc, act, f32 = views
     scores, values, maximum, total, out, T, F, stride = entries

@@ -76,9 +76,9 @@ def attention_exp_share(
 ):
     """Compute the softmax weights assigned to this PE, and set all other weights to 0.
 
-    `attention_exp` defines the weights. Neighbouring columns store the same scores, so sets of
-    columns divide the M * H * T weights evenly among their members. Columns outside the division
-    compute no weights.
+    `attention_exp` defines the weights. Neighbouring columns store the same scores. They form sets,
+    and the columns of a set divide the M * H * T weights evenly among themselves. Columns that
+    belong to no set compute no weights.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -88,7 +88,7 @@ def attention_exp_share(
         shape: M tokens, H query heads, T entries, and the scale of the scores.
         limits: Sliding window and attention chunk, which limit the visible entries.
         capacity: Number of slots in the cache. The T entries wrap around its end.
-        division: Columns that divide the weights among themselves.
+        division: Sets of columns that divide the weights among themselves.
     """
     block, slots = place.block, Slots(ctl[place.row, OLDEST], capacity)
     M, H, T, scale_pico = shape
@@ -145,11 +145,11 @@ def softmax_sums(block, act, f32, x, sums, M, H, T):
 
 
 def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, limits: Window):
-    """Compute the maximum visible score of each token and query head, with one cache per column.
+    """Compute the maximum visible score per token and head if each column has another row's cache.
 
     The kernel `attention_max` assumes that a PE stores the scores of its own row's cache entries.
     Here the region is square, and column c stores the scores of row c's entries, which start at
-    slot 0.
+    slot 0. The result is out[M, H].
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -164,7 +164,7 @@ def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: Sco
 
 
 def attention_exp_by_column(place: Place, act, acc, f32, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window):
-    """Compute unnormalised softmax weights and their sums, with one cache per column.
+    """Compute unnormalised softmax weights and sums if each column has another row's cache entries.
 
     The kernel `attention_exp` assumes that a PE stores the scores of its own row's cache entries.
     Here the region is square, and column c stores the scores of row c's entries, which start at

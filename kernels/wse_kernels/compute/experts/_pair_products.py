@@ -57,14 +57,13 @@ NO_PAIR = np.float32(-1.0)  # in place of the number of a pair
 
 
 class Views(NamedTuple):
-    """The SRAM of PEs as arrays of several element types, for products with expert weights.
+    """The SRAM of PEs, seen as arrays of several element types, for products with expert weights.
 
     Attributes:
         acc, act, f32: The SRAM as accumulators, as activations, and as float32 numbers.
-        raw: The SRAM as bytes, from which quantised weights are read. Any array if the weights are
-            not quantised.
-        scales: The SRAM as elements of the type of the scales. If the weights are not quantised, as
-            elements of the weight type.
+        scales: The SRAM as elements of the type in which scales are stored. Weights that are not
+            quantised have no scales and are read from this array.
+        raw: The SRAM as bytes, from which quantised weights are read. Not used for other weights.
     """
 
     acc: Any
@@ -95,7 +94,10 @@ class _PairRows(NamedTuple):
 
 @helper_function
 def products_of_tokens(multiply, place, views, at, shape, product, tile, coding):
-    """Multiply the token of each (token, expert) pair by the expert's weights, one row per pair.
+    """Multiply a token's activations by an expert's weights, for each (token, expert) pair.
+
+    Each pair gets its own row of results. If ``product.weighted`` is 1, the results are multiplied
+    by the routing weight of the pair.
 
     Args:
         multiply: Function that multiplies one vector by the weights of one expert.
@@ -199,7 +201,16 @@ def _tile_of_expert(tile, expert):
 def multiply_elements(views, choice, block, out, x, tile, add, coding):
     """Multiply a vector by the unquantised weights of an expert, on the selected PEs of a block.
 
-    The function is an argument of `_over_pairs`, which calls it. ``coding`` is not used.
+    The function is passed to `_over_pairs`, which calls it for every (token, expert) pair.
+
+    Args:
+        views: SRAM as arrays of several element types.
+        choice: Bit mask of the selected PEs.
+        block: Index of the block of PEs.
+        out, x: Addresses of the first sum and the first activation.
+        tile: Addresses and sizes of the expert's weights.
+        add: 1 to add the products to the sums, 0 to overwrite the sums.
+        coding: Not used, because the weights are not quantised.
     """
     elements = Tile(tile.w, tile.K, tile.N, tile.k_stride, 1)
     multiply_vector((views.acc, views.act, views.scales), choice, block, out, x, elements, add)
@@ -229,7 +240,16 @@ multiply_mxfp4, multiply_fp8_blocks = (_multiply_by(coding) for coding in (MXFP4
 def multiply_quantised(views, choice, block, out, x, tile, add, coding):
     """Multiply a vector by the int8, FP8 or int4 weights of an expert, on selected PEs of a block.
 
-    The function is an argument of `_over_pairs`, which calls it.
+    The function is passed to `_over_pairs`, which calls it for every (token, expert) pair.
+
+    Args:
+        views: SRAM as arrays of several element types.
+        choice: Bit mask of the selected PEs.
+        block: Index of the block of PEs.
+        out, x: Addresses of the first sum and the first activation.
+        tile: Addresses and sizes of the expert's weights and scales.
+        add: 1 to add the products to the sums, 0 to overwrite the sums.
+        coding: Number that identifies the weight format: INT8, FP8 or INT4.
     """
     if coding == INT8:
         _multiply_int8(views, choice, block, out, x, tile, add, coding)

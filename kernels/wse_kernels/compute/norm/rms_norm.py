@@ -110,6 +110,7 @@ def rms_factors(block, f32, sums, M, size, eps_atto):
 def _invert_roots(block, f32, sums, M, size, eps_atto):
     """Replace sums of squares by norm factors: sums[M] becomes 1 / sqrt(sums[M] / size + eps).
 
+    This is the code that the kernels `rms_factors`, `rms_scale` and `l2_scale` have in common.
     `rms_factors` describes the operands.
     """
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
@@ -167,7 +168,9 @@ def rms_scale_share(place: Place, acc, x, sums, M, n, parts, size, eps_atto, div
         acc: SRAM as accumulator elements [block, address, PE of block].
         x: Address of the values [M, parts, n], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
-        M, n, parts: Numbers of tokens, features per part, and parts (divided in the same way).
+        M: Number of tokens.
+        n, parts: Number of features in each part, and number of parts. Every part is divided among
+            the PEs in the same way.
         size: Number of features in each sum.
         eps_atto: Epsilon in units of 1e-18.
         division: Groups of PEs that divide the features.

@@ -109,7 +109,7 @@ def softmax_sums(pe, x, sums, M, H, T):
 
 
 def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Window):
-    """Compute the maximum visible score of each token and query head, with one cache per column.
+    """Compute the maximum visible score per token and head if each column has another row's cache.
 
     Unlike in `attention_max`, the region is square, and the PEs of column c store the scores of row
     c's cache entries. This NumPy reference for one PE is used to test the compiled kernel of the
@@ -128,7 +128,7 @@ def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Win
 
 
 def attention_exp_by_column(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window):
-    """Compute unnormalised softmax weights and their sums, with one cache per column.
+    """Compute unnormalised softmax weights and sums if each column has another row's cache entries.
 
     Unlike in `attention_exp`, the region is square, and the PEs of column c store the scores of row
     c's cache entries. This NumPy reference for one PE is used to test the compiled kernel of the

@@ -31,7 +31,8 @@ def pairs_of_column(pe, pairs, shape):
     Args:
         pe: PE whose SRAM is read.
         pairs: Address of the list of pairs.
-        shape: Maximum number of pairs, number of tokens, and number of experts in the column.
+        shape: Sizes of the product, among them the maximum number of pairs and the numbers of
+            tokens and experts.
     """
     count = min(int(pe.read("f32", pairs, 1)[0]), shape.P)
     rows = pe.read("f32", pairs + 1, max(count, 0), 3)

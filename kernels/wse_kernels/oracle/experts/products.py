@@ -180,7 +180,10 @@ def expert_out_fp8_blocks(
 
 
 def _products(pe, at, shape, product, weights_of):
-    """Multiply the token of each (token, expert) pair by the expert's weights, one row per pair.
+    """Multiply a token's activations by an expert's weights, for each (token, expert) pair.
+
+    Each pair gets its own row of results. If ``product.weighted`` is 1, the results are multiplied
+    by the routing weight of the pair.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -227,7 +230,7 @@ def _quantised(pe, at, shape, stride, scales):
     K, N, (coding, G, _) = shape.K, shape.N, scales
 
     def weights_of(expert: int) -> F32:
-        """Return the dequantised weights [K, N] of an expert."""
+        """Return the dequantised weights [K, N] of the expert with this index in the column."""
         return scaled_codes(
             pe, coding, (at.w + expert * N, stride), (at.scale + expert * N, stride), at.groups, (K, N, G)
         )
@@ -247,7 +250,7 @@ def _mxfp4(pe, at, shape, stride, G):
     K, N = shape.K, shape.N
 
     def weights_of(expert: int) -> F32:
-        """Return the dequantised weights [K, N] of an expert."""
+        """Return the dequantised weights [K, N] of the expert with this index in the column."""
         factors = powers_of_two(pe, at.scale + expert * N, stride, N, G)
         return times_factors(pe, MXFP4, factors, at.w + expert * N, at.groups, K, stride)
 
@@ -266,7 +269,7 @@ def _fp8_blocks(pe, at, shape, strides, scales):
     K, N, (G, B, _), (k_stride, scale_stride) = shape.K, shape.N, scales, strides
 
     def weights_of(expert: int) -> F32:
-        """Return the dequantised weights [K, N] of an expert."""
+        """Return the dequantised weights [K, N] of the expert with this index in the column."""
         factors = block_factors(pe, at.scale + expert * B, scale_stride, at.widths, N, G, B)
         return times_factors(pe, FP8_BLOCKS, factors, at.w + expert * N, at.groups, K, k_stride)
 

@@ -58,8 +58,10 @@ def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto):
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of the sums of the product x[M, N], which are changed in place, of sums[M, 2],
-            and of the float32 vectors of_gain[N] and of_bias[N].
+        at: Addresses of x[M, N], sums[M, 2], of_gain[N] and of_bias[N]. x is the product with the
+            weights and is changed in place. The sums are those of a token's features and of their
+            squares. of_gain and of_bias are the float32 products of the norm's gain and bias with
+            the weights.
         M, N: Numbers of tokens and output features.
         size: Number of features over which mean and variance are computed.
         eps_atto: Epsilon in units of 1e-18.

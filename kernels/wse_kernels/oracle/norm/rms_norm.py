@@ -129,7 +129,9 @@ def rms_scale_share(pe, x, sums, M, n, parts, size, eps_atto, division: RowGroup
         pe: PE whose SRAM is read and written.
         x: Address of the values [M, parts, n], scaled in place.
         sums: Address of the sums of squares [M] over all PEs, in the accumulator type.
-        M, n, parts: Numbers of tokens, features per part, and parts (divided in the same way).
+        M: Number of tokens.
+        n, parts: Number of features in each part, and number of parts. Every part is divided among
+            the PEs in the same way.
         size: Number of features in each sum.
         eps_atto: Epsilon in units of 1e-18.
         division: Groups of PEs that divide the features.
