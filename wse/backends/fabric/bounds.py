@@ -154,7 +154,7 @@ class PhaseBounds:
         return 0.0, 0.0, float(self._links(transfer, iterations) * self.wafer.hop_cycles), 0.0
 
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
-        """Return the wafers with selected experts; None if the step does not depend on them.
+        """Return the wafers that store selected experts; None if a step ignores the selection.
 
         Tokens are assumed to be distributed evenly over the experts.
         """

@@ -201,7 +201,10 @@ class LineCalls:
         return compiled_kernel(name).for_time(core_s), (view, *tables, operands)
 
     def _in_place(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the kernel call for a pattern that sums words along rows and overwrites them."""
+        """Return the kernel call for sums along rows that are stored in place of their summands.
+
+        The kernel is ``along_rows_in_place``.
+        """
         arena, schedule = self._arenas[transfer.site.stage], messages.schedule
         operands = self._operands(transfer, messages, transfer.elements)
         core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * TRANSPOSED_S

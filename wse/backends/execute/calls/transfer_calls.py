@@ -132,7 +132,7 @@ class TransferCalls:
         self.crossings[step] = np.array(tiles, order="C").reshape(-1, *tiles.shape[2:])
 
     def _receive(self, step: int, transfer: Transfer, messages: Translation) -> None:
-        """Copy words that another process has sent into the SRAM of the receiving PEs.
+        """Copy words that another process has sent from ``crossings`` to the SRAM of the receivers.
 
         `_send` describes the shape of the array in ``crossings``.
 
@@ -216,7 +216,10 @@ class TransferCalls:
         )
 
     def _move_between_chosen(self, phase: Phase, step: int, slots: Slots, iteration: int) -> None:
-        """Run a transfer between wafers, limited to wafers whose experts this pass has chosen."""
+        """Run a transfer only between the wafers that store experts selected in this pass.
+
+        The selection is known only while the pass runs, so this function is called at that time.
+        """
         stage = int(phase.steps.stage[step])
         mixture = self._program.mixtures[stage]
         assert mixture is not None

@@ -69,7 +69,8 @@ class OutputPart:
         stage: Stage whose PEs store the part.
         view: Name of the SRAM view (element type) of its elements.
         address: Address of the first element of the first token, on every PE.
-        cut: int32 ``[PEs of a line, n]``, features of the op on each PE; -1 for padding.
+        cut: int32 ``[PEs of a line, n]``, indices of the output features that each PE of a row or
+            column stores; -1 for padding.
         axis: ROWS if the PEs of a row store different features, COLUMNS if the PEs of a column do.
         line: Row or column to read. Logits are stored only on this row. Other outputs are the same
             on all rows (or columns).

@@ -140,8 +140,8 @@ def with_codes(
 ) -> Callable[[str], Source]:
     """Return a function that provides tensors, including the codes and scales of quantised weights.
 
-    Codes and scales are computed from the tensors of ``tensor``. If a checkpoint already stores a
-    matrix in the requested format, its codes and scales are used bit for bit.
+    Codes and scales are computed from the matrices that ``tensor`` returns. If a checkpoint already
+    stores a matrix in the requested format, its codes and scales are used bit for bit.
 
     Args:
         program: The Program, for the types of weights and activations.

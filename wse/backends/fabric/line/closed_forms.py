@@ -35,7 +35,8 @@ class Grouping(StrEnum):
     """Rule by which a published formula combines its terms to the cycles of a pattern.
 
     With ADDITIVE, the cycles are max(contention, load) + distance + depth. With OVERLAPPED, they
-    are max(contention, load + distance) + depth.
+    are max(contention, load + distance) + depth. The load is the mean number of words per link; the
+    other terms are described in `model_cycles`.
     """
 
     ADDITIVE = "additive"
@@ -43,7 +44,7 @@ class Grouping(StrEnum):
 
 
 def level_cycles(wafer: WaferSpec) -> int:
-    """Return how many cycles one operation adds that must wait for the result of another one.
+    """Return how many cycles an operation adds if it must wait for the result of another one.
 
     In the published model, this is the time of two ramps (from the router into the PE and back)
     plus one cycle for the operation.

@@ -122,9 +122,8 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
         rectangles: int64 ``[n, 9]``, rectangles of links with equal word counts, from
             `rectangles_of`. Rectangles without links are ignored; all others must be inside the
             map.
-        planes: Planes of the map, such as one per direction, or one per colour and direction.
-        rows: Rows of PEs.
-        cols: Columns of PEs.
+        planes: Number of sets of links, such as one per direction, or one per colour and direction.
+        rows, cols: Number of rows and columns of PEs.
         out: C-contiguous int64 ``[planes, rows, cols]`` for the result. Its old content is
             overwritten.
     """

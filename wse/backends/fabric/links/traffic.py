@@ -155,16 +155,15 @@ class Traffic:
         return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
 
     def in_stages(self, rectangles: I64, stage: int, counts: I64) -> I64:
-        """Return the links that all steps of a class use, given the links of one step.
+        """Return the links that equal steps of several stages use, given the links of one step.
 
-        The steps of a class differ only in their stage, so the rectangles are moved to the region
-        of each stage.
+        The steps differ only in their stage, so the rectangles are moved to the region of each
+        stage, and their words are multiplied by the number of steps there.
 
         Args:
-            rectangles: Rectangles of links of the one step.
+            rectangles: Rectangles of links that one of the steps uses.
             stage: Stage of that step.
-            counts: int64 ``[stages]``, number of steps of the class in each stage, by which the
-                words are multiplied.
+            counts: int64 ``[stages]``, number of the steps in each stage.
         """
         stages = np.flatnonzero(counts)
         stage_rectangles = rectangles + (self._corners[stages] - self._corners[stage])[:, None]
