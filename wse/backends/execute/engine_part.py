@@ -125,7 +125,13 @@ class EnginePart:
         return report, *(engine.crossings.pop(step) for step in segment.sends)
 
     def keep(self, user: int, tokens: int, next_id: int) -> None:
-        """Keep the first tokens of a user's last verification pass; set the user's next token."""
+        """Keep the first tokens of a user's last verification pass; set the user's next token.
+
+        Args:
+            user: Index of the user.
+            tokens: Number of tokens to keep.
+            next_id: The user's next token.
+        """
         self.engine.keep_ids(user, tokens, next_id)
 
     def precompile(self) -> str:

@@ -190,7 +190,13 @@ class GroupCosts:
     def _class_cost(self, phase: Phase, group_class: _GroupClass, slots: Slots) -> GroupCost:
         """Return the cost of one overlap group of a class, from this Program's cache if possible.
 
-        The steps of an overlap group run concurrently. All groups of a class cost the same.
+        The steps of an overlap group run concurrently. All groups of a class cost the same. If the
+        work depends on the selected experts, the result is 0 cycles.
+
+        Args:
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            group_class: The class.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
         """
         if group_class.depends_on_experts:
             return _no_cost(len(group_class.group))
@@ -288,6 +294,12 @@ def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) ->
     3. The slower of these two activities is critical. Its cycles are assigned to its steps; the
        other steps cost nothing.
     4. The first critical step also gets the cycles of starting and awaiting the group.
+
+    Args:
+        costs: Cycles of single steps.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
+        group: Indices of the steps of the group.
+        slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
     """
     cost = _no_cost(len(group))
     chain = [i for i, step in enumerate(group) if phase.steps.computes(step) or phase.steps.in_chain[step]]

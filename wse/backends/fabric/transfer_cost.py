@@ -115,6 +115,10 @@ class TransferCosts:
 
         If the transfer leaves its wafer, this is a link at the edge: it carries all words that one
         row of PEs sends to other wafers, or receives from them.
+
+        Args:
+            transfer: The transfer (a step that moves words).
+            path_segments: Links of each part of the transfer's path, from `Traffic.path_segments`.
         """
         messages, stage = transfer.messages, transfer.site.stage
         if not transfer.leaves_wafer:

@@ -111,7 +111,13 @@ class _Waits:
 
 
 def _describe(machine: WaveletMachine, table: Tables, nodes: list[int]) -> str:
-    """Return a text that names waiting queues by PE, colour and side, at most MAX_NAMED of them."""
+    """Return a text that names waiting queues by PE, colour and side, at most MAX_NAMED of them.
+
+    Args:
+        machine: The machine.
+        table: Arrays of the simulation kernel after the simulation.
+        nodes: Indices of queues. Negative numbers, which stand for threads, are ignored.
+    """
     names: dict[str, None] = {}
     for node in nodes:
         if node >= 0:

@@ -135,6 +135,10 @@ def columns_of(schedule: LineSchedule, round_: int) -> tuple[I32, U8]:
     In each round, a column executes one of several lists of messages (variants). If every PE
     receives from the same sender in two variants, the two are merged.
 
+    Args:
+        schedule: The communication pattern.
+        round_: Index of the round.
+
     Returns:
         For each distinct variant in use, the index of the sender from which each PE of a column
         receives, int32 ``[n, length]``; and 1 for the columns that execute the variant, uint8

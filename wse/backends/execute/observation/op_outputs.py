@@ -163,6 +163,14 @@ def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
 def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: bool) -> tuple[int, list[I32]]:
     """Return how the outputs of an op are divided among PEs.
 
+    Args:
+        program: The compiled Program.
+        spec: Description of the model.
+        op: The op.
+        stage: Stage that runs the op.
+        on_mesh: Whether the tokens of the phase are divided over the rows of PEs, so that the PEs
+            of a row store different elements of a hidden vector.
+
     Returns:
         ROWS if the PEs of a row store different features, COLUMNS if the PEs of a column do; and,
         for each output, the features on each PE of this row or column, int32 ``[PEs, n]``, with -1

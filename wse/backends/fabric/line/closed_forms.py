@@ -178,7 +178,15 @@ def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, 
 
 
 def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None) -> float:
-    """Return the closed-form cycles of the reduce with a given name; see `reduce_form`."""
+    """Return the closed-form cycles of the reduce with a given name over a line of PEs.
+
+    Args:
+        name: Name of the reduce, such as ``chain``.
+        length: Number of PEs on the line, at least 2.
+        words: Number of 32-bit words per PE.
+        wafer: Wafer type, which defines the cycles per hop and per ramp.
+        grouping: How the terms are combined; None to use the form as published.
+    """
     return reduce_form(line_reduces()[name], length, words, wafer, grouping)
 
 

@@ -202,7 +202,12 @@ class Traffic:
     ) -> StepTraffic:
         """Return the traffic of a pattern along the rows or columns of a region.
 
-        If ``columns`` is specified, only these columns of the region are counted.
+        Args:
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            step: Index of the step that runs the pattern.
+            transfer: Transfer of the step.
+            messages: The pattern, its axis, and the rows that take part.
+            columns: Columns of the region to count if the pattern runs along columns; None for all.
         """
         stage, iterations, words = transfer.site.placed_stage, phase.steps.iterations(step), transfer.words
         axis, pattern = messages.axis, messages.schedule
