@@ -24,8 +24,9 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
     """Return the bytes of a model's layers and tables, with the wafers on which to place them.
 
     For the baseline schedule (the step order of the published research code),
-    ``Demand.as_released`` is set. Wafers are then divided into regions by an earlier rule, which
-    was used when the costs of this schedule were fitted to the two speeds published in August 2024.
+    ``Demand.as_released`` is set. Wafers are then divided into regions by an earlier rule. The
+    costs of this schedule were fitted with that rule to two speeds published in August 2024, so a
+    different rule would invalidate the fit.
 
     Args:
         spec: Model.

@@ -304,7 +304,7 @@ def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> 
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
-    """Return a step whose operands are those of the column of PEs with the most work.
+    """Return a step with the operands of the column of PEs that has the most work.
 
     The work of a column is its number of (token, expert) pairs. The operands in ``phase`` allow for
     the maximum number of pairs that any column may get. If tokens are distributed evenly over the

@@ -197,7 +197,7 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
 def _hidden_of(program: Program, stage: int) -> I32:
     """Return which elements of a hidden vector each PE of a line stores, int32 ``[PEs, n]``.
 
-    The indices are those of a weight tile that is divided in the same way as the hidden vector: the
+    The result is read from a weight tile that is divided in the same way as the hidden vector: the
     gains of a norm, or the embedding.
     """
     parts = (part for tile in program.tiles if tile.stage == stage for part in tile.parts)
@@ -207,7 +207,7 @@ def _hidden_of(program: Program, stage: int) -> I32:
 def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
     """Return the outputs of a linear layer that each column of PEs computes, int32 ``[cols, n]``.
 
-    The indices are those of the weight tiles that decode uses. An index of -1 is padding.
+    The result is read from the weight tiles that decode uses. An index of -1 is padding.
 
     Args:
         program: The compiled Program.

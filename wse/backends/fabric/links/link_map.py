@@ -161,7 +161,7 @@ class Link(NamedTuple):
 def busiest_links(rectangles: I64) -> list[Link]:
     """Return the busiest link of each plane, in order of decreasing traffic.
 
-    A plane is a set of links, such as those of one direction. If several links of a plane have the
+    A plane is a set of links, such as all links in one direction. If several links of a plane have the
     most words, the first one is returned. If planes have equal rectangles, only the first plane is
     included.
     """
@@ -215,7 +215,7 @@ def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
 def _scratch(rows: int, cols: int) -> I64:
     """Return uninitialised memory for the words of one plane, with one more row than the map.
 
-    A plane is a set of links, such as those of one direction. The additional row is needed for
+    A plane is a set of links, such as all links in one direction. The additional row is needed for
     rectangles that end at the last row of the map.
     """
     return np.empty((rows + 1, cols), np.int64)
@@ -224,8 +224,8 @@ def _scratch(rows: int, cols: int) -> I64:
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
     """Add up the words of one plane's rectangles, once for each run of rows with equal words.
 
-    A plane is a set of links, such as those of one direction. Consecutive rows have equal words and
-    form a run if no rectangle begins or ends between them.
+    A plane is a set of links, such as all links in one direction. Consecutive rows have equal word
+    counts and form a run if no rectangle begins or ends between them.
 
     Args:
         rectangles: Rectangles of links in the plane.

@@ -171,7 +171,7 @@ class Traffic:
         return np.asarray(stage_rectangles.reshape(-1, stage_rectangles.shape[2]), np.int64)
 
     def path_segments(self, transfer: Transfer) -> list[I64]:
-        """Return the links of each part of the path of a transfer to another region or wafer.
+        """Return the links that a transfer to another region or wafer uses, by part of its path.
 
         The path to another wafer has two parts: to the edge of the sending wafer, and from the edge
         of the receiving wafer. The list is empty if the transfer uses no links of the mesh.
@@ -248,8 +248,8 @@ def _by_wafer(stage: Stage, rectangles: I64) -> I64:
     """Split rectangles of links in a region that spans wafers into rectangles on each wafer.
 
     The columns of the given rectangles are numbered through all wafers of the stage. In the result,
-    columns are those of one wafer, and the plane (a wafer and a direction) says which wafer of the
-    stage it is, counted from the first.
+    columns are numbered per wafer. The plane of a rectangle identifies the wafer, counted from the
+    first wafer of the stage, and the direction of the links.
     """
     west, cols, rectangles = stage.rect.col, stage.rect.cols, one_by_one(rectangles)
     first, last = (rectangles[:, COL] - west) // cols, (rectangles[:, END_COL] - 1 - west) // cols
