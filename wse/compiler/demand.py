@@ -62,7 +62,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
 
 
 def _row_share(spec: ModelSpec, weight_types: WeightTypes) -> Callable[[int], float]:
-    """Return a cached function that maps a row count to the fraction of a column on one row.
+    """Return a cached function that maps a row count to the fullest PE's fraction of a column.
 
     The fraction is the number of bytes on the fullest PE of a column, relative to the bytes of the
     whole column. It includes padding, and scales of quantised weights that the bytes of the column

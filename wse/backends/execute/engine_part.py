@@ -99,7 +99,7 @@ class EnginePart:
             number: Index of the segment in the phase.
             ids: Token ids that the pass reads, as for `Engine.begin`.
             drawn_ids: Token ids that the host has sampled, one per user, if the first step of the
-                segment brings them in.
+                segment receives them.
             tiles: Words that the segment receives, for each transfer from another wafer.
 
         Returns:

@@ -240,7 +240,7 @@ class Fabric:
         return self._with_shift(cost, phase, slots, lengths)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
-        """Return a copy of a cost that includes the traffic of cache shifts.
+        """Return a cost that also includes the traffic of cache shifts.
 
         A cache shift moves KV-cache entries to the row of PEs above. The number of rows that send
         entries depends on the tokens in each user's cache. Passes with equal cycles can therefore

@@ -172,7 +172,10 @@ def with_codes(
 
 
 class _Part:
-    """Codes or scales of a quantised tensor, which are computed whenever rows are read."""
+    """Codes or scales of a tensor whose weights are quantised whenever some rows are read.
+
+    The class is used for a tensor that the checkpoint does not store in the requested format.
+    """
 
     def __init__(
         self, name: str, source: Source, coding: Coding, scale_type: np.dtype[Any], read: Read, part: int

@@ -161,9 +161,9 @@ class Link(NamedTuple):
 def busiest_links(rectangles: I64) -> list[Link]:
     """Return the busiest link of each plane, in order of decreasing traffic.
 
-    A plane is a set of links, such as all links in one direction. If several links of a plane have the
-    most words, the first one is returned. If planes have equal rectangles, only the first plane is
-    included.
+    A plane is a set of links, such as all links in one direction. If several links of a plane have
+    the most words, the first one is returned. If planes have equal rectangles, only the first plane
+    is included.
     """
     if not len(rectangles):
         return []
