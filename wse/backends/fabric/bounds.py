@@ -82,7 +82,7 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
 
 
 class PhaseBounds:
-    """Calculator, with a cache, of lower bounds on the cycles of each step of a Program.
+    """Lower bounds on the cycles of each step of a Program (a compiled model), with a cache.
 
     No software on the wafer can run a step in fewer cycles than its bounds.
     """

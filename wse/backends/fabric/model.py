@@ -52,7 +52,7 @@ class TokenClass(NamedTuple):
 
 
 class Fabric:
-    """Fast timing model of a Program on one wafer type, with one software profile.
+    """Fast timing model of a Program (a compiled model) on one wafer type and software profile.
 
     Costs are cached, so a pass that costs the same as an earlier pass is not timed again.
 
