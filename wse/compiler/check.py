@@ -57,8 +57,8 @@ def _partition(state: State) -> str | None:
 def _place(state: State) -> str | None:
     """Return an error message if a region leaves the mesh or two regions overlap; None otherwise.
 
-    The stage that stores the experts of all layers may overlap the others, because it uses other
-    SRAM addresses of the same PEs.
+    The stage that stores the experts of all layers may overlap other stages, because it uses
+    different SRAM addresses of the same PEs.
     """
     for i, a in enumerate(state.stages):
         if a.rect.row + a.rect.rows > state.wafer.mesh_rows or a.rect.col + a.rect.cols > state.wafer.mesh_cols:
@@ -104,8 +104,8 @@ def _lower_ops(state: State) -> str | None:
     """Check the lowered steps; return an error message, or None if they are valid.
 
     1. Equivalent layers share one list of steps (a block), which each of them runs on its own
-       buffers. The buffers that take the same place in the block must be read with the same element
-       type (``view``).
+       buffers. Corresponding buffers of these layers must be read with the same element type
+       (``view``).
     2. The steps of a loop must be consecutive (`_loops`).
     3. No step may read or write another user's data (`_users`).
     """

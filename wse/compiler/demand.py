@@ -24,8 +24,9 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
     """Return the bytes of a model's layers and tables, with the wafers on which to place them.
 
     For the baseline schedule (the step order of the published research code),
-    ``Demand.as_released`` is set. Wafers are then divided into regions by an earlier rule, which
-    was used when the costs of this schedule were fitted to the two speeds published in August 2024.
+    ``Demand.as_released`` is set. Wafers are then divided into regions by an earlier rule. The
+    costs of this schedule were fitted with that rule to two speeds published in August 2024, so a
+    different rule would invalidate the fit.
 
     Args:
         spec: Model.
@@ -61,7 +62,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
 
 
 def _row_share(spec: ModelSpec, weight_types: WeightTypes) -> Callable[[int], float]:
-    """Return a cached function that maps a row count to the fraction of a column on one row.
+    """Return a cached function that maps a row count to the fullest PE's fraction of a column.
 
     The fraction is the number of bytes on the fullest PE of a column, relative to the bytes of the
     whole column. It includes padding, and scales of quantised weights that the bytes of the column

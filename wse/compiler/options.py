@@ -153,7 +153,7 @@ class Options:
 
     @property
     def mapping_name(self) -> str:
-        """Name of the mapping for reports: that of the mapping file, or else of the mapping strategy."""
+        """Name of the mapping in reports: the mapping file's name, or else the strategy's name."""
         return self.mapping_file or self.mapping
 
     @property

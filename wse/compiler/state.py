@@ -100,7 +100,7 @@ class RegionCut:
                 requests a single segment.
 
         Returns:
-            The number of segments. A region that spans several wafers has one.
+            The number of segments; 1 for a region that spans several wafers.
         """
         return most_copies(outputs, self.cols, max_outputs) if self.span == 1 else 1
 

@@ -89,7 +89,16 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
 
 
 def _call(path: Path, strategy_name: str, method: Callable[[], Any]) -> Any:
-    """Call a method of a user's strategy and convert its errors to BadInput."""
+    """Call a method of a user's strategy and convert its errors to BadInput.
+
+    Args:
+        path: File that defines the strategy.
+        strategy_name: ``FILE.py:NAME``, for the error message.
+        method: The method, without parameters.
+
+    Raises:
+        BadInput: The method raised an error that is not one of wse's own errors.
+    """
     try:
         return method()
     except WseError:
@@ -184,14 +193,16 @@ def layers_of_regions(demand: Demand, layout: Layout) -> tuple[RegionLayers, ...
 def _checked_regions(layout_strategy: Any, demand: Demand, layout: Layout) -> tuple[RegionLayers, ...]:
     """Return the layers that a mapping strategy places in each region of a layout.
 
-    The result needs no check here, because the methods of a strategy from a user's file check their
-    own results.
+    The result is not checked here. For a strategy from a user's file, ``partition`` is already
+    wrapped by a check (`own_strategy`).
     """
     return tuple(layout_strategy.partition(demand, layout))
 
 
 def _plugin_names(candidate: Any) -> tuple[str]:
-    """Check that the object of an entry point is a mapping strategy, and return its name as a tuple.
+    """Check that an installed package's object is a mapping strategy; return its name as a tuple.
+
+    In contrast to `_names`, the error for a missing attribute names the expected class.
 
     Raises:
         TypeError: The object is not a strategy.

@@ -43,11 +43,10 @@ class SymBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymAddress:
-    """An operand that is an address in a buffer that has not been assigned an address yet.
+    """Operand that refers to an element of a buffer before the buffer is assigned an address.
 
-    The address refers to element ``offset + (per_round + per_slot_round * slots) * round``.
-    ``round`` counts the iterations of the step's loop. ``slots`` is the number of KV-cache slots in
-    use.
+    Its index is ``offset + (per_round + per_slot_round * slots) * round``, where ``round`` counts
+    the iterations of the step's loop and ``slots`` is the number of KV-cache slots in use.
 
     Attributes:
         buffer: Buffer in even rounds, and in all rounds if there is no ``odd_round_buffer``.

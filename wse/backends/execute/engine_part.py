@@ -99,7 +99,7 @@ class EnginePart:
             number: Index of the segment in the phase.
             ids: Token ids that the pass reads, as for `Engine.begin`.
             drawn_ids: Token ids that the host has sampled, one per user, if the first step of the
-                segment brings them in.
+                segment receives them.
             tiles: Words that the segment receives, for each transfer from another wafer.
 
         Returns:
@@ -125,7 +125,13 @@ class EnginePart:
         return report, *(engine.crossings.pop(step) for step in segment.sends)
 
     def keep(self, user: int, tokens: int, next_id: int) -> None:
-        """Keep the first tokens of a user's last verification pass; set the user's next token."""
+        """Keep the first tokens of a user's last verification pass; set the user's next token.
+
+        Args:
+            user: Index of the user.
+            tokens: Number of tokens to keep.
+            next_id: The user's next token.
+        """
         self.engine.keep_ids(user, tokens, next_id)
 
     def precompile(self) -> str:

@@ -36,7 +36,8 @@ class Caches:
     def slots(self, user: int) -> Slots:
         """Return how many cache slots a user occupies on the fullest row of PEs of each stage.
 
-        A cache slot holds the keys and values of one token.
+        A cache slot stores the keys and values of one token. A stage is a group of layers, or of
+        parts of layers, on one region of PEs.
         """
         return tuple(self.by_user[user][rows].slots for rows in self._heights)
 

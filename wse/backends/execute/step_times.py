@@ -49,8 +49,8 @@ class StepTimes:
     Args:
         program: The compiled Program.
         arenas: Emulated SRAM of each stage in this process, keyed by the index of the stage.
-        read_bytes_per_s: Function that measures the rate at which all cores read memory. By
-            default, it reads the largest arena.
+        read_bytes_per_s: Function that measures the rate at which all cores read memory. None
+            uses a function that reads the largest arena (the emulated SRAM of a region of PEs).
 
     Attributes:
         passes_s: Total time of the function calls of all passes, in seconds.

@@ -45,9 +45,9 @@ def phase_counts(
 ) -> list[Counts]:
     """Return the operation counts of one phase, summed over all PEs, for each of several runs.
 
-    Tokens are assumed to be distributed evenly over the experts. Only one step of each class of
-    steps with equal cost is counted, and only once for all runs if its cost does not depend on the
-    number of tokens in the KV cache.
+    Tokens are assumed to be distributed evenly over the experts. Steps with equal cost form a
+    class. To save time, the operations of one step are counted and multiplied by the number of
+    steps in its class. A count that does not depend on the KV cache is reused for all runs.
 
     Args:
         program: The compiled Program.
@@ -101,8 +101,9 @@ class _StepCounts:
             slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
 
         Returns:
-            One array for each group of loop iterations with equal cost, whose sum is the total:
-            float64 ``[3]`` (multiply-adds, bytes read, vector operations).
+            Counts float64 ``[3]`` (multiply-adds, bytes read, vector operations): one array for
+            the first iteration of the steps' loop and, if there are further iterations, one for all
+            of them. The sum of the arrays is the total of the class.
         """
         kernel, calls = kernel_calls(self._program, self._phase, step, slots)
         pes = float(calls[0][0][1]) * self._program.stages[self._phase.steps.stage[step]].cols

@@ -82,7 +82,7 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
 
 
 class PhaseBounds:
-    """Calculator, with a cache, of lower bounds on the cycles of each step of a Program.
+    """Lower bounds on the cycles of each step of a Program (a compiled model), with a cache.
 
     No software on the wafer can run a step in fewer cycles than its bounds.
     """
@@ -154,7 +154,7 @@ class PhaseBounds:
         return 0.0, 0.0, float(self._links(transfer, iterations) * self.wafer.hop_cycles), 0.0
 
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
-        """Return the wafers with selected experts; None if the step does not depend on them.
+        """Return the wafers that store selected experts; None if a step ignores the selection.
 
         Tokens are assumed to be distributed evenly over the experts.
         """

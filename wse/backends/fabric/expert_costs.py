@@ -217,6 +217,14 @@ class RoutedCosts:
 
         The time depends only on the class of the step and on the number of crossings (pairs of
         wafers that exchange words), and is cached for each combination of them.
+
+        Args:
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            step: Index of the step.
+            step_class: Number of the step's class of equal steps.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            chosen_wafers: Wafers that store selected experts.
+            crossings: Number of crossings.
         """
         key = (phase.steps, step_class, -1 - crossings)
         if key not in self._known:
@@ -227,6 +235,13 @@ class RoutedCosts:
         """Return the time of a step whose fullest column has ``pairs`` (token, expert) pairs.
 
         Results are cached by the class of the step and by ``pairs``.
+
+        Args:
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            step: Index of the step.
+            step_class: Number of the step's class of equal steps.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            pairs: Number of pairs on the fullest column of PEs.
         """
         key = (phase.steps, step_class, pairs)
         if key not in self._known:
@@ -289,7 +304,7 @@ def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> 
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
-    """Return a step whose operands are those of the column of PEs with the most work.
+    """Return a step with the operands of the column of PEs that has the most work.
 
     The work of a column is its number of (token, expert) pairs. The operands in ``phase`` allow for
     the maximum number of pairs that any column may get. If tokens are distributed evenly over the

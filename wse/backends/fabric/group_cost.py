@@ -81,8 +81,8 @@ class _GroupClasses(NamedTuple):
 
     Attributes:
         classes: The classes, each with the group that represents it.
-        rows: int64 ``[steps]``: for each step of the phase, the index of its row when the costs of
-            all classes are concatenated.
+        rows: int64 ``[steps]``: for each step of the phase, the row with its cost in the array that
+            lists the steps of all representing groups, class by class.
     """
 
     classes: list[_GroupClass]
@@ -93,7 +93,7 @@ class GroupCosts:
     """Cost model for overlap groups (steps that run concurrently), with caches.
 
     Groups of one class cost the same, so only one group is timed per class and number of cache
-    slots. If a cost depends on patterns and numbers only, not on positions, it is cached for all
+    slots. If a cost does not depend on the positions of PEs and wafers, it is cached for all
     Programs of the process with the same wafer, software profile and element types.
 
     Groups whose work depends on the selected experts differ from run to run. They get no cycles
@@ -111,9 +111,12 @@ class GroupCosts:
     def with_costs(self, costs: StepCosts) -> GroupCosts:
         """Return a cost model of the same Program with other cycle counts for single steps.
 
-        The new model shares the classes of equal groups with this model, and also the cycles of
-        those groups that the different costs do not affect. All other cycles are cached in the new
-        model only, so that many variants do not displace the caches of wafers and profiles in use.
+        The new model reuses the classes of this model, and its cycles for groups that the other
+        costs do not affect. New cycles are cached only in the new model. Studies of many cost
+        variants therefore do not displace cached results of the wafers and profiles in use.
+
+        Args:
+            costs: The other cycle counts.
         """
         groups = copy(self)
         groups._costs, groups._origin = costs, self
@@ -187,7 +190,13 @@ class GroupCosts:
     def _class_cost(self, phase: Phase, group_class: _GroupClass, slots: Slots) -> GroupCost:
         """Return the cost of one overlap group of a class, from this Program's cache if possible.
 
-        The steps of an overlap group run concurrently. All groups of a class cost the same.
+        The steps of an overlap group run concurrently. All groups of a class cost the same. If the
+        work depends on the selected experts, the result is 0 cycles.
+
+        Args:
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            group_class: The class.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
         """
         if group_class.depends_on_experts:
             return _no_cost(len(group_class.group))
@@ -242,7 +251,8 @@ def costs_by_content(
     """Return the cache of group costs that all Programs of the process share.
 
     There is one cache for each combination of wafer, software profile and element types. A key
-    is a pair: `_GroupClass.content`, and the cache slots in use on which the cost depends.
+    is a pair: `_GroupClass.content`, and the number of KV-cache slots in use for each step whose
+    cost grows with it.
     """
     return {}
 
@@ -284,6 +294,12 @@ def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) ->
     3. The slower of these two activities is critical. Its cycles are assigned to its steps; the
        other steps cost nothing.
     4. The first critical step also gets the cycles of starting and awaiting the group.
+
+    Args:
+        costs: Cycles of single steps.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
+        group: Indices of the steps of the group.
+        slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
     """
     cost = _no_cost(len(group))
     chain = [i for i, step in enumerate(group) if phase.steps.computes(step) or phase.steps.in_chain[step]]

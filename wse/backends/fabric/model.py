@@ -52,7 +52,7 @@ class TokenClass(NamedTuple):
 
 
 class Fabric:
-    """Fast timing model of a Program on one wafer type, with one software profile.
+    """Fast timing model of a Program (a compiled model) on one wafer type and software profile.
 
     Costs are cached, so a pass that costs the same as an earlier pass is not timed again.
 
@@ -240,7 +240,7 @@ class Fabric:
         return self._with_shift(cost, phase, slots, lengths)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
-        """Return a cost whose traffic includes that of cache shifts.
+        """Return a cost that also includes the traffic of cache shifts.
 
         A cache shift moves KV-cache entries to the row of PEs above. The number of rows that send
         entries depends on the tokens in each user's cache. Passes with equal cycles can therefore

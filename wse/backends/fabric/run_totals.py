@@ -215,7 +215,11 @@ class RunTotals:
     def _add(self, totals: PhaseTotals, index: int, cost: PhaseCost, runs: int = 1) -> None:
         """Add runs of equal cost to the totals of prefill, decode or verification.
 
-        ``index`` is the index of the phase in the Program.
+        Args:
+            totals: The totals of prefill, decode or verification.
+            index: Index of the phase in the Program.
+            cost: Cost of one run.
+            runs: Number of runs.
         """
         program = self.fabric.program
         totals.add(program, program.phases[index], self._layers, cost, runs)

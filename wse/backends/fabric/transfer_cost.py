@@ -66,9 +66,10 @@ class TransferCosts:
     def _stream(self, transfer: Transfer) -> Cycles:
         """Return the cycles to send words to another region or wafer, or to or from the host.
 
-        1. The transfer is issued once. Each of its messages that are sent one after another
-           (rounds) leaves and enters a PE through the ramps.
-        2. The first word travels the longest path. The words of the busiest link then follow it.
+        1. The transfer is issued once.
+        2. Its messages may be sent one after another, in several rounds. In each round, the words
+           cross the ramps of sender and receiver, and the first word travels the longest path. The
+           words of the busiest link then follow it.
         3. Links between different pairs of wafers work in parallel, so the wafer that sends to, or
            receives from, the most wafers determines the time. Its messages wait for the link
            latency, and their bytes are sent at the link's rate. A PE adds the words that it
@@ -114,6 +115,10 @@ class TransferCosts:
 
         If the transfer leaves its wafer, this is a link at the edge: it carries all words that one
         row of PEs sends to other wafers, or receives from them.
+
+        Args:
+            transfer: The transfer (a step that moves words).
+            path_segments: Links of each part of the transfer's path, from `Traffic.path_segments`.
         """
         messages, stage = transfer.messages, transfer.site.stage
         if not transfer.leaves_wafer:

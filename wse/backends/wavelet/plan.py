@@ -55,7 +55,8 @@ class PlannedOperation:
     """Vector operation of a PE, which receives a stream, sends a stream, or does both at once.
 
     Attributes:
-        place: Index of the PE on its line, or on the rectangle of the pattern.
+        place: Index of the PE: on the line of the pattern or, if the pattern covers a rectangle of
+            PEs, counted row by row.
         flow: The stream that is sent, if there is one; otherwise the received stream.
         receive: Received stream, or None.
         send: Sent stream, or None.

@@ -111,7 +111,13 @@ class _Waits:
 
 
 def _describe(machine: WaveletMachine, table: Tables, nodes: list[int]) -> str:
-    """Return a text that names waiting queues by PE, colour and side, at most MAX_NAMED of them."""
+    """Return a text that names waiting queues by PE, colour and side, at most MAX_NAMED of them.
+
+    Args:
+        machine: The machine.
+        table: Arrays of the simulation kernel after the simulation.
+        nodes: Indices of queues. Negative numbers, which stand for threads, are ignored.
+    """
     names: dict[str, None] = {}
     for node in nodes:
         if node >= 0:
@@ -209,7 +215,8 @@ def execute(machine: WaveletMachine, table: Tables, memory: F32, log: int = 0) -
         log: Maximum number of events (moves of a wavelet) to record.
 
     Returns:
-        The number of visits (see `MachineRun`), and the recorded events.
+        How often the simulator processed a queue or a thread, and the recorded events, int32
+        ``[n, 3]``.
     """
     events, counts = np.zeros((log, 3), np.int32) if log else NO_EVENTS, np.zeros(3, np.int64)
     burst = burst_words(machine.wafer.stream_words_per_cycle)
@@ -256,8 +263,11 @@ def _moves(machine: WaveletMachine, table: Tables, events: I32) -> I32:
     """Convert the events that the simulator recorded to moves of wavelets.
 
     An event consists of a cycle, the queue that a wavelet enters, and the queue that it leaves. A
-    move states the router and port through which the wavelet leaves instead of the queues;
-    `MachineRun` describes its columns.
+    move describes the same event from the sending router: cycle, row and column of its PE, colour,
+    and the ports through which the wavelet leaves the router and came in.
+
+    Returns:
+        int32 ``[n, 6]``, in the format of `MachineRun.moves`.
     """
     events = events[np.argsort(events[:, 0], kind="stable")]
     pe, side, colour = table.identity[events[:, 1]].T

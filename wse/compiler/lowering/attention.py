@@ -163,6 +163,12 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
 
     Thin GEMM arranges matrices for all tokens of a chunk as decode does for one token. Every row of
     PEs has the queries of all tokens, and computes their scores for its own part of the KV cache.
+
+    Args:
+        c: Context of the phase being lowered.
+        op: Attention op.
+        caches: Addresses of the key cache and the value cache.
+        capacity: Maximum number of cache entries per row of PEs.
     """
     H, Hk, queries_per_kv, F = c.heads
     M, row = c.tokens, SymNumber(per_slot=H)
@@ -196,6 +202,12 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
     3. Update the running softmax maxima and sums, and the weighted values.
 
     After the last round, divide by the sums.
+
+    Args:
+        c: Context of the phase being lowered.
+        op: Attention op.
+        caches: Addresses of the key cache and the value cache.
+        capacity: Maximum number of cache entries per row of PEs.
     """
     H, Hk, queries_per_kv, F = c.heads
     M, P, b = c.tokens, c.cut.rows, c.builder
@@ -240,6 +252,12 @@ def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) 
     1. Compute the scores with dist-GEMM-T, a matrix product with a transposed operand.
     2. Compute the softmax; its maxima and sums are combined along rows.
     3. Multiply the softmax weights by the values with MeshGEMM.
+
+    Args:
+        c: Context of the phase being lowered.
+        op: Attention op.
+        caches: Addresses of the key cache and the value cache.
+        capacity: Maximum number of cache entries per row of PEs.
     """
     H, _, _, F = c.heads
     rows, b = c.tokens * H, c.builder

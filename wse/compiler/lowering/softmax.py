@@ -84,7 +84,15 @@ def divide_by_sums(c: Context, op: Op, attended_sums: SymBuffer, sums: SymBuffer
     """Add the steps that divide weighted sums of values by the softmax sums.
 
     Every PE has the complete softmax sums. If the model has attention sinks, they are added to
-    these sums first.
+    these sums first. The result is stored in the buffer ``attended``.
+
+    Args:
+        c: Context of the phase being lowered.
+        op: Attention op.
+        attended_sums: Sums of the values, each multiplied by its exponential.
+        sums: Sums of the exponentials, one per token and query head.
+        maxima: Maximum scores that were subtracted before the exponentials were computed.
+        F: Number of features per head on a column of PEs.
     """
     H, M, b = c.heads[0], c.tokens, c.builder
     if c.spec.sinks:

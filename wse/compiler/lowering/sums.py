@@ -112,7 +112,7 @@ def _named_pattern(
 
 
 def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
-    """Add a sum over the columns of each head group, so that all columns of the group receive it.
+    """Add steps that sum values over each head group and send the sum to all columns of the group.
 
     A head group is a set of neighbouring columns that divide the features of the same heads.
 
@@ -136,7 +136,7 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
 
 
 def _reduce_over_wafers(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
-    """Add a sum over the columns of each head group, for head groups that consist of whole wafers.
+    """Add steps that sum values over each head group, for groups that consist of whole wafers.
 
     A head group is a set of columns that divide the features of the same attention heads. All
     columns of a group receive the sum.
@@ -208,6 +208,13 @@ def _all_reduce_of_one_row(c: Context, at: SymAddress, elements: int, arrival: A
 
     To send fewer words between wafers, only one row combines the values of all wafers. It then
     multicasts the result along the columns.
+
+    Args:
+        c: Context of the phase being lowered.
+        at: Values to combine, in place.
+        elements: Number of elements per PE.
+        arrival: How values are combined.
+        teams: Number of equally sized groups of wafers, each of which combines its own values.
     """
     row = root_of(c.cut.rows)
     all_reduce_of_wafers(c, at, elements, arrival, unpadded_elements=elements, only_row=row, teams=teams)

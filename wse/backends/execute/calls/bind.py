@@ -204,6 +204,13 @@ class Binder:
         """Return the kernel call of a compute step, as a one-element list.
 
         The list is empty if the stage is in another process.
+
+        Args:
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            step: Index of the step.
+            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            iteration: Iteration of the step's loop.
+            user: User whose KV-cache counters the kernel reads.
         """
         kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
         if stage not in self._arenas:

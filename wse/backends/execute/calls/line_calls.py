@@ -167,6 +167,12 @@ class LineCalls:
 
         The length of a column's messages depends on how many (token, expert) pairs were routed to
         the experts of this column. The kernel is ``along_columns_counted``.
+
+        Args:
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            step: Index of the step.
+            transfer: The transfer (a step that moves words).
+            messages: Communication pattern of the transfer, and the rows that take part.
         """
         arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
         index = operand_index(TRANSFERS[phase.steps.code[step]])
@@ -201,7 +207,10 @@ class LineCalls:
         return compiled_kernel(name).for_time(core_s), (view, *tables, operands)
 
     def _in_place(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the kernel call for a pattern that sums words along rows and overwrites them."""
+        """Return the kernel call for sums along rows that are stored in place of their summands.
+
+        The kernel is ``along_rows_in_place``.
+        """
         arena, schedule = self._arenas[transfer.site.stage], messages.schedule
         operands = self._operands(transfer, messages, transfer.elements)
         core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * TRANSPOSED_S
@@ -262,6 +271,15 @@ def _core_s(schedule: LineSchedule, elements: int, element_bytes: int, *, along_
     """Estimate how many seconds one CPU core needs to execute each variant of a pattern once.
 
     A variant is a list of messages that some of the pattern's lines execute.
+
+    Args:
+        schedule: The communication pattern.
+        elements: Number of elements per PE.
+        element_bytes: Bytes per element.
+        along_columns: Whether the lines are columns of PEs.
+
+    Returns:
+        Total of all variants.
     """
     return core_s_of_line(message_spans(schedule, elements, element_bytes), along_columns=along_columns)
 

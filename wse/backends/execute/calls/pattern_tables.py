@@ -57,9 +57,11 @@ def message_spans(schedule: LineSchedule, elements: int, element_bytes: int) -> 
 
 @lru_cache(maxsize=64)
 def multicasts_cover(schedule: LineSchedule) -> bool:
-    """Return True if every line first computes sums or maxima and then multicasts the result.
+    """Return True if the multicasts of a pattern overwrite all partial sums and maxima.
 
-    In addition, the multicasts must reach or pass every PE that sent or received a partial result.
+    This is the case if every line first computes sums or maxima and then multicasts the result to,
+    or past, every PE that sent or received a partial result. The pattern must not divide words into
+    parts.
     """
     for variant in range(len(schedule.first) - 1):
         messages, _, part = schedule.variant_messages(variant)
@@ -130,8 +132,12 @@ def runs_of(schedule: LineSchedule) -> Runs:
 def columns_of(schedule: LineSchedule, round_: int) -> tuple[I32, U8]:
     """Convert one round of a pattern to the tables of kernel ``exchange_along_columns``.
 
-    In each round, a column executes one of several lists of messages (variants). Variants in which
-    all PEs have the same senders are merged.
+    In each round, a column executes one of several lists of messages (variants). If every PE
+    receives from the same sender in two variants, the two are merged.
+
+    Args:
+        schedule: The communication pattern.
+        round_: Index of the round.
 
     Returns:
         For each distinct variant in use, the index of the sender from which each PE of a column

@@ -27,7 +27,7 @@ class StepSegment:
         sends: Steps of the segment that send words to another wafer.
         begins: True for the first segment of its wafer in the phase.
         ends: True for the last segment of its wafer in the phase.
-        draws: True if the first step brings in token ids that the host has sampled.
+        draws: True if the first step receives token ids that the host has sampled.
         tokens_out, logits_out: True if the segment sends token ids, or logits, to the host.
     """
 
@@ -46,7 +46,7 @@ def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
     """Divide the steps of a phase into segments, each of which runs on one wafer without waiting.
 
     1. A new segment begins whenever the wafer changes from one step to the next, and with each step
-       that brings in token ids sampled by the host.
+       that receives token ids sampled by the host.
     2. Words that are sent to a wafer arrive before the next segment of this wafer. If it has no
        further segment, an empty one is added at the end.
 
@@ -69,7 +69,7 @@ def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
 
         Args:
             wafer: Index of the wafer.
-            draws: Whether the first step brings in token ids that the host has sampled.
+            draws: Whether the first step receives token ids that the host has sampled.
         """
         receives, begins = tuple(arriving.pop(wafer, ())), wafer not in begun_wafers
         found.append(StepSegment(wafer=wafer, receives=receives, begins=begins, draws=draws))

@@ -108,6 +108,11 @@ class TransferCalls:
 
         If the sending or the receiving wafer is in this process, the calls send or receive the
         words and count them. Otherwise, the list is empty.
+
+        Args:
+            step: Index of the step.
+            transfer: The transfer (a step that moves words).
+            messages: Which rows send which words to which rows of the other region.
         """
         count: Call = (self._streams.count, (transfer,))
         if transfer.site.stage in self._arenas:
@@ -117,11 +122,16 @@ class TransferCalls:
         return []
 
     def _send(self, step: int, transfer: Transfer, messages: Translation) -> None:
-        """Copy the words that a transfer sends to another process to ``crossings``.
+        """Store in ``crossings`` the words that a transfer sends to a stage in another process.
 
-        The array has the shape ``[rows x blocks, elements, lanes]`` and contains the blocks with
-        sending columns. A block is a group of neighbouring PEs of a row, and a lane is one PE of
-        the block.
+        The array of words has the shape ``[rows x blocks, elements, lanes]`` and contains the
+        blocks with sending columns. A block is a group of neighbouring PEs of a row, and a lane is
+        one PE of the block.
+
+        Args:
+            step: Index of the step, which is the key in ``crossings``.
+            transfer: The transfer (a step that moves words).
+            messages: Which rows and columns send words.
         """
         arena, first, last = self._arenas[transfer.site.stage], messages.source_col, messages.cols - 1
         block, lane = divmod(first, arena.lanes)
@@ -132,7 +142,7 @@ class TransferCalls:
         self.crossings[step] = np.array(tiles, order="C").reshape(-1, *tiles.shape[2:])
 
     def _receive(self, step: int, transfer: Transfer, messages: Translation) -> None:
-        """Copy words that another process has sent into the SRAM of the receiving PEs.
+        """Copy words that another process has sent from ``crossings`` to the SRAM of the receivers.
 
         `_send` describes the shape of the array in ``crossings``.
 
@@ -216,7 +226,10 @@ class TransferCalls:
         )
 
     def _move_between_chosen(self, phase: Phase, step: int, slots: Slots, iteration: int) -> None:
-        """Run a transfer between wafers, limited to wafers whose experts this pass has chosen."""
+        """Run a transfer only between the wafers that store experts selected in this pass.
+
+        The selection is known only while the pass runs, so this function is called at that time.
+        """
         stage = int(phase.steps.stage[step])
         mixture = self._program.mixtures[stage]
         assert mixture is not None

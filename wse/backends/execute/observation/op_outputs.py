@@ -69,7 +69,8 @@ class OutputPart:
         stage: Stage whose PEs store the part.
         view: Name of the SRAM view (element type) of its elements.
         address: Address of the first element of the first token, on every PE.
-        cut: int32 ``[PEs of a line, n]``, features of the op on each PE; -1 for padding.
+        cut: int32 ``[PEs of a line, n]``, indices of the output features that each PE of a row or
+            column stores; -1 for padding.
         axis: ROWS if the PEs of a row store different features, COLUMNS if the PEs of a column do.
         line: Row or column to read. Logits are stored only on this row. Other outputs are the same
             on all rows (or columns).
@@ -162,6 +163,14 @@ def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
 def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: bool) -> tuple[int, list[I32]]:
     """Return how the outputs of an op are divided among PEs.
 
+    Args:
+        program: The compiled Program.
+        spec: Description of the model.
+        op: The op.
+        stage: Stage that runs the op.
+        on_mesh: Whether the tokens of the phase are divided over the rows of PEs, so that the PEs
+            of a row store different elements of a hidden vector.
+
     Returns:
         ROWS if the PEs of a row store different features, COLUMNS if the PEs of a column do; and,
         for each output, the features on each PE of this row or column, int32 ``[PEs, n]``, with -1
@@ -188,7 +197,7 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
 def _hidden_of(program: Program, stage: int) -> I32:
     """Return which elements of a hidden vector each PE of a line stores, int32 ``[PEs, n]``.
 
-    The indices are those of a weight tile that is divided in the same way as the hidden vector: the
+    The result is read from a weight tile that is divided in the same way as the hidden vector: the
     gains of a norm, or the embedding.
     """
     parts = (part for tile in program.tiles if tile.stage == stage for part in tile.parts)
@@ -198,7 +207,7 @@ def _hidden_of(program: Program, stage: int) -> I32:
 def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
     """Return the outputs of a linear layer that each column of PEs computes, int32 ``[cols, n]``.
 
-    The indices are those of the weight tiles that decode uses. An index of -1 is padding.
+    The result is read from the weight tiles that decode uses. An index of -1 is padding.
 
     Args:
         program: The compiled Program.

@@ -140,8 +140,8 @@ def with_codes(
 ) -> Callable[[str], Source]:
     """Return a function that provides tensors, including the codes and scales of quantised weights.
 
-    Codes and scales are computed from the tensors of ``tensor``. If a checkpoint already stores a
-    matrix in the requested format, its codes and scales are used bit for bit.
+    Codes and scales are computed from the matrices that ``tensor`` returns. If a checkpoint already
+    stores a matrix in the requested format, its codes and scales are used bit for bit.
 
     Args:
         program: The Program, for the types of weights and activations.
@@ -172,7 +172,10 @@ def with_codes(
 
 
 class _Part:
-    """Codes or scales of a quantised tensor, which are computed whenever rows are read."""
+    """Codes or scales of a tensor whose weights are quantised whenever some rows are read.
+
+    The class is used for a tensor that the checkpoint does not store in the requested format.
+    """
 
     def __init__(
         self, name: str, source: Source, coding: Coding, scale_type: np.dtype[Any], read: Read, part: int

@@ -76,7 +76,11 @@ class RandomWeights:
         self._shapes = tensor_shapes(spec)
 
     def rows(self, name: str) -> RandomRows:
-        """Return the tensor with a canonical name, whose rows are generated when they are read."""
+        """Return a tensor of random values, whose rows are generated when they are read.
+
+        Args:
+            name: Name of the tensor in wse, such as ``layers.3.q``.
+        """
         shape = self._shapes[name]
         key = int.from_bytes(sha256(f"{self._seed} {name}".encode()).digest()[:8], "little")
         return RandomRows(shape, key, initial_values(self._spec, name, shape))

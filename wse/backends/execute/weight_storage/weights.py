@@ -142,7 +142,7 @@ def _patch_jobs(
         ]
 
         def store(patch: Patch = patch, reads: list[_Reading] = reads) -> None:
-            """Read the tensor rows of each part of the tile, and store each PE's values of them."""
+            """Read the tensor rows of each part of the tile, and store each PE's own values."""
             for read, part_places in zip(reads, places, strict=True):
                 if read.first < read.last:
                     values = reader.stored_rows(read.part.tensor, read.source, (read.first, read.last))
@@ -201,9 +201,9 @@ class _Reader:
         return self._round(self._checked_rows(name, source, rows))
 
     def stored_rows(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """Return rows of a tensor in a type from which the arena converts to the element type.
+        """Return rows of a tensor, rounded only if the arena cannot round them while storing.
 
-        This is the type of the source if possible; otherwise, the rows are rounded here.
+        An arena (the emulated SRAM of a region) can round values of most types when it stores them.
 
         Args:
             name: Name of the tensor, for error messages.

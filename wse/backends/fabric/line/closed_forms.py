@@ -35,7 +35,8 @@ class Grouping(StrEnum):
     """Rule by which a published formula combines its terms to the cycles of a pattern.
 
     With ADDITIVE, the cycles are max(contention, load) + distance + depth. With OVERLAPPED, they
-    are max(contention, load + distance) + depth.
+    are max(contention, load + distance) + depth. The load is the mean number of words per link; the
+    other terms are described in `model_cycles`.
     """
 
     ADDITIVE = "additive"
@@ -43,7 +44,7 @@ class Grouping(StrEnum):
 
 
 def level_cycles(wafer: WaferSpec) -> int:
-    """Return how many cycles one operation adds that must wait for the result of another one.
+    """Return how many cycles an operation adds if it must wait for the result of another one.
 
     In the published model, this is the time of two ramps (from the router into the PE and back)
     plus one cycle for the operation.
@@ -177,7 +178,15 @@ def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, 
 
 
 def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None) -> float:
-    """Return the closed-form cycles of the reduce with a given name; see `reduce_form`."""
+    """Return the closed-form cycles of the reduce with a given name over a line of PEs.
+
+    Args:
+        name: Name of the reduce, such as ``chain``.
+        length: Number of PEs on the line, at least 2.
+        words: Number of 32-bit words per PE.
+        wafer: Wafer type, which defines the cycles per hop and per ramp.
+        grouping: How the terms are combined; None to use the form as published.
+    """
     return reduce_form(line_reduces()[name], length, words, wafer, grouping)
 
 

@@ -91,7 +91,9 @@ class PieceArrival(NamedTuple):
 
     Attributes:
         path: Path of the stream.
-        age, room, operations: Values of these attributes of the path at the arrival.
+        age: Cycles from the start of the path to this point, for words that never wait.
+        room: Number of words that fit on the path up to this point, in queues and on wires.
+        operations: Number of operations that have received the words before this point.
         first, last: Cycles at which the first and last word leave the router of the piece's source.
             They are valid until the next operation receives the words and forwards them at its own
             rate. They are infinite for the last piece before such an operation.

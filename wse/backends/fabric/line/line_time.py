@@ -95,7 +95,7 @@ class LineEnd(NamedTuple):
 
 
 def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None = None) -> Cycles:
-    """Return the cycles in which one line delivers its messages, if all PEs are free at the start.
+    """Return how many cycles one line needs to deliver its messages if all PEs are free at first.
 
     Args:
         messages: int32 ``[m, 3]``: sending PE, receiving PE, effect at the receiver (Arrival).
@@ -109,7 +109,7 @@ def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None
 def lines_end(
     transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, conflicts: Mapping[tuple[int, int], Conflicts]
 ) -> LineEnd:
-    """Return when the last of several patterns ends that start at the same time on one line.
+    """Return the time at which all of several patterns that start together on one line have ended.
 
     The patterns may also run on lines that cross each other. Each pattern is computed after the
     patterns before it in ``transfers``, and competes with them for links and ramps.

@@ -94,7 +94,7 @@ class _Messages(NamedTuple):
 
 
 def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts, places: Places = None) -> Cycles:
-    """Return how many cycles a pattern takes whose messages carry parts of a PE's words.
+    """Return the cycles of a pattern in which each message carries one part of a PE's words.
 
     An example is a ring all-reduce.
 

@@ -101,7 +101,7 @@ class PatternTimes:
         self._time = lru_cache(MAX_PATTERNS)(self._time_patterns)
 
     def time(self, transfers: Sequence[LinePattern]) -> LineTime:
-        """Return the time until all of several patterns have ended that start at the same time.
+        """Return the time that several patterns need until all have ended, if they start together.
 
         On the ramps out of PEs, earlier patterns in the list have priority. A pattern whose words
         are divided into parts is assumed to share no links or ramps with the other patterns.

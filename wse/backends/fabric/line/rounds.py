@@ -91,7 +91,7 @@ def _ends(schedule: LineSchedule, line: int, round_range: range, state: _RoundSt
         schedule: The communication pattern.
         line: Index of the line.
         round_range: Indices of the rounds to compute, in order.
-        state: State of the PEs before the first of these rounds, in which all PEs are free.
+        state: A new state, in which all PEs are free; updated.
     """
     return [state.round(schedule.line_messages(line, index)) for index in round_range]
 
@@ -109,7 +109,7 @@ def exchange_cycles(words: int, costs: LineCosts) -> float:
 
 
 class _RoundState:
-    """State of a line of PEs while the rounds of a loop are timed: from when each PE is free.
+    """Cycle from which each PE of a line is free, updated while the rounds of a loop are timed.
 
     A round is one iteration of a loop that repeats a communication pattern.
     """
@@ -139,9 +139,13 @@ class _RoundState:
         return self.end
 
     def _transfer(self, source: int, target: int) -> None:
-        """Compute when both PEs of a message are free again if its words are stored, then added.
+        """Time a message whose words are first stored by the receiver and then added.
 
-        The message starts when both PEs are free.
+        The message starts when both PEs are free. The sender is free again when the words are
+        stored, and the receiver when it has added them.
+
+        Args:
+            source, target: Indices of the sending and the receiving PE.
         """
         begin = max(self.free.get(source, 0.0), self.free.get(target, 0.0))
         detour_cycles = (hops_between(self.places, source, target) - abs(target - source)) * self.costs.hop

@@ -206,6 +206,10 @@ def _independent(source: I64, target: I64, arrival: I64) -> bool:
 
     Each message must only be stored where it arrives, no PE may send or receive two of the
     messages, and no link may be used twice.
+
+    Args:
+        source, target: int64 ``[m]``: sending and receiving PE of each message.
+        arrival: int64 ``[m]``: effect of each message at its receiver (`Arrival`).
     """
     if not len(source) or _COMBINES[arrival].any() or (arrival == Arrival.MULTICAST).any():
         return False

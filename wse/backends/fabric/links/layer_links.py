@@ -232,7 +232,10 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers:
 
 
 def _region(stage: Stage) -> I64:
-    """Return the region of a stage on each of its wafers, as rectangles of links with 0 words."""
+    """Return the region of a stage on each of its wafers, as rectangles of links with 0 words.
+
+    Added to the links in use, they make a map of links cover the whole region.
+    """
     planes, rect = np.array(stage.wafers, np.int64) * DIRECTIONS, stage.rect
     return rectangles_of(planes, rect.row, rect.row + rect.rows, rect.col, rect.col + rect.cols, 0)
 

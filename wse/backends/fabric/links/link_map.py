@@ -122,9 +122,8 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
         rectangles: int64 ``[n, 9]``, rectangles of links with equal word counts, from
             `rectangles_of`. Rectangles without links are ignored; all others must be inside the
             map.
-        planes: Planes of the map, such as one per direction, or one per colour and direction.
-        rows: Rows of PEs.
-        cols: Columns of PEs.
+        planes: Number of sets of links, such as one per direction, or one per colour and direction.
+        rows, cols: Number of rows and columns of PEs.
         out: C-contiguous int64 ``[planes, rows, cols]`` for the result. Its old content is
             overwritten.
     """
@@ -162,9 +161,9 @@ class Link(NamedTuple):
 def busiest_links(rectangles: I64) -> list[Link]:
     """Return the busiest link of each plane, in order of decreasing traffic.
 
-    A plane is a set of links, such as those of one direction. If several links of a plane have the
-    most words, the first one is returned. If planes have equal rectangles, only the first plane is
-    included.
+    A plane is a set of links, such as all links in one direction. If several links of a plane have
+    the most words, the first one is returned. If planes have equal rectangles, only the first plane
+    is included.
     """
     if not len(rectangles):
         return []
@@ -216,7 +215,7 @@ def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
 def _scratch(rows: int, cols: int) -> I64:
     """Return uninitialised memory for the words of one plane, with one more row than the map.
 
-    A plane is a set of links, such as those of one direction. The additional row is needed for
+    A plane is a set of links, such as all links in one direction. The additional row is needed for
     rectangles that end at the last row of the map.
     """
     return np.empty((rows + 1, cols), np.int64)
@@ -225,8 +224,8 @@ def _scratch(rows: int, cols: int) -> I64:
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
     """Add up the words of one plane's rectangles, once for each run of rows with equal words.
 
-    A plane is a set of links, such as those of one direction. Consecutive rows have equal words and
-    form a run if no rectangle begins or ends between them.
+    A plane is a set of links, such as all links in one direction. Consecutive rows have equal word
+    counts and form a run if no rectangle begins or ends between them.
 
     Args:
         rectangles: Rectangles of links in the plane.

@@ -132,7 +132,7 @@ def translation(source: Rect, target: Rect, messages: Translation) -> I64:
 
 
 def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I64:
-    """Return the links along rows that pieces of vectors use, as rectangles with words.
+    """Return the links along rows that pieces of vectors use, as rectangles with equal word counts.
 
     The words of all pieces that a PE sends are added up. Consecutive rows that send equal numbers
     of words form one rectangle.
@@ -156,10 +156,10 @@ def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I6
 
 
 def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:
-    """Return the range of links between two PEs of a row or column.
+    """Return the range of links on each of several paths along a row or column of PEs.
 
     Args:
-        start, end: Index of the first and last PE of each path.
+        start, end: int64 ``[n]``: index of the first and last PE of each path.
 
     Returns:
         Whether the words travel towards higher indices, the first PE whose link they use, and one
@@ -170,10 +170,10 @@ def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:
 
 
 def edge_streams(edge: EdgeStream) -> I64:
-    """Return the links between PEs and the edge of their region, as rectangles with words.
+    """Return the links between PEs and the edge of their region, with the words on each link.
 
-    Words leave a wafer at its east edge and enter the next wafer at its west edge. There is one
-    rectangle for each participating column of the region.
+    Words leave a wafer at its east edge and enter the next wafer at its west edge. The result
+    (see `rectangles_of`) has one rectangle of links for each participating column of the region.
     """
     rect, columns = edge.rect, edge.rect.col + edge.first_col + np.arange(edge.cols)
     row = rect.row + edge.first_row
@@ -182,7 +182,7 @@ def edge_streams(edge: EdgeStream) -> I64:
 
 
 def cache_shift(rect: Rect, passing: Sequence[int], words: int) -> I64:
-    """Return the links that several cache shifts use, as rectangles with words.
+    """Return the links that several cache shifts use, as rectangles with equal word counts.
 
     In a cache shift, the PEs of the last rows of a region send a KV-cache entry one row north.
 

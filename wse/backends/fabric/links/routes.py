@@ -238,10 +238,14 @@ class Routes:
 
 
 def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tuple[Any, Any, Any, Any]:
-    """Convert the ranges of PEs that links leave to the ranges of the links' west or north ends.
+    """Convert a rectangle of sending PEs to the west (or north) ends of the links that they use.
 
-    If words travel west (or north), the PEs that the links leave are at the east (or south) ends of
-    the links, so the ranges are moved by one.
+    Sums of hops are stored from west to east and from north to south. If words travel west or
+    north, the sending PEs are at the other ends of their links, so the rectangle is moved by one.
+
+    Args:
+        direction: Direction in which the words leave the PEs.
+        row, end_row, col, end_col: Rows and columns of the PEs; ends are exclusive.
 
     Returns:
         First row, one past the last row, first column, one past the last column.

@@ -155,16 +155,15 @@ class Traffic:
         return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
 
     def in_stages(self, rectangles: I64, stage: int, counts: I64) -> I64:
-        """Return the links that all steps of a class use, given the links of one step.
+        """Return the links that equal steps of several stages use, given the links of one step.
 
-        The steps of a class differ only in their stage, so the rectangles are moved to the region
-        of each stage.
+        The steps differ only in their stage, so the rectangles are moved to the region of each
+        stage, and their words are multiplied by the number of steps there.
 
         Args:
-            rectangles: Rectangles of links of the one step.
+            rectangles: Rectangles of links that one of the steps uses.
             stage: Stage of that step.
-            counts: int64 ``[stages]``, number of steps of the class in each stage, by which the
-                words are multiplied.
+            counts: int64 ``[stages]``, number of the steps in each stage.
         """
         stages = np.flatnonzero(counts)
         stage_rectangles = rectangles + (self._corners[stages] - self._corners[stage])[:, None]
@@ -172,7 +171,7 @@ class Traffic:
         return np.asarray(stage_rectangles.reshape(-1, stage_rectangles.shape[2]), np.int64)
 
     def path_segments(self, transfer: Transfer) -> list[I64]:
-        """Return the links of each part of the path of a transfer to another region or wafer.
+        """Return the links that a transfer to another region or wafer uses, by part of its path.
 
         The path to another wafer has two parts: to the edge of the sending wafer, and from the edge
         of the receiving wafer. The list is empty if the transfer uses no links of the mesh.
@@ -203,7 +202,12 @@ class Traffic:
     ) -> StepTraffic:
         """Return the traffic of a pattern along the rows or columns of a region.
 
-        If ``columns`` is specified, only these columns of the region are counted.
+        Args:
+            phase: Prefill chunk, decode pass or verification pass of the Program.
+            step: Index of the step that runs the pattern.
+            transfer: Transfer of the step.
+            messages: The pattern, its axis, and the rows that take part.
+            columns: Columns of the region to count if the pattern runs along columns; None for all.
         """
         stage, iterations, words = transfer.site.placed_stage, phase.steps.iterations(step), transfer.words
         axis, pattern = messages.axis, messages.schedule
@@ -244,8 +248,8 @@ def _by_wafer(stage: Stage, rectangles: I64) -> I64:
     """Split rectangles of links in a region that spans wafers into rectangles on each wafer.
 
     The columns of the given rectangles are numbered through all wafers of the stage. In the result,
-    columns are those of one wafer, and the plane (a wafer and a direction) says which wafer of the
-    stage it is, counted from the first.
+    columns are numbered per wafer. The plane of a rectangle identifies the wafer, counted from the
+    first wafer of the stage, and the direction of the links.
     """
     west, cols, rectangles = stage.rect.col, stage.rect.cols, one_by_one(rectangles)
     first, last = (rectangles[:, COL] - west) // cols, (rectangles[:, END_COL] - 1 - west) // cols

@@ -28,7 +28,7 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
     be small enough.
 
     Raises:
-        BadMesh: A rectangle is too large; the message states its size and the limit.
+        BadMesh: A rectangle is too large; the message contains its size and the limit.
         BadInput: The words of a phase depend on the selected experts, or a region spans wafers.
     """
     for phase in program.phases:

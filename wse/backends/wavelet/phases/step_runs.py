@@ -34,8 +34,8 @@ class StepRun(NamedTuple):
         ends: int32 ``[rows, cols]``: cycle in which each PE finished; 0 if it was idle.
         link_words: int64 ``[4, rows, cols]``: words that left each PE to the north, east, south and
             west.
-        moves: int32 ``[n, 6]``: moves of wavelets, with the columns that `MachineRun` describes;
-            empty unless requested.
+        moves: int32 ``[n, 6]``: moves of wavelets (cycle, row, column, colour, port through which
+            the wavelet leaves the router, port through which it came); empty unless requested.
     """
 
     ends: I32

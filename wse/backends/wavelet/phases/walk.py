@@ -49,9 +49,9 @@ from wse_mappings.patterns.cache_shift import cache_shift
 class PhaseWalk:
     """Cycle-by-cycle simulation of a phase, one step after another.
 
-    It keeps the cycle from which each PE of each stage is free. ``step_cycles``, ``hops`` and
-    ``links`` are the cycles, crossed links and words of the steps simulated so far, in the form
-    that `PhaseRun` describes.
+    The simulation records from which cycle each PE of each stage is free. ``step_cycles``, ``hops``
+    and ``links`` contain the results of the steps simulated so far; `PhaseRun` has fields with the
+    same names, shapes and meanings.
     """
 
     def __init__(

@@ -136,5 +136,5 @@ class Buffers:
         )
 
     def values(self) -> tuple[SymBuffer, ...]:
-        """Return all buffers except those of weight tiles, in the order of their first request."""
+        """Return all buffers except weight tiles, in the order of their first request."""
         return tuple(self._by_name.values())

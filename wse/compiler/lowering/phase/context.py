@@ -199,8 +199,8 @@ class Context:
     def cache(self, name: str, elements: int) -> SymAddress:
         """Return the address of the key cache or value cache of one user.
 
-        In a loop over users, the address is that of the current iteration's user. Elsewhere, it is
-        that of the user to whom the phase belongs.
+        In a loop over users, the cache of the current iteration's user is returned. Elsewhere, it
+        is the cache of the user to whom the phase belongs.
 
         Args:
             name: Name of the buffer with the caches of all users.

@@ -103,6 +103,11 @@ def _pairs(pieces: Pieces, other_pieces: Pieces, *, same_plan: bool, links: bool
 
     Both pieces of a pair use the same type of link or ramp, in overlapping ranges of PEs.
 
+    Args:
+        pieces, other_pieces: Pieces of the messages on two lines, or on the same line.
+        same_plan: Whether both are the same pieces, so that a pair counts only once.
+        links: True if links and ramps are compared, False for ramps only.
+
     Returns:
         int64 ``[3, n]``: for each pair, the `Resource`, the piece and the other piece.
     """

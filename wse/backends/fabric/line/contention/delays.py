@@ -143,10 +143,10 @@ def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
 def delay_cycles(shared_spans: SharedSpans) -> tuple[float, int]:
     """Return by how many cycles a stream is delayed, and how many streams share its busiest place.
 
-    The spans that different competitors share with the stream overlap. The delay is the maximum
-    over the places of the line. At a place with one competitor, the stream can use the cycles in
-    which the competitor sends no word. With several competitors, it can use such pauses of only one
-    of them, the one that pauses longest, and is delayed by all words of the others.
+    Several competitors may use the same place of the line. The delay is computed for each place,
+    and the maximum counts. At a place with one competitor, the stream can send in the cycles in
+    which the competitor pauses. With several competitors, it can use the pauses of only one of
+    them, the competitor that pauses longest; every word of the other competitors delays it.
 
     Args:
         shared_spans: For each type of link or ramp, the spans of the line that the stream shares
