@@ -47,14 +47,14 @@ def is_cache_shift(step: SymStep) -> bool:
 
 
 def address(step: SymStep, name: str) -> SymAddress:
-    """Return the operand of a step with a given name, which must be an address in SRAM."""
+    """Return the operand ``name`` of a step, which must be an address in SRAM."""
     value = _operand(step, name)
     assert isinstance(value, SymAddress)
     return value
 
 
 def number(step: SymStep, name: str) -> SymNumber:
-    """Return the operand of a step with a given name, which must be a number; 0 if it is missing."""
+    """Return the operand ``name`` of a step, which must be a number; 0 if it is missing."""
     value = _operand(step, name)
     assert isinstance(value, SymNumber)
     return value
@@ -72,7 +72,7 @@ def count(step: SymStep, name: str) -> int:
 
 
 def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
-    """Return the operand of a step with a given name, an address or a number; 0 if it is missing."""
+    """Return the operand ``name`` of a step, an address or a number; 0 if it is missing."""
     return step.operands.get(_index(step)[name], fixed_number(0))
 
 

@@ -155,7 +155,7 @@ class Finalists:
     def _with_chunks(self, products: list[Trial], preferred: str | None) -> list[Trial]:
         """Return the trials of a layout with suitable prompt chunks, fastest matrix product first.
 
-        The results of `fastest_product_first` are cached.
+        `fastest_product_first` computes the result, which is cached per layout.
 
         Args:
             products: Trials of the layout, one per prefill matrix product.

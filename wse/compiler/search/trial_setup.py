@@ -259,7 +259,8 @@ class TrialSetup:
     def row_tokens(self, layout: Layout, prefill: str) -> int:
         """Return the token count of a prompt chunk in which every row of a region has one token.
 
-        With thin GEMM, every row has all tokens of the chunk, so the result is 1.
+        The matrix product thin GEMM does not divide the tokens over the rows: every row has all
+        tokens of the chunk, so the result is 1.
 
         Args:
             layout: Division of the wafers into regions.

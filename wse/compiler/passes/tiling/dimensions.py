@@ -58,9 +58,9 @@ class Dimension(NamedTuple):
 
     @property
     def place_bytes(self) -> float:
-        """Bytes of weights in all matrices for one element of the dimension.
+        """Bytes that the weight matrices store for one element of the dimension, in total.
 
-        The scales of matrices whose input is the dimension are not included.
+        Quantisation scales of matrices that have the dimension as their input are not included.
         """
         return (
             sum(
