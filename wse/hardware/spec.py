@@ -68,7 +68,10 @@ def burst_words(words_per_cycle: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareProfile:
-    """Software costs on the PEs of one wafer generation, in addition to the hardware costs."""
+    """Software costs on the PEs of one wafer generation, in addition to the hardware costs.
+
+    The costs are memory for code and stack, and cycles for actions such as dispatching a task.
+    """
 
     name: str
     code_bytes_per_pe: int

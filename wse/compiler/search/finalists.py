@@ -114,10 +114,10 @@ class Finalists:
         return [*(trial for trial in trials if trial.key not in self._trials), *self._trials.values()]
 
     def _duplicate_keys(self, trial: Trial) -> set[object]:
-        """Return the keys that identify near-duplicates of a layout.
+        """Return keys by which near-duplicates of compiled layouts are recognised and skipped.
 
-        No two compiled layouts share a key. For one user, the only key is the layout. For many
-        users there are two keys:
+        A layout is not compiled if it shares a key with a compiled layout. For one user, the only
+        key is the layout. For many users there are two keys:
 
         - the layout, ignoring its number of all-reduce groups, its expert placement and the number
           of parts of split blocks

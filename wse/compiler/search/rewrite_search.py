@@ -274,10 +274,10 @@ def _rewrites_that_save(
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
-    """Add a rewrite to the rewrites in use, or remove it if it is already in use.
+    """Return the rewrites in use with one more rewrite, or without it if it is already in use.
 
     Args:
-        settings: Names of the rewrites in use, mapped to their settings.
+        settings: Names of the rewrites in use, mapped to their settings. It is not changed.
         name: Name of the rewrite.
         setting: Setting of the rewrite when it is added.
     """
