@@ -118,7 +118,7 @@ class _Demand(NamedTuple):
 
 
 def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
-    """Yield what must be lowered for each phase of the request.
+    """Yield the inputs from which each phase of the request is lowered to steps.
 
     A phase is a prompt chunk, a decode pass or a verification pass. The order is: the prompt chunks
     of each user, user by user; one decode phase for all users; the verification phase of each user.

@@ -263,7 +263,7 @@ def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cac
 
 
 def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: BlockRoutes, *, is_prompt: bool) -> I32:
-    """Return how many routes each step rewrites in one run of a phase, over all its iterations.
+    """Return how many routes each step rewrites in one run of a phase, over all loop iterations.
 
     Args:
         phase: Steps of the phase.

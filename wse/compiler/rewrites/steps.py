@@ -219,7 +219,7 @@ def compute_step(template: SymStep, kernel: str, **operands: Operand) -> SymStep
     The new step is outside loops and overlap groups.
 
     Args:
-        template: Step whose rows of PEs and op (operation of the model) the new step has, too.
+        template: Step from which the rows of PEs and the op (operation of the model) are copied.
         kernel: Name of the kernel.
         operands: Operands of the kernel by name. A buffer may have a different view than the kernel
             expects, provided that both views stand for the same element type.
@@ -243,7 +243,7 @@ def line_step(
     The new step is outside loops and overlap groups.
 
     Args:
-        template: Step whose rows of PEs and op (operation of the model) the new step has, too.
+        template: Step from which the rows of PEs and the op (operation of the model) are copied.
         pattern: Index of the pattern.
         axis: ROWS for a pattern along rows of PEs, COLUMNS for a pattern along columns.
         at: Address of the elements to combine or send.
@@ -262,7 +262,7 @@ def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNum
     """Create a step that is in no loop or overlap group, based on another step.
 
     Args:
-        template: Step whose rows of PEs and op (operation of the model) the new step has, too.
+        template: Step from which the rows of PEs and the op (operation of the model) are copied.
         operands: Operands of the new step, by index.
         fields: Additional fields of the new step.
     """

@@ -104,7 +104,7 @@ def _try_rewrites(
         setup: Inputs that all trials share. Its rewrites are the starting point: all rewrites, or
             none if all of them need too many colours.
         candidates: Rewrites to try.
-        trial: Trial with the layout and the prefill product.
+        trial: Trial with the layout and the prefill matrix product.
         is_forced: Whether all candidates are used, and only their settings are chosen.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
@@ -160,7 +160,7 @@ def _try_verify_rewrites(
     Args:
         setup: Inputs that all trials share. Its rewrites are the starting point.
         candidates: Rewrites to try.
-        trial: Trial with the layout and the prefill product.
+        trial: Trial with the layout and the prefill matrix product.
         is_forced: Whether all candidates are used, and only their settings are chosen.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, VERIFY)

@@ -122,7 +122,7 @@ class Tiling(NamedTuple):
         dtype: Storage type of the weights.
         phases: Phases that use the tiles.
         prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
-        with_norms: Whether the products of weights and norm vectors are stored, too
+        with_norms: Whether the products of weights and norm vectors are also stored
             (`norm_products`).
         scored_on_columns: Whether, on single-wafer regions, each column computes only the scores of
             its own router outputs. An expert router has one output per expert.

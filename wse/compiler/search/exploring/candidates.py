@@ -26,9 +26,9 @@ TERMS = 7
 
 
 def forecast_terms(rows: float, cols: float, even_rows: float, even_cols: float, stages: int) -> tuple[float, ...]:
-    """Return a layout's values of the seven terms of a linear model of cycles or bytes.
+    """Return the inputs from which a linear model predicts the cycles or bytes of a layout.
 
-    The model predicts the cycles or bytes of a layout. Its terms represent the following costs:
+    There are seven inputs (terms), one for each of the following costs:
 
     1. launches, which are the same for every layout
     2. hops and relays, proportional to the rows
