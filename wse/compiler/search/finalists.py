@@ -103,10 +103,10 @@ class Finalists:
                 compiled.append(trial)
 
     def with_updated_trials(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Return trials in which every fully compiled layout has its latest trial.
+        """Return trials in which the layouts that were compiled fully have their latest trial.
 
-        The latest trial contains the chosen chunk size and the resulting prompt times. Trials of
-        fully compiled layouts come last.
+        The latest trial contains the chosen chunk size and the resulting prompt times. Layouts that
+        did not fit when compiled fully are treated in the same way. The latest trials come last.
 
         Args:
             trials: Trials of layouts, compiled fully or not.

@@ -329,8 +329,8 @@ class TrialSetup:
     def narrows_attention(self, prefill: str) -> bool:
         """Return whether attention may use only some of the columns of a region.
 
-        It must use all columns with MeshGEMM, in the baseline schedule, and if the request is to
-        compile the layers only, without embedding and output head.
+        It must use all columns with MeshGEMM, in every schedule except ``optimized``, and if the
+        request is to compile the layers only, without embedding and output head.
 
         Args:
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
