@@ -124,8 +124,8 @@ def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
     of each user, user by user; one decode phase for all users; the verification phase of each user.
 
     Yields:
-        Index of the user (-1 for decode), tokens in the KV cache before the phase, and the
-        properties of the phase that determine its steps.
+        Index of the user (-1 for decode), tokens in the KV cache before a prompt chunk (0 for the
+        other phases), and the properties of the phase that determine its steps.
     """
     options, size = state.options, state.choice.prefill_chunk
     if PREFILL in options.phases:

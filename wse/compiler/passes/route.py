@@ -189,7 +189,8 @@ def _count_block(demand: _Stage, block: Block, routes: BlockRoutes, weight: int,
         block: The block.
         routes: Lookup of the routes that the steps of each block need.
         weight: How often the block runs, times the weight of its phase.
-        is_of_tokens: Whether the block belongs to a decode or verification phase.
+        is_of_tokens: Whether the block belongs to a decode or verification phase. True for all
+            phases in the baseline schedule, or if only prompts are compiled.
     """
     groups: dict[int, list[Key]] = defaultdict(list)
     for step, need in zip(block.steps, routes.of(block), strict=True):
