@@ -60,7 +60,7 @@ class Dimension(NamedTuple):
 
     @property
     def place_bytes(self) -> float:
-        """Total bytes of one element of the dimension in all matrices, without quantisation scales."""
+        """Total bytes of one element of the dimension in all matrices, without scales."""
         return (
             sum(
                 _bits(coding, self.float_bytes) * weights
