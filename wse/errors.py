@@ -33,7 +33,7 @@ _LONGEST_GROUP: Final = 8  # maximum size of a group whose names are listed for 
 
 
 class WseError(Exception):
-    """An error that the user can fix. ``str(error)`` is a single line."""
+    """Base class of the errors that a user can fix; ``str(error)`` is a single line."""
 
     def __str__(self) -> str:
         """Return the message as one line, with line breaks and control characters escaped."""

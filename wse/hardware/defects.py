@@ -38,7 +38,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class _Line(pydantic.BaseModel):
-    """Values in a row of a defect CSV file: a dead PE, or a dead link of a PE."""
+    """Checked values of one line of a defect CSV file: a dead PE, or a dead link of a PE."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 

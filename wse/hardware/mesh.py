@@ -59,8 +59,8 @@ def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
 
 
 def transposed_wafer(wafer: WaferSpec) -> WaferSpec:
-    """Return a wafer with the rows and columns of its mesh swapped.
+    """Return a wafer with the rows and columns of its mesh swapped, for transposed layouts.
 
-    This is possible because links along rows and along columns have the same costs.
+    Layouts can be transposed because links along rows and along columns have the same costs.
     """
     return dataclasses.replace(wafer, mesh_rows=wafer.mesh_cols, mesh_cols=wafer.mesh_rows)

@@ -59,7 +59,7 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
     Args:
         path: File with the number, or a description of its origin, for error messages.
         name: Field name, which determines the unit and bounds. It may be followed by ``.`` and the
-            name of a machine (``wafer_power_w.cs4``).
+            name of a generation or machine (``wafer_power_w.cs4``).
         raw_value: A number, or a table with ``value`` and optionally ``unit``, ``grade``,
             ``source``, ``range`` and ``range_source``.
         number_type: int or float. For float, integers are accepted too; for int, floats are

@@ -31,7 +31,7 @@ Numbers = dict[str, SourcedNumber]
 
 
 class PresetContent(NamedTuple):
-    """Checked fields of a preset file.
+    """Checked fields of a preset file, such as a file that describes a wafer.
 
     Attributes:
         texts: Fields that are not numbers, keyed by name.

@@ -52,20 +52,26 @@ class WaferSpec:
 
 
 def burst_words(words_per_cycle: float) -> int:
-    """Return the number of words that a vector stream sends between two one-cycle pauses.
+    """Return the number of words that a vector stream sends without a pause.
+
+    A stream with an average rate below one word per cycle sends bursts of one word per cycle, with
+    a pause of one cycle between two bursts.
 
     Args:
         words_per_cycle: Average rate of the stream.
 
     Returns:
-        The number of words; 0 at rates of 1 or more, at which the stream never pauses.
+        The number of words per burst; 0 at rates of 1 or more, at which the stream never pauses.
     """
     return 0 if words_per_cycle >= 1 else max(1, round(words_per_cycle / (1 - words_per_cycle)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareProfile:
-    """Software costs on the PEs of one wafer generation, in addition to the hardware costs."""
+    """Software costs on the PEs of one wafer generation, in addition to the hardware costs.
+
+    The costs are memory for code and stack, and cycles for actions such as dispatching a task.
+    """
 
     name: str
     code_bytes_per_pe: int

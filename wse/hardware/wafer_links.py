@@ -21,14 +21,21 @@ from wse.plugins import LINKS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferLinkSpec:
-    """Bandwidth and latency between two neighbouring wafers, with the field names of `WaferSpec`."""
+    """Bandwidth and latency of the link between two neighbouring wafers.
+
+    The fields have the same names as in `WaferSpec`, because a link replaces a wafer's numbers.
+    """
 
     wafer_link_bytes_per_s: float
     wafer_link_latency_s: float
 
 
 def _missing(keys: Sequence[str]) -> str:
-    """Return the error message for a file that lacks one or more fields of a link."""
+    """Return the error message for a link file without a required field.
+
+    Args:
+        keys: Names of the missing fields, at least one. The message names the first.
+    """
     return f"has no {keys[0]}; add it"
 
 
@@ -43,14 +50,15 @@ _LINK: Final = PresetKind(
 
 
 def known_links() -> tuple[str, ...]:
-    """Return the names of all links, bundled or from installed packages."""
+    """Return the names of all links between wafers, bundled or from installed packages."""
     return (VENDOR_LINK, *_LINK.names())
 
 
 def link_numbers(name_or_path: str | Path) -> dict[str, float]:
-    """Return the wafer numbers that a link replaces, keyed by field of `WaferSpec`.
+    """Return the bandwidth and latency of a link between wafers, keyed by field of `WaferSpec`.
 
-    The link ``vendor`` replaces none, because the wafer's own numbers describe it.
+    They replace the numbers in a wafer's file. The result is empty for the link ``vendor``, which
+    the wafer's own numbers describe.
 
     Args:
         name_or_path: Name of a link, or path of a TOML file.

@@ -109,8 +109,8 @@ def harmless_names(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
 def harmless_names_beyond(spec: ModelSpec) -> re.Pattern[str]:
     """Return a pattern for tensor names to ignore, including the names of one additional layer.
 
-    Some checkpoints contain an extra layer for multi-token prediction after the last layer. The
-    other ignored names are those of `harmless_names`.
+    Some checkpoints contain an extra layer for multi-token prediction after the last layer. Its
+    tensors are ignored in addition to the tensors that match `harmless_names`.
     """
     return re.compile(rf"model\.layers\.{spec.layer_count}\..*|{harmless_names()(spec).pattern}")
 

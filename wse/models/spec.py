@@ -264,7 +264,10 @@ class ModelSpec:
 
     @property
     def has_unit_rope(self) -> bool:
-        """True if a rotation by an angle of 0 leaves features unchanged (RoPE multiplier 1)."""
+        """True if a rotation by an angle of 0 leaves features unchanged (RoPE multiplier 1).
+
+        Kernels can then process features without rotary positions as pairs with the angle 0.
+        """
         return self.rope is None or self.rope.multiplier == 1.0
 
     @property

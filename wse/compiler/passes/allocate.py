@@ -38,7 +38,8 @@ def element_type(state: State, view: str) -> str:
     """Return the element type of a view of SRAM, such as ``float32`` for the view ``f32``.
 
     A view (`wse.program.isa.operands.VIEWS`) specifies how a kernel interprets a buffer's bytes.
-    The types of the views ``act``, ``wgt`` and ``acc`` depend on the request.
+    The types of the views ``act``, ``wgt`` and ``acc`` depend on the element types that the user
+    requested for activations, weights and sums.
     """
     return state.options.element_type(view)
 

@@ -118,14 +118,14 @@ class _Demand(NamedTuple):
 
 
 def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
-    """Yield what must be lowered for each phase of the request.
+    """Yield the inputs from which each phase of the request is lowered to steps.
 
     A phase is a prompt chunk, a decode pass or a verification pass. The order is: the prompt chunks
     of each user, user by user; one decode phase for all users; the verification phase of each user.
 
     Yields:
-        Index of the user (-1 for decode), tokens in the KV cache before the phase, and the
-        properties of the phase that determine its steps.
+        Index of the user (-1 for decode), tokens in the KV cache before a prompt chunk (0 for the
+        other phases), and the properties of the phase that determine its steps.
     """
     options, size = state.options, state.choice.prefill_chunk
     if PREFILL in options.phases:

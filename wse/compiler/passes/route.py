@@ -189,7 +189,8 @@ def _count_block(demand: _Stage, block: Block, routes: BlockRoutes, weight: int,
         block: The block.
         routes: Lookup of the routes that the steps of each block need.
         weight: How often the block runs, times the weight of its phase.
-        is_of_tokens: Whether the block belongs to a decode or verification phase.
+        is_of_tokens: Whether the block belongs to a decode or verification phase. True for all
+            phases in the baseline schedule, or if only prompts are compiled.
     """
     groups: dict[int, list[Key]] = defaultdict(list)
     for step, need in zip(block.steps, routes.of(block), strict=True):
@@ -263,7 +264,7 @@ def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cac
 
 
 def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: BlockRoutes, *, is_prompt: bool) -> I32:
-    """Return how many routes each step rewrites in one run of a phase, over all its iterations.
+    """Return how many routes each step rewrites in one run of a phase, over all loop iterations.
 
     Args:
         phase: Steps of the phase.

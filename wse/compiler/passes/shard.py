@@ -97,7 +97,7 @@ class HasName(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the tile. If the tile belongs to a layer, the name is that of layer 0."""
+        """Name of the tile. A tile of any layer has the name of the same tile in layer 0."""
 
 
 T = TypeVar("T", bound=HasName)
@@ -209,7 +209,12 @@ def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
 
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
-    """Create the buffer for a weight tile, and return a record with the tile and the buffer."""
+    """Create the buffer for a weight tile, and return a record with the tile and the buffer.
+
+    Args:
+        tile: The tile.
+        real_elements: Total number of elements of the tile on all PEs, excluding padding.
+    """
     return SymTile(
         buffer=weights_buffer(tile.stage, tile.name, tile.view, tile.elements), tile=tile, real_elements=real_elements
     )

@@ -31,8 +31,9 @@ from wse_mappings.patterns.k_tree import Groups, k_tree
 def groups_of(count: int) -> Groups:
     """Convert the group count of a K-tree's first level to the argument ``groups`` of `k_tree`.
 
-    The argument has one number for each level except the last. A single group gives a one-level
-    tree, which needs fewer colours than a two-level tree.
+    A K-tree adds up values within groups of PEs and then among the groups. The argument has one
+    number of groups for each level except the last. A single group gives a one-level tree, which
+    needs fewer router colours than a two-level tree.
     """
     return (count,) if count > 1 else ()
 

@@ -45,7 +45,8 @@ class MergeableNorm:
         scaling: Step that scales the vectors of this norm.
         other_scalings: Steps that scale the vectors of the other norms, before the products.
         products: All-reduce of the products.
-        parts: Offset and width of each product in the buffer of the products.
+        parts: For each product, its offset in the buffer of the products, in elements, and its
+            width, in elements per token.
         products_live: Steps in which the buffer of the products is in use.
         sums_live: Steps in which the buffer of the sums is in use.
     """
@@ -175,8 +176,9 @@ def _parts(reduce_step: SymStep, writers: Sequence[SymStep], tokens: int) -> tup
         tokens: Number of tokens.
 
     Returns:
-        (offset, width) of each product, counted in elements per token. None if a step does not
-        compute a linear function of its input, or if the products do not fill the buffer.
+        (offset, width) of each product: the offset in elements of all tokens, and the width in
+        elements per token. None if a step does not compute a linear function of its input, or if
+        the products do not fill the buffer.
     """
     source, elements = address(reduce_step, "source"), count(reduce_step, "elements")
     parts = []

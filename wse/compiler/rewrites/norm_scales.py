@@ -89,7 +89,9 @@ class _NormSteps(NamedTuple):
 
 
 def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps:
-    """Return the steps that replace an RMSNorm whose sums are added up together with products.
+    """Return the steps that replace an RMSNorm whose all-reduce is merged with that of products.
+
+    The products are the matrix products of the normalised vectors.
 
     Args:
         c: Context of the phase being lowered; not used, but `_layer` has the same parameters.
@@ -104,8 +106,8 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormStep
         """Return the step that applies the scale of the norm to one product.
 
         Args:
-            offset: Offset of the product from the first product.
-            N: Width of the product.
+            offset: Offset of the product from the first product, in elements.
+            N: Width of the product, in elements per token.
         """
         x = replace(sums, offset=first + offset)
         return compute_step(products, "rms_scale_sums", x=x, sums=sums, N=N, **_rms_operands(scale))
@@ -114,7 +116,7 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormStep
 
 
 def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps | None:
-    """Return the steps that replace a LayerNorm whose sums are added up together with products.
+    """Return the steps that replace a LayerNorm whose all-reduce is merged with that of products.
 
     The products are the matrix products of the normalised vectors. Return None if other steps read
     these vectors later, or if PEs do not store the products of the weight matrices with the norm's
@@ -132,8 +134,8 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSt
         """Return the step that applies the scale of the norm to one product.
 
         Args:
-            offset: Offset of the product from the first product.
-            N: Width of the product.
+            offset: Offset of the product from the first product, in elements.
+            N: Width of the product, in elements per token.
         """
         gain_products = SymAddress(buffer=vectors, offset=offset // M)
         bias_products = SymAddress(buffer=vectors, offset=outputs + offset // M)

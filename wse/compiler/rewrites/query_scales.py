@@ -72,7 +72,9 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _queries(steps: Sequence[SymStep], scale: int) -> _Queries | None:
-    """Find the steps around a step that scales queries in place, up to the attention scores.
+    """Find the steps that normalise queries and use them, given the step that scales them.
+
+    The steps found are the sums of squares before the scaling, and the attention scores after it.
 
     Args:
         steps: Steps of a block.
@@ -115,7 +117,7 @@ def _scale_scores(block_steps: BlockSteps, at: _Queries) -> None:
 
     Args:
         block_steps: The steps of the block, modified in place.
-        at: Indices of the steps around the scaling.
+        at: Indices of the scaling, of the sums of squares before it, and of the scores after it.
     """
     steps = block_steps.steps
     scale, product, line = steps[at.scale], steps[at.scores], steps[at.score_sums]
@@ -167,10 +169,11 @@ def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
 
 
 def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
-    """Return a copy of a step that vectorises over heads if the scaling step does.
+    """Return a copy of a step that processes heads in the same way as the scaling step.
 
-    A vector instruction over heads processes one element of every head. If the kernel of the step
-    has no such variant, the step processes the heads one after another.
+    The scaling step may use vector instructions over heads, which process one element of every
+    head. The copy then uses them too if its kernel can, and otherwise processes one head after
+    another.
 
     Args:
         scale: Step that scales the queries.

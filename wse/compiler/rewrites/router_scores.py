@@ -127,7 +127,7 @@ def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
 
 
 def _score_selected(block_steps: BlockSteps, index: int, live_steps: range) -> None:
-    """Let experts be selected by their router outputs, and apply the softmax to the selected ones.
+    """Select experts by their router outputs, and apply the softmax only to the selected experts.
 
     Args:
         block_steps: The steps of the block, modified in place.

@@ -79,9 +79,9 @@ def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep |
 
 
 def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
-    """Return whether the step before an activation scales exactly its input.
+    """Return whether the step before an activation scales exactly the values that it reads.
 
-    The result is False if other steps read the scaled values, too.
+    The result is False if other steps also read the scaled values.
 
     Args:
         steps: Steps of a block.

@@ -31,7 +31,7 @@ def combine_shares(
 
     Args:
         c: Context of the phase being lowered.
-        template: Step whose rows of PEs and op (operation of the model) the new step has, too.
+        template: Step from which the rows of PEs and the op (operation of the model) are copied.
         axis: ROWS for lines along rows of PEs, COLUMNS for lines along columns.
         sets: First PE and length of each line segment whose PEs have divided a computation.
         at: Address of the results of a PE.

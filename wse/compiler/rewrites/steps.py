@@ -47,14 +47,14 @@ def is_cache_shift(step: SymStep) -> bool:
 
 
 def address(step: SymStep, name: str) -> SymAddress:
-    """Return the operand of a step with a given name, which must be an address in SRAM."""
+    """Return the operand ``name`` of a step, which must be an address in SRAM."""
     value = _operand(step, name)
     assert isinstance(value, SymAddress)
     return value
 
 
 def number(step: SymStep, name: str) -> SymNumber:
-    """Return the operand of a step with a given name, which must be a number; 0 if it is missing."""
+    """Return the operand ``name`` of a step, which must be a number; 0 if it is missing."""
     value = _operand(step, name)
     assert isinstance(value, SymNumber)
     return value
@@ -72,7 +72,7 @@ def count(step: SymStep, name: str) -> int:
 
 
 def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
-    """Return the operand of a step with a given name, an address or a number; 0 if it is missing."""
+    """Return the operand ``name`` of a step, an address or a number; 0 if it is missing."""
     return step.operands.get(_index(step)[name], fixed_number(0))
 
 
@@ -219,7 +219,7 @@ def compute_step(template: SymStep, kernel: str, **operands: Operand) -> SymStep
     The new step is outside loops and overlap groups.
 
     Args:
-        template: Step whose rows of PEs and op (operation of the model) the new step has, too.
+        template: Step from which the rows of PEs and the op (operation of the model) are copied.
         kernel: Name of the kernel.
         operands: Operands of the kernel by name. A buffer may have a different view than the kernel
             expects, provided that both views stand for the same element type.
@@ -243,7 +243,7 @@ def line_step(
     The new step is outside loops and overlap groups.
 
     Args:
-        template: Step whose rows of PEs and op (operation of the model) the new step has, too.
+        template: Step from which the rows of PEs and the op (operation of the model) are copied.
         pattern: Index of the pattern.
         axis: ROWS for a pattern along rows of PEs, COLUMNS for a pattern along columns.
         at: Address of the elements to combine or send.
@@ -262,7 +262,7 @@ def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNum
     """Create a step that is in no loop or overlap group, based on another step.
 
     Args:
-        template: Step whose rows of PEs and op (operation of the model) the new step has, too.
+        template: Step from which the rows of PEs and the op (operation of the model) are copied.
         operands: Operands of the new step, by index.
         fields: Additional fields of the new step.
     """

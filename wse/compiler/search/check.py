@@ -10,7 +10,9 @@ from wse.models.spec import ModelSpec
 
 
 def check_names(options: Options) -> None:
-    """Check that the mapping, the prefill product and the element types of a request exist.
+    """Check that a request names an existing mapping, prefill product and element types.
+
+    A mapping distributes layers over PEs. A prefill product is a matrix product for prompts.
 
     Raises:
         UnknownName: The mapping, the product or an element type does not exist.

@@ -103,10 +103,10 @@ class Finalists:
                 compiled.append(trial)
 
     def with_updated_trials(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Return trials in which every fully compiled layout has its latest trial.
+        """Return trials in which the layouts that were compiled fully have their latest trial.
 
-        The latest trial contains the chosen chunk size and the resulting prompt times. Trials of
-        fully compiled layouts come last.
+        The latest trial contains the chosen chunk size and the resulting prompt times. Layouts that
+        did not fit when compiled fully are treated in the same way. The latest trials come last.
 
         Args:
             trials: Trials of layouts, compiled fully or not.
@@ -114,10 +114,10 @@ class Finalists:
         return [*(trial for trial in trials if trial.key not in self._trials), *self._trials.values()]
 
     def _duplicate_keys(self, trial: Trial) -> set[object]:
-        """Return the keys that identify near-duplicates of a layout.
+        """Return keys by which near-duplicates of compiled layouts are recognised and skipped.
 
-        No two compiled layouts share a key. For one user, the only key is the layout. For many
-        users there are two keys:
+        A layout is not compiled if it shares a key with a compiled layout. For one user, the only
+        key is the layout. For many users there are two keys:
 
         - the layout, ignoring its number of all-reduce groups, its expert placement and the number
           of parts of split blocks
@@ -155,7 +155,7 @@ class Finalists:
     def _with_chunks(self, products: list[Trial], preferred: str | None) -> list[Trial]:
         """Return the trials of a layout with suitable prompt chunks, fastest matrix product first.
 
-        The results of `fastest_product_first` are cached.
+        `fastest_product_first` computes the result, which is cached per layout.
 
         Args:
             products: Trials of the layout, one per prefill matrix product.

@@ -104,7 +104,7 @@ def _try_rewrites(
         setup: Inputs that all trials share. Its rewrites are the starting point: all rewrites, or
             none if all of them need too many colours.
         candidates: Rewrites to try.
-        trial: Trial with the layout and the prefill product.
+        trial: Trial with the layout and the prefill matrix product.
         is_forced: Whether all candidates are used, and only their settings are chosen.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
@@ -160,7 +160,7 @@ def _try_verify_rewrites(
     Args:
         setup: Inputs that all trials share. Its rewrites are the starting point.
         candidates: Rewrites to try.
-        trial: Trial with the layout and the prefill product.
+        trial: Trial with the layout and the prefill matrix product.
         is_forced: Whether all candidates are used, and only their settings are chosen.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, VERIFY)
@@ -274,10 +274,10 @@ def _rewrites_that_save(
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
-    """Add a rewrite to the rewrites in use, or remove it if it is already in use.
+    """Return the rewrites in use with one more rewrite, or without it if it is already in use.
 
     Args:
-        settings: Names of the rewrites in use, mapped to their settings.
+        settings: Names of the rewrites in use, mapped to their settings. It is not changed.
         name: Name of the rewrite.
         setting: Setting of the rewrite when it is added.
     """

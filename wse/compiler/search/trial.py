@@ -20,8 +20,9 @@ class Timer(NamedTuple):
         by_step: Function that returns the cycles of each step of some phases of a Program, float64
             ``[steps]`` per phase. Its arguments are the Program and the indices of the phases.
         new_tokens: Number of tokens to generate per user.
-        line_cycles: Function that returns the cycles of a pattern on otherwise idle lines, given
-            its schedule and the words per message.
+        line_cycles: Function that returns the cycles of a communication pattern, such as an
+            all-reduce, along otherwise idle rows or columns of PEs. Its arguments are the schedule
+            of the pattern and the words per message.
     """
 
     by_step: Callable[[Program, Sequence[int]], list[F64]]
@@ -41,10 +42,13 @@ class ChunkTime(NamedTuple):
     slowest_cycles: float
 
     def cycles_of_chunks(self, chunks: float) -> float:
-        """Return the cycles of several chunks that pass through the stages in sequence.
+        """Return the cycles of several equal chunks that follow each other through the stages.
+
+        Stages work on different chunks at the same time, so each chunk after the first adds only
+        the cycles of the slowest stage.
 
         Args:
-            chunks: Number of chunks.
+            chunks: Number of chunks; may be a fraction.
         """
         return self.cycles + max(0.0, chunks - 1) * self.slowest_cycles
 

@@ -259,7 +259,8 @@ class TrialSetup:
     def row_tokens(self, layout: Layout, prefill: str) -> int:
         """Return the token count of a prompt chunk in which every row of a region has one token.
 
-        With thin GEMM, every row has all tokens of the chunk, so the result is 1.
+        The matrix product thin GEMM does not divide the tokens over the rows: every row has all
+        tokens of the chunk, so the result is 1.
 
         Args:
             layout: Division of the wafers into regions.
@@ -328,8 +329,8 @@ class TrialSetup:
     def narrows_attention(self, prefill: str) -> bool:
         """Return whether attention may use only some of the columns of a region.
 
-        It must use all columns with MeshGEMM, in the baseline schedule, and if the request is to
-        compile the layers only, without embedding and output head.
+        It must use all columns with MeshGEMM, in every schedule except ``optimized``, and if the
+        request is to compile the layers only, without embedding and output head.
 
         Args:
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.

@@ -158,7 +158,7 @@ def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial
 
 
 def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred: str | None) -> list[Trial]:
-    """Return the trials of a layout with suitable prompt chunks, one per prefill product.
+    """Return the trials of a layout with suitable prompt chunks, one per prefill matrix product.
 
     Products are ordered by total prompt time, fastest first.
 

@@ -264,6 +264,13 @@ def _longrope(table: ConfigReader, size: int, base: float, context: int, origina
     LongRoPE has one set of factors for short texts and one for long texts. Only the factors for
     short texts are used. A text that grows beyond the original context would need the long factors
     at all positions, including those already computed.
+
+    Args:
+        table: The rotary settings in the config.
+        size: Number of rotated features per head.
+        base: Base of the frequencies.
+        context: Maximum context length in tokens.
+        original: Context length in tokens before scaling.
     """
     table.numbers("long_factor", size // 2, SMALLEST_FACTOR, LARGEST_FACTOR)
     factor = table.number("factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=context / original)

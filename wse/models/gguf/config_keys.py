@@ -29,7 +29,7 @@ def common_keys(header: Header) -> Config:
 
 
 def rotary_keys(header: Header) -> Config:
-    """Return the config keys of a model with RoPE and RMSNorm, without keys on attention heads."""
+    """Return the config keys of a model with RoPE and RMSNorm, except keys for attention heads."""
     return {
         **vocabulary_keys(header),
         "hidden_size": header.size("embedding_length"),

@@ -16,7 +16,7 @@ EMBEDDING: Final = "token_embd.weight"
 class Header(ConfigReader):
     """Metadata of a GGUF file for one architecture, such as ``llama.block_count``.
 
-    All methods expect keys without the architecture prefix, such as ``block_count``.
+    Callers give keys without the architecture prefix, such as ``block_count``.
 
     Attributes:
         gguf: The GGUF file.

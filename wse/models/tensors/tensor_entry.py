@@ -96,7 +96,7 @@ class TensorEntry:
         return self.file.path
 
     def array(self, index: Index = ()) -> Array:
-        """Return ``tensor[index]``.
+        """Return the part ``tensor[index]`` of the decoded tensor as an array.
 
         Only the rows that the index selects are read and decoded.
         """

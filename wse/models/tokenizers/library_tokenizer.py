@@ -104,7 +104,11 @@ class LibraryTokenizer:
         return str(self._library.decode([i for i in ids if self.has_text(i)]))
 
     def stream(self) -> WindowStream:
-        """Return a streaming decoder for a new text. The ids of the prompt must be pushed too."""
+        """Return a streaming decoder for a new text.
+
+        The ids of the prompt must be pushed first, because the text of a token may depend on the
+        preceding tokens.
+        """
         return WindowStream(self)
 
     def has_text(self, token_id: int) -> bool:

@@ -44,7 +44,7 @@ class Generation(Extension):
 
 
 class PlainNamespace(Namespace):
-    """Jinja namespace that rejects attribute names with a leading underscore."""
+    """Jinja namespace that rejects names with a leading underscore, for untrusted templates."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Set a variable of the namespace."""

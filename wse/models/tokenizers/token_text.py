@@ -57,7 +57,11 @@ class Tokenizer(Protocol):
         """
 
     def stream(self) -> TextStream:
-        """Return a streaming decoder for a new text. The ids of the prompt must be pushed too."""
+        """Return a streaming decoder for a new text.
+
+        The ids of the prompt must be pushed first, because the text of a token may depend on the
+        preceding tokens.
+        """
 
 
 def check_id(token_id: int, vocab_size: int) -> None:

@@ -39,7 +39,10 @@ experts selected by a token while other groups wait.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightTypes:
-    """The storage types of a model's weights, with the best ways to divide their dimensions.
+    """The storage types of a model's weights, which determine how dimensions are best divided.
+
+    The methods choose, for each model dimension, the division over rows or columns of PEs that
+    needs the fewest bytes.
 
     Attributes:
         dtype: Element type or quantisation format of the weights.
@@ -66,23 +69,27 @@ class WeightTypes:
         return dimension_of(spec, kind, self.dtype, self.float_bytes)
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
-        """Return the group size at whose multiples a dimension is best divided, or 0.
+        """Return the quantisation group size to which a divided dimension is best aligned.
 
-        0 means that it is divided evenly. A quantisation group is a set of inputs that share a
-        scale. Blocks that end at group boundaries need fewer scales.
+        A quantisation group is a set of inputs that share a scale. In an aligned division, each
+        block consists of whole groups or is part of a single group, and therefore needs fewer
+        scales.
 
         Args:
             spec: Model.
             kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
             parts: Number of rows or columns over which the dimension is divided.
+
+        Returns:
+            The group size; 0 if equal blocks, regardless of groups, need fewer bytes.
         """
         return self._best_cuts(spec, kind)(parts)[0] if self.dtype in CODINGS else 0
 
     def cut(self, spec: ModelSpec, kind: str, parts: int) -> Cut:
-        """Return the largest block of a divided dimension, and how many groups a block touches.
+        """Return the best division of a dimension into blocks, one per row or column of PEs.
 
-        A block is the part that one row or column of PEs stores. A group is a quantisation group: a
-        set of inputs that share a scale.
+        The result contains the size of the largest block, and the maximum number of quantisation
+        groups (sets of inputs that share a scale) that overlap a block.
 
         Args:
             spec: Model.
@@ -109,7 +116,7 @@ class WeightTypes:
         return dimension.line_bytes(self.cut(spec, HIDDEN, rows)) / dimension.place_bytes / spec.hidden_size
 
     def expert_bytes(self, spec: ModelSpec, cols: int) -> float:
-        """Return how many bytes of one expert's weights the fullest of its columns of PEs stores.
+        """Return the maximum number of bytes of one expert's weights on any column of PEs.
 
         Args:
             spec: Model with experts.
@@ -136,18 +143,18 @@ class WeightTypes:
     def _best_cuts(self, spec: ModelSpec, kind: str) -> Callable[[int], tuple[int, Cut]]:
         """Return the function that chooses how a dimension is divided over rows or columns.
 
-        Its argument is the number of rows or columns. Its result is the group size at whose
-        multiples the dimension is divided (0: it is divided evenly), and the resulting `Cut`.
-        Results are cached.
+        Its argument is the number of rows or columns. Its result consists of the quantisation group
+        size to which blocks are aligned (0 for equal blocks) and the resulting `Cut`. Results are
+        cached.
         """
         return self.cache.of(_best_cuts, 64)(spec, self, kind)
 
 
 def even_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the largest block, and the groups that a block touches, for an even division.
+    """Return the size and the maximum number of groups of a block when all blocks are equal.
 
     The blocks are computed as in `padded_blocks`. Groups are quantisation groups: sets of inputs
-    that share a scale.
+    that share a scale. A group that overlaps a block counts for this block.
 
     Args:
         extent: Number of elements of the dimension.
@@ -166,10 +173,10 @@ def even_cut(extent: int, parts: int, group: int) -> Cut:
 
 
 def grouped_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the largest block, and the groups that a block touches, for a division by groups.
+    """Return the maximum size and number of groups of a block when blocks are aligned to groups.
 
-    The blocks are computed as in `grouped_blocks`. Groups are quantisation groups: sets of inputs
-    that share a scale.
+    Each block consists of whole quantisation groups (sets of inputs that share a scale) or is part
+    of a single group. The blocks are computed as in `grouped_blocks`.
 
     Args:
         extent: Number of elements of the dimension.
@@ -194,14 +201,18 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
         kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
 
     Returns:
-        A function that maps the number of rows or columns to the division: the group size at whose
-        multiples the dimension is divided (0: it is divided evenly), and the blocks.
+        A function that maps the number of rows or columns to the division: the quantisation group
+        size to which blocks are aligned (0 for equal blocks), and the resulting `Cut`.
     """
     dimension = weight_types.dimension(spec, kind)
 
     @cache
     def best_cut(parts: int) -> tuple[int, Cut]:
-        """Return the division that needs the fewest bytes: its group size (0: even) and its blocks."""
+        """Return the division into ``parts`` blocks that needs the fewest bytes.
+
+        The result consists of the quantisation group size to which blocks are aligned (0 for equal
+        blocks) and the resulting `Cut`.
+        """
         even_division = even_cut(dimension.extent, parts, dimension.group)
         if not dimension.group or not dimension.extent:
             return 0, even_division

@@ -42,6 +42,8 @@ class Dimension(NamedTuple):
     def line_bytes(self, cut: Cut) -> float:
         """Return the bytes of weights on the fullest row or column of PEs, given a division.
 
+        Quantisation scales are included only for matrices that have the dimension as their input.
+
         Args:
             cut: How the dimension is divided: size of the largest block, and number of quantisation
                 groups that a block touches.
@@ -58,10 +60,7 @@ class Dimension(NamedTuple):
 
     @property
     def place_bytes(self) -> float:
-        """Bytes of weights in all matrices for one element of the dimension.
-
-        The scales of matrices whose input is the dimension are not included.
-        """
+        """Total bytes of one element of the dimension in all matrices, without scales."""
         return (
             sum(
                 _bits(coding, self.float_bytes) * weights

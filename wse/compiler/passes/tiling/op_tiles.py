@@ -122,12 +122,12 @@ class Tiling(NamedTuple):
         dtype: Storage type of the weights.
         phases: Phases that use the tiles.
         prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
-        with_norms: Whether the products of weights and norm vectors are stored, too
+        with_norms: Whether the products of weights and norm vectors are also stored
             (`norm_products`).
         scored_on_columns: Whether, on single-wafer regions, each column computes only the scores of
-            its own router outputs.
-        router_outputs: Maximum number of router outputs per column if several column segments
-            compute them all; 0 if there is a single segment.
+            its own router outputs. An expert router has one output per expert.
+        router_outputs: Maximum number of router outputs per column. It limits the number of column
+            segments that each compute all outputs. 0 means that the whole region is one segment.
     """
 
     dtype: str

@@ -211,9 +211,10 @@ def _shifted_index(first: int, index: I32) -> I32:
 def _latent_cut(
     spec: ModelSpec, weight_types: WeightTypes, hidden: I32, cols: int, attention_cols: int
 ) -> LatentCut | None:
-    """Return how latent attention is divided over the PEs of a region, or None without it.
+    """Return how latent attention is divided over the PEs of a region.
 
-    Latent attention uses ``attention_cols`` columns in the middle of the region.
+    It uses ``attention_cols`` columns in the middle of the region. The result is None if the model
+    does not use latent attention.
     """
     if spec.latent is None:
         return None

@@ -119,9 +119,11 @@ def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
 
 
 def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the weight tiles of an op's matrices and gains, as decode and thin GEMM use them.
+    """Return the weight tiles of an op's matrices and gains, in the layout that decode uses.
 
-    For routers and experts, see `wse.compiler.passes.tiling.op_tiles`.
+    Prefill uses the same tiles if its matrix product is thin GEMM, which processes all tokens of a
+    prompt chunk in the arrangement of decode. The tiles of routers and experts are created in
+    `wse.compiler.passes.tiling.op_tiles`.
 
     Raises:
         WseBug: The kind of op is unknown.

@@ -26,9 +26,9 @@ TERMS = 7
 
 
 def forecast_terms(rows: float, cols: float, even_rows: float, even_cols: float, stages: int) -> tuple[float, ...]:
-    """Return a layout's values of the seven terms of a linear model of cycles or bytes.
+    """Return the inputs from which a linear model predicts the cycles or bytes of a layout.
 
-    The model predicts the cycles or bytes of a layout. Its terms represent the following costs:
+    There are seven inputs (terms), one for each of the following costs:
 
     1. launches, which are the same for every layout
     2. hops and relays, proportional to the rows
@@ -114,10 +114,11 @@ class _BandSizes(NamedTuple):
         stages: Number of stages.
         width: Width of a layer's region as a fraction of the band, multiplied by the number of
             wafers that the region spans; mean over all layers.
-        fullest: Bytes that one band of the fullest wafer would store if all PEs of a band were as
-            full as the PEs of its fullest region. This is the mean over the bands, whose heights
-            adapt to their bytes, or the maximum if the request specifies the shape of regions. The
-            bytes of experts on a separate stage are added.
+        fullest: Size in bytes of a band of the fullest wafer, computed as if all PEs of the band
+            were as full as those in its fullest region. It is the mean over the wafer's bands,
+            because band heights adapt to the bytes. If the request specifies the shape of regions,
+            heights are fixed, and it is the maximum. The bytes of experts on a separate stage are
+            added.
     """
 
     stages: int

@@ -36,15 +36,15 @@ class Pick(NamedTuple):
 
 
 class LayoutFamily:
-    """Layouts that share a cycle forecast and a byte forecast.
+    """Layouts whose cycles and bytes a search predicts with the same fitted models.
 
     They have the same prefill matrix products and the same expert placement, and divide ops over
     wafers in the same way.
 
     Attributes:
         candidates: The layouts.
-        byte_misses: Relative errors of the byte forecasts, for layouts that were selected by these
-            forecasts.
+        byte_misses: Relative errors of the byte forecasts, for layouts that were tried because of
+            these forecasts.
     """
 
     def __init__(self, setup: TrialSetup, experts: str | None, max_bytes: float) -> None:
@@ -101,12 +101,9 @@ class LayoutFamily:
         return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, self.candidates.terms[:, -1])), np.float64)
 
     def neighbours(self, layout: Layout) -> list[int]:
-        """Return the indices of the untried layouts that differ from a layout by one step.
+        """Return the indices of the untried layouts that differ from a layout by one change.
 
-        A step adds or removes one band, or one region of every band.
-
-        Args:
-            layout: The layout.
+        A change adds or removes one band (a strip of the wafer), or one region of every band.
         """
         layouts = self.candidates.layouts
         return [
@@ -154,8 +151,8 @@ class LayoutFamily:
         Args:
             number: Index of the layout.
             needed_bytes: Bytes per PE that the layout needs for weights, KV cache and activations.
-            cycles: Dominant cycles multiplied by the number of passes in flight; None if it was not
-                timed.
+            cycles: Cycles of the longer part of a request (prompts or generated tokens), multiplied
+                by the number of passes in flight; None if the layout was not timed.
         """
         terms = self.candidates.terms[number]
         byte_forecast = self._further_bytes[self.candidates.layouts[number].mesh is not None]

@@ -184,7 +184,7 @@ def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, ph
         setup: Inputs that all trials share, such as model, wafer and request.
         trial: Result of trying the layout on a reduced model.
         choice: Compiler settings, of which only the rewrites are used.
-        cols: Number of columns for attention.
+        cols: Number of columns for attention; 0 for all columns.
         phase: Name of the phase.
         tokens: Tokens per prompt chunk.
     """

@@ -81,7 +81,9 @@ def _holds(setup: TrialSetup, request: Options, choice: Choice) -> bool:
 
 
 def halvings(max_size: int, min_size: int) -> list[int]:
-    """Return sizes in descending order, each half of the preceding one, rounded up.
+    """Return sizes from ``max_size`` down to ``min_size``, each half of the preceding size.
+
+    Halves are rounded up. The last size may be more than half of the preceding one.
 
     >>> halvings(20, 4)
     [20, 10, 5, 4]

@@ -29,8 +29,8 @@ class Saving(NamedTuple):
 
     Attributes:
         groups: Number of groups with the fewest cycles.
-        cycles: Cycles that an all-reduce saves compared with the tree with the fewest relays, keyed
-            by stage index.
+        cycles: Cycles that an all-reduce saves compared with the default tree, which has the fewest
+            relays (PEs whose code receives and sends on messages); keyed by stage index.
     """
 
     groups: int
