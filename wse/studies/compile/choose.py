@@ -198,10 +198,13 @@ def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: i
 
 
 def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement) -> str:
-    """Add to a suggested option change the other option changes that it requires.
+    """Return a suggested option change together with the changes that it makes necessary.
 
-    A remedy is an option such as ``--context 4096`` that makes a model fit. For example, a shorter
-    context may also require fewer new tokens.
+    For example, a shorter context may also require fewer new tokens.
+
+    Args:
+        remedy: Option that makes the model fit, such as ``--context 4096``.
+        prepared_placement: The checked request, whose current options may need changes.
     """
     option, _, value = remedy.partition(" ")
     if option == "--context":

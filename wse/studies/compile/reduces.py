@@ -78,7 +78,7 @@ class SegmentReduce(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceResult(Result):
-    """Group of a decoded token's reduces with equal pattern, direction, line length and word count.
+    """All reduces of a decoded token with the same pattern, direction, line length and word count.
 
     A reduce combines the words of the PEs on a line, for example by adding them up. An all-reduce
     also returns the result to all of these PEs.
@@ -179,7 +179,12 @@ def longest_segment(pattern: LineSchedule) -> CombinedSegment | None:
 
 
 def _reduce_counts(program: Program, slots: Slots, times: PatternTimes) -> Counter[SegmentReduce]:
-    """Count how often a decoded token runs each reduce.
+    """Count how often each reduce runs while a token is decoded.
+
+    Args:
+        program: The compiled Program.
+        slots: Occupied KV-cache slots for each stage, which determine the words of some reduces.
+        times: Timing of patterns on lines of PEs.
 
     Returns:
         The number of runs of each reduce. Runs count as the same reduce if they have the same

@@ -97,7 +97,12 @@ def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeRes
 def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
     """Return the number of users whose KV caches fit, for each of several context lengths.
 
-    The lengths are `CONTEXTS`, the requested context, and the model's context limit.
+    The lengths are those of `CONTEXTS` below the model's context limit, the requested context, and
+    the limit.
+
+    Args:
+        program: The compiled model.
+        context_limit: Maximum context of the model in tokens.
     """
     contexts = sorted({*(c for c in CONTEXTS if c < context_limit), program.context, context_limit})
     capacities = {context: cache_capacity(program, context) for context in contexts}

@@ -116,10 +116,10 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
 def published_sentence(speeds: Sequence[PublishedSpeed] | None, model: str) -> str:
     """Return a sentence with published speeds for comparable machines; empty if there are none.
 
-    A published speed of another model, which has the same layers, is given with that model.
+    If a speed was published for another model with the same layers, the sentence names that model.
 
     Args:
-        speeds: The published speeds.
+        speeds: The published speeds, from `wse.studies.results.published.published_speeds`.
         model: Name of the estimated model.
     """
     if not speeds:

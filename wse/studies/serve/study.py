@@ -58,8 +58,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
        empty.
     3. Determine the number of replicas and the arrival times of random requests.
     4. Simulate the service, unless random requests arrive faster than they can be served.
-    5. Collect the result. It has 90 % intervals if wafers both read the prompts and decode, without
-       a separate machine for prompts.
+    5. Collect the result. It has 90 % intervals unless a separate machine reads the prompts.
 
     Args:
         request: The simulation options.

@@ -26,7 +26,8 @@ def waits_table(served_result: ServedResult, ranges: Mapping[str, RangeResult] |
 
     Args:
         served_result: Statistics of the served requests.
-        ranges: Intervals of the result, which a note tells from percentiles. None if there are none.
+        ranges: 90 % intervals of the result's figures. A note states how they were sampled, so
+            that readers do not take them for percentiles. None if there are none.
     """
     all_waits = served_result.all
     rows: list[tuple[str, Distribution | None]] = [

@@ -90,6 +90,11 @@ def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
 def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict[str, float]:
     """Return the op kinds that contribute most to one cause's cycles above the lower bound.
 
+    Args:
+        token: Row for the whole token, whose largest bound is the lower bound.
+        ops: One row for each op kind.
+        cause: The cause, such as hops.
+
     Returns:
         The fraction of these cycles that each op kind contributes, keyed by op kind. There are at
         most `OPS` entries, largest first, each with a fraction of at least `LEAST`.

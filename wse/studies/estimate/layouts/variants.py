@@ -32,7 +32,8 @@ class Variant(NamedTuple):
 def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tuple[Variant, ...]:
     """Compile variants of a layout that are slower but leave more room for KV caches.
 
-    They are the variants of `variant_choices`. Variants that do not fit are left out.
+    `variant_choices` lists the compiler choices that are changed. Variants that do not fit are left
+    out.
     """
     choices = variant_choices(candidate.choice)
     compiled = (

@@ -142,14 +142,14 @@ def cost_and_energy(
     Args:
         tokens_per_s: float64 ``[samples]``, output tokens per second of all machines.
         chips: Number of wafers or GPUs.
-        economics: Price and power of each; None if they are unknown.
-        names: Names of price and power. Machines with the same name have the same samples.
+        economics: Price and power of one wafer or GPU; None if they are unknown.
+        names: Names of the price and of the power. Equal names yield equal samples.
         samples: Number of samples.
         seed: Seed of the random numbers.
 
     Returns:
         float64 ``[samples]`` in USD per million tokens and in J, keyed by field of an operating
-        point. Empty without price and power.
+        point. Empty if price and power are unknown.
     """
     if economics is None:
         return {}
