@@ -285,7 +285,7 @@ def _sort_and_mark(cases: Sequence[PatternCase]) -> list[PatternCase]:
     """
 
     def group_key(case: PatternCase) -> tuple[Any, ...]:
-        """Return what two cases must have in common to be compared: PEs, words and operation."""
+        """Return a key that is equal for comparable cases: PEs, words and collective operation."""
         return case.pes, case.words, case.collective or "~"
 
     groups: dict[tuple[Any, ...], list[PatternCase]] = {}

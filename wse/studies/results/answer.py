@@ -55,7 +55,8 @@ def answer_tables(
         rows: The numbers of the answer.
         grades: Evidence grades of the numbers. The keys are the ``grade_key`` of rows. None leaves
             out the column of grades.
-        ranges: Intervals of the numbers, which a note explains. None if there are none.
+        ranges: 90 % intervals of the numbers. If there are any, a note below the table explains how
+            they were computed.
     """
     columns = [Column(key="name", style="bright_black"), number("value", formatter=str)]
     if grades is not None:

@@ -180,7 +180,8 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
 def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
     """Return the request for the decode machine.
 
-    If a machine of a different type reads prompts, the price of that machine is omitted.
+    If a machine of a different type reads the prompts, its price is left out, because the decode
+    machine accepts only its own price.
 
     Args:
         request: The serving request.

@@ -125,7 +125,12 @@ def _excess_cycles(token: BoundRow, row: BoundRow, cause: Cause) -> float:
 
 
 def gap_table(token: BoundRow, gap: Sequence[GapRow]) -> Table:
-    """Return a table of the cycles by which a token exceeds its bound, with one row per cause."""
+    """Return a table of the cycles by which a token exceeds its largest lower bound.
+
+    Args:
+        token: Row for the whole token, which states the bound.
+        gap: Excess cycles of each cause. Each cause becomes a row of the table.
+    """
     columns = (
         Column(key="cause", title="cause"),
         number("cycles", "cycles", short_number),

@@ -65,7 +65,11 @@ def variant_choices(choice: Choice) -> dict[str, Choice]:
 
 
 def _without_unpacking(choice: Choice) -> Choice:
-    """Return a choice without the rewrite that unpacks many quantised weights at once."""
+    """Return a copy of compiler choices without the rewrite `WIDE_UNPACKING`.
+
+    This rewrite (a cycle-saving change to a layer's steps) unpacks many quantised weights at once,
+    which needs more scratch memory.
+    """
     rewrites, verify_rewrites = (
         None if settings is None else tuple(setting for setting in settings if setting[0] != WIDE_UNPACKING)
         for settings in (choice.rewrites, choice.verify_rewrites)

@@ -39,7 +39,10 @@ class ContributionResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UncertaintyResult(Result):
-    """The contributions of all uncertain constants to an estimate's ranges, largest first."""
+    """How much each uncertain constant and model error contributes to the ranges of an estimate.
+
+    The largest contribution comes first.
+    """
 
     ttft_s: Annotated[float, Doc("time to first token with the stated constants", "s")]
     tpot_s: Annotated[float | None, Doc("time per output token with the stated constants", "s")] = None

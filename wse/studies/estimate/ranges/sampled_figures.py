@@ -56,7 +56,14 @@ def sampled_times(uncertainty: Uncertainty, samples: int, seed: int, only_name: 
     """
 
     def probabilities(name: str) -> F64:
-        """Return the sampled probabilities of an uncertain number; all 0.5 if it does not vary."""
+        """Return the cumulative probabilities at which an uncertain number is sampled.
+
+        If the number does not vary, they are all 0.5, which yields the stated value of a constant
+        and no model error.
+
+        Args:
+            name: Name of the constant or model error.
+        """
         return probabilities_of(name, samples, seed) if only_name in ("", name) else np.full(samples, 0.5)
 
     constants = uncertainty.surface.constants
