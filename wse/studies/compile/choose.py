@@ -103,7 +103,8 @@ def request_cycles(prepared_placement: PreparedPlacement, program: Program) -> f
     """Estimate the cycles of a whole request, including its prompts and all generated tokens.
 
     Every generated token is timed as if it were halfway through the answer, when the KV caches
-    contain the prompts and half of the new tokens.
+    contain the prompts and half of the new tokens. If the Program contains a verification pass (for
+    draft tokens), one such pass is added for each generated token.
     """
     p = prepared_placement
     fabric = Fabric(program, p.wafer, p.software, p.meshes)

@@ -151,7 +151,7 @@ def machine_table(result: ServeResult) -> Table:
 
 
 def _arrivals_text(requests: RequestsResult) -> str:
-    """Describe the type of arrivals and the users who send the requests."""
+    """Describe how requests arrive: by which random process, or from how many users."""
     if requests.in_flight is not None:
         return f"of {plural(requests.in_flight, 'user')}, each sending the next one when an answer ends"
     if requests.rate_of_users is not None:

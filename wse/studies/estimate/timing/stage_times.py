@@ -52,7 +52,8 @@ class Server:
         kind: One of ``KINDS``.
         wafer: Index of the wafer that contains the region or link. For a link to another wafer or
             to the host, it is the wafer from which the data come.
-        stages: Pipeline stages that a region stores, or the two stages that a link connects.
+        stages: Pipeline stages that run on a region, or the two stages that a link within a wafer
+            connects. Empty for links to other wafers and to the host.
     """
 
     kind: str
