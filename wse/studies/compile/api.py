@@ -47,11 +47,13 @@ def compile(
     """Compile a model and return a description of its placement on wafers.
 
     The compiled model is not executed. `wse.estimate` with the same arguments uses the same
-    placement and yields the same cycles. Its documentation explains the arguments, which are those
-    of the command ``wse compile``.
+    placement and yields the same cycles.
 
     Example:
         wse.compile("story", mesh="16x16").sram.bytes_per_pe
+
+    The documentation of `wse.estimate` explains the arguments, which are those of the command
+    ``wse compile``.
     """
     from wse.studies.compile.compile import compile_request
 

@@ -122,7 +122,7 @@ def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
 
 @contextmanager
 def prefill_errors(request: ServeRequest) -> Iterator[None]:
-    """In this context, make error messages name the options of the prefill machine.
+    """Rewrite messages of errors in this context to name the options of the prefill machine.
 
     >>> request = make_request(ServeRequest, prefill="own")
     >>> with prefill_errors(request):

@@ -57,9 +57,10 @@ class PreparedServe:
 
     @property
     def rate_of_users(self) -> int | None:
-        """Number of users who set the arrival rate; None if the rate is determined otherwise.
+        """Number of users from which the arrival rate is computed, or None.
 
-        It is None if arrival times come from a file or no number of users is given.
+        Each user sends the next request when the previous answer ends. The number is None if
+        arrival times come from a file or no number of users is given.
         """
         return None if self.has_times else self.request.base.serving.users
 
