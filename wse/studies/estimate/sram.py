@@ -142,7 +142,14 @@ def sram_tables(
 
 
 def _users_table(users: tuple[UsersResult, ...], replicas: int, *, for_one_user: bool) -> Table:
-    """Return a table of the number of users whose KV caches fit, by context length."""
+    """Return a table of the number of users whose KV caches fit, by context length.
+
+    Args:
+        users: Numbers of users of one replica.
+        replicas: Number of equal machines that share the users, for the note.
+        for_one_user: Whether the layout was chosen for the latency of a single user. A note then
+            says how to find layouts with more room.
+    """
     rows = [
         {"name": "context", **{str(row.context): row.context for row in users}},
         {"name": "sequences", **{str(row.context): row.users for row in users}},

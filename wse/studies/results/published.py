@@ -135,6 +135,10 @@ def public_points(spec: ModelSpec) -> tuple[PublicPoint, ...]:
 def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[PublishedSpeed, ...] | None:
     """Return up to three published speeds measured under the same conditions as an estimate.
 
+    Args:
+        spec: The model. Speeds of other models with the same layers are also considered.
+        estimated: The estimated speed and its conditions.
+
     Returns:
         The fastest speed without draft tokens (speculative decoding), the fastest with them, and
         the fastest whose source does not state whether there are any. None if no published speed is

@@ -127,7 +127,14 @@ def _verify_s(
 
 
 def decode_s(prepared_placement: PreparedPlacement, compilation: Compilation) -> float:
-    """Return the seconds of a decode pass (one token per user), halfway through the answer."""
+    """Return the seconds of a decode pass, halfway through the answer.
+
+    A decode pass generates one token for each user of a batch.
+
+    Args:
+        prepared_placement: The request.
+        compilation: The compiled model.
+    """
     fabric = Fabric(
         compilation.program, prepared_placement.wafer, prepared_placement.software, prepared_placement.meshes
     )

@@ -225,6 +225,10 @@ class LayoutRanking:
     def _with_more_slots(self, layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
         """Recompile a layout so that each decode pass generates tokens for twice as many users.
 
+        Args:
+            layout: The layout to recompile.
+            goal: Goal that determines how many users a replica serves.
+
         Returns:
             The layout, or None if there are not enough users or the layout does not fit.
         """

@@ -34,6 +34,10 @@ def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tu
 
     `variant_choices` lists the compiler choices that are changed. Variants that do not fit are left
     out.
+
+    Args:
+        prepared_estimate: The request.
+        candidate: The compiled layout from which the variants are derived.
     """
     choices = variant_choices(candidate.choice)
     compiled = (
@@ -80,7 +84,13 @@ def _without_unpacking(choice: Choice) -> Choice:
 def recompiled(prepared_estimate: PreparedEstimate, candidate: Candidate) -> Candidate | None:
     """Compile a model again with the options and choices of ``candidate``.
 
-    Returns None if the layout does not fit.
+    Args:
+        prepared_estimate: The request.
+        candidate: Compiler options and choices. Its Program is not used, because it was compiled
+            with other choices.
+
+    Returns:
+        The compiled layout, or None if it does not fit.
     """
     p, (_, options, choice) = prepared_estimate, candidate
     try:

@@ -204,7 +204,7 @@ class RouteReader:
         return self._routes[cost]
 
     def _route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
-        """Compute the route of a phase.
+        """Compute the route of a phase without looking it up in the cache of `route`.
 
         1. Divide the steps into segments. A step that sends words to another server forms its own
            segment. Other consecutive steps form a segment as long as they run on the same server.
