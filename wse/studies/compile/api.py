@@ -44,15 +44,16 @@ def compile(
     verify_tokens: int | str | None = None,
     capacity: str = "refuse",
 ) -> CompileResult:
-    """Compile a model and describe its placement, like the command ``wse compile``.
+    """Compile a model and return a description of its placement on wafers.
 
-    Nothing is executed. The placement and its cycles are the same as for `wse.estimate` with the
-    same arguments.
+    The compiled model is not executed. `wse.estimate` with the same arguments uses the same
+    placement and yields the same cycles.
 
     Example:
         wse.compile("story", mesh="16x16").sram.bytes_per_pe
 
-    The arguments are the same as for `wse.estimate`.
+    The documentation of `wse.estimate` explains the arguments, which are those of the command
+    ``wse compile``.
     """
     from wse.studies.compile.compile import compile_request
 

@@ -103,7 +103,8 @@ def request_cycles(prepared_placement: PreparedPlacement, program: Program) -> f
     """Estimate the cycles of a whole request, including its prompts and all generated tokens.
 
     Every generated token is timed as if it were halfway through the answer, when the KV caches
-    contain the prompts and half of the new tokens.
+    contain the prompts and half of the new tokens. If the Program contains a verification pass (for
+    draft tokens), one such pass is added for each generated token.
     """
     p = prepared_placement
     fabric = Fabric(program, p.wafer, p.software, p.meshes)
@@ -198,10 +199,13 @@ def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: i
 
 
 def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement) -> str:
-    """Add to a suggested option change the other option changes that it requires.
+    """Return a suggested option change together with the changes that it makes necessary.
 
-    A remedy is an option such as ``--context 4096`` that makes a model fit. For example, a shorter
-    context may also require fewer new tokens.
+    For example, a shorter context may also require fewer new tokens.
+
+    Args:
+        remedy: Option that makes the model fit, such as ``--context 4096``.
+        prepared_placement: The checked request, whose current options may need changes.
     """
     option, _, value = remedy.partition(" ")
     if option == "--context":

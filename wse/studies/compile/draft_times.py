@@ -148,6 +148,11 @@ class DraftTimes:
         """Return the cycles of a pattern that runs along all rows or columns concurrently.
 
         The cycles include starting the pattern's code on the PEs. A one-PE line costs nothing.
+
+        Args:
+            schedule: Messages of the pattern on one line.
+            words: Words per message.
+            axis: ``ROWS`` or ``COLUMNS``: the direction of the lines.
         """
         if not len(schedule.messages):
             return NO_CYCLES

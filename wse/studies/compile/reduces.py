@@ -78,7 +78,7 @@ class SegmentReduce(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceResult(Result):
-    """Group of a decoded token's reduces with equal pattern, direction, line length and word count.
+    """All reduces of a decoded token with the same pattern, direction, line length and word count.
 
     A reduce combines the words of the PEs on a line, for example by adding them up. An all-reduce
     also returns the result to all of these PEs.
@@ -101,12 +101,13 @@ class ReduceResult(Result):
 def reduces_result(
     program: Program, wafer: WaferSpec, software: SoftwareProfile, slots: Slots
 ) -> tuple[ReduceResult, ...]:
-    """Return the reduces and all-reduces of a decoded token, sorted by descending cycles.
+    """Return the reduces and all-reduces of a decoded token, those with the most cycles first.
 
     Each reduce is compared with a published lower bound, unless its line has more than ``MAX_PES``
-    PEs, and with the cheapest pattern for its line. The search for cheapest patterns stops when the
-    searched lines have ``MAX_PES`` PEs in total. Sums over selected experts are reported for the
-    busiest PE column, assuming that tokens select experts as evenly as possible.
+    PEs, and with the cheapest pattern for its line. To save time, cheapest patterns are searched
+    only as long as the searched lines have at most ``MAX_PES`` PEs in total. Sums over selected
+    experts are reported for the busiest PE column, assuming that tokens select experts as evenly as
+    possible.
 
     Args:
         program: The compiled Program.
@@ -179,7 +180,12 @@ def longest_segment(pattern: LineSchedule) -> CombinedSegment | None:
 
 
 def _reduce_counts(program: Program, slots: Slots, times: PatternTimes) -> Counter[SegmentReduce]:
-    """Count how often a decoded token runs each reduce.
+    """Count how often each reduce runs while a token is decoded.
+
+    Args:
+        program: The compiled Program.
+        slots: Occupied KV-cache slots for each stage, which determine the words of some reduces.
+        times: Timing of patterns on lines of PEs.
 
     Returns:
         The number of runs of each reduce. Runs count as the same reduce if they have the same

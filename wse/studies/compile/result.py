@@ -184,7 +184,11 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
     """
 
     def strip(row: dict[str, Any]) -> Text:
-        """Return one character per available colour, marking the colours in use."""
+        """Return a text with one character per available colour, which marks those that are used.
+
+        Args:
+            row: Table row, with the colours of one pattern under the key ``use``.
+        """
         use: ColourUse = row["use"]
         text = "·" * use.first + "█" * use.colours + "·" * (available - use.first - use.colours)
         return Text(text, style="yellow" if use.repainted else "cyan")

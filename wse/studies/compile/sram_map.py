@@ -117,7 +117,13 @@ def map_tables(sram_map: SramMapResult, total: int, width: int) -> list[Table]:
 
 
 def _strip_table(sram_map: SramMapResult, total: int, width: int) -> Table:
-    """Return a table that shows the SRAM of a PE as one line of characters with a legend."""
+    """Return a table that shows the SRAM of a PE as one line of characters with a legend.
+
+    Args:
+        sram_map: The buffers of the PE.
+        total: SRAM size of the PE in bytes.
+        width: Terminal width in characters.
+    """
     cells, strip, legend = width - 2 * INDENT - 2, Text(), Text()
     for cell in range(cells):
         middle = (cell + 0.5) * total / cells
@@ -136,7 +142,15 @@ def _strip_table(sram_map: SramMapResult, total: int, width: int) -> Table:
 
 
 def _buffers_table(sram_map: SramMapResult, total: int, bar_width: int) -> Table:
-    """Return a table of all buffers, sorted by address. The last row shows the free bytes."""
+    """Return a table of all buffers of a PE, sorted by address.
+
+    The last row shows the free bytes.
+
+    Args:
+        sram_map: The buffers of the PE.
+        total: SRAM size of the PE in bytes.
+        bar_width: Width, in characters, of the bars that show when a buffer is in use.
+    """
     buffers = _rows(sram_map.buffers)
     rows = [
         {

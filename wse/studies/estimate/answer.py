@@ -104,7 +104,7 @@ def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
     This time includes a new connection, the network and the service in front of the wafers.
 
     Args:
-        result: The estimate. Its latencies are for a single user.
+        result: The estimate. Its latencies are for one batch of users alone on the machine.
         waited_s: Seconds that the user also waits because of other users.
     """
     user = result.latency.user

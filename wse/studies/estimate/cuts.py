@@ -34,6 +34,10 @@ def cuts_result(prepared_estimate: PreparedEstimate, system: SystemResult) -> Cu
     The result suggests the smallest number of wafers on which no layer is split, which is found by
     trying larger numbers in order. This search is skipped if a mapping file or dead PEs determine
     the layout.
+
+    Args:
+        prepared_estimate: The request.
+        system: Placement of the compiled model, with its pipeline stages.
     """
     wafers_by_layer: dict[int, list[int]] = defaultdict(list)
     for stage in system.stages:

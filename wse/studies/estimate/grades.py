@@ -104,16 +104,26 @@ class Grades:
                     self._grade_by_name[name] = source.grade
 
     def weakest(self, constants: Iterable[str]) -> tuple[Grade, str]:
-        """Return the weakest grade among some constants, and the first constant with this grade."""
+        """Return the weakest grade among some constants, and the first constant with this grade.
+
+        Args:
+            constants: Names of the constants, such as ``hop_cycles``. There is at least one.
+        """
         name = max(constants, key=lambda constant: list(GRADES).index(self._grade_by_name[constant]))
         return self._grade_by_name[name], name
 
     def cause_grade(self, cause: Cause) -> Grade:
-        """Return the evidence grade of the cycles of one cause, such as ``hops``."""
+        """Return the evidence grade of the cycles of one cause, such as ``hops``.
+
+        It is the weakest grade of the constants from which these cycles are computed.
+        """
         return self.weakest(_OF_CAUSE[cause])[0]
 
     def bound_grade(self, bound: str) -> Grade:
-        """Return the evidence grade of a kind of lower bound, such as ``sram`` or ``hops``."""
+        """Return the evidence grade of a kind of lower bound, such as ``sram`` or ``hops``.
+
+        It is the weakest grade of the constants from which the bound is computed.
+        """
         return self.weakest(_OF_BOUND[bound])[0]
 
     def shares(self, cycles_by: CyclesBy) -> dict[str, float]:
@@ -215,5 +225,5 @@ def _weaker(first: tuple[Grade, str], second: tuple[Grade, str]) -> tuple[Grade,
 
 
 def _constants_of(cycles_by: CyclesBy) -> tuple[str, ...]:
-    """Return the names of the constants that affect cycles, for all causes with nonzero cycles."""
+    """Return the names of the constants that affect at least one cause with nonzero cycles."""
     return tuple(constant for cause, cycles in cycles_by.items() if cycles for constant in _OF_CAUSE[cause])

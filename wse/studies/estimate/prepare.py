@@ -209,7 +209,7 @@ def check_replicas(users: int | None, replicas: int | None) -> None:
 
 
 def check_objective(request: EstimateRequest) -> None:
-    """Raise UnknownName if the objective of a request is unknown."""
+    """Raise UnknownName if a request has an unknown objective, i.e. one not in `OBJECTIVES`."""
     if request.serving.objective not in (None, *OBJECTIVES):
         raise UnknownName("objective", str(request.serving.objective), OBJECTIVES, place="--objective")
 

@@ -18,8 +18,8 @@ from wse.studies.options.settings import with_replaced
 def changed_requests(prepared_estimate: PreparedEstimate) -> dict[str, EstimateRequest]:
     """Return copies of a request, each with one number of the machine changed.
 
-    A requested number of wafers is kept, except for the change to the larger code of research
-    kernels, which may need more wafers.
+    Most copies keep the requested number of wafers. The copy with the larger code of research
+    kernels does not, because the model may then need more wafers.
 
     Returns:
         The requests, keyed by a description of the change.

@@ -97,7 +97,12 @@ def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeRes
 def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
     """Return the number of users whose KV caches fit, for each of several context lengths.
 
-    The lengths are `CONTEXTS`, the requested context, and the model's context limit.
+    The lengths are those of `CONTEXTS` below the model's context limit, the requested context, and
+    the limit.
+
+    Args:
+        program: The compiled model.
+        context_limit: Maximum context of the model in tokens.
     """
     contexts = sorted({*(c for c in CONTEXTS if c < context_limit), program.context, context_limit})
     capacities = {context: cache_capacity(program, context) for context in contexts}
@@ -137,7 +142,14 @@ def sram_tables(
 
 
 def _users_table(users: tuple[UsersResult, ...], replicas: int, *, for_one_user: bool) -> Table:
-    """Return a table of the number of users whose KV caches fit, by context length."""
+    """Return a table of the number of users whose KV caches fit, by context length.
+
+    Args:
+        users: Numbers of users of one replica.
+        replicas: Number of equal machines that share the users, for the note.
+        for_one_user: Whether the layout was chosen for the latency of a single user. A note then
+            says how to find layouts with more room.
+    """
     rows = [
         {"name": "context", **{str(row.context): row.context for row in users}},
         {"name": "sequences", **{str(row.context): row.users for row in users}},

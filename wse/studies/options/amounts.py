@@ -24,8 +24,10 @@ def read_count(flag: str, text: str, unit: str, *, none_word: str) -> int:
     Args:
         flag: Name of the option, for messages.
         text: Text to convert.
-        unit: Unit of the result: "token" (k is then 1,024) or `COUNT`.
-        none_word: Another word that the option accepts, for messages; empty if there is none.
+        unit: `TOKEN` for a number of tokens, in which k is 1,024, or `COUNT` for any other number,
+            in which k is 1,000.
+        none_word: Word that the option accepts instead of a number, for messages; empty if there
+            is none.
 
     Raises:
         BadInput: The text is not a whole number.

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 def models() -> Iterable[str]:
-    """Return the names of bundled models and configurations."""
+    """Return the names of the bundled models and model configurations."""
     from wse.models.catalogue import names
 
     return names()
@@ -24,7 +24,7 @@ def wafers() -> Iterable[str]:
 
 
 def links() -> Iterable[str]:
-    """Return the names of links between wafers."""
+    """Return the names of the bundled links between wafers, which ``--link`` accepts."""
     from wse.hardware.wafer_links import known_links
 
     return known_links()
@@ -51,7 +51,7 @@ def changes() -> Iterable[str]:
 
 
 def sweep_columns() -> Iterable[str]:
-    """Return the short column names of the table that ``wse sweep`` prints."""
+    """Return the short names by which columns of the ``wse sweep`` table can be selected."""
     names = "dtype prompt new wafers users replicas ttft user low high throughput fits cost"
     return tuple(names.split())
 

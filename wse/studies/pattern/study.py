@@ -262,9 +262,15 @@ def _with_wavelets(case: PatternCase, checked: CheckedPattern, setup: PatternSet
 
 
 def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> float | None:
-    """Return the cycles of a pattern from its closed-form formula; None if it has no formula.
+    """Return the cycles of a pattern by its formula, or None if it has no formula.
 
     The formula is either published or defined in the pattern's file.
+
+    Args:
+        pattern: The pattern.
+        length: Number of PEs on the line.
+        words: Words per PE.
+        wafer: The wafer, which determines the cycles of hops.
     """
     if pattern.form is not None:
         return closed_form(*pattern.form, 1, length, words, wafer)
@@ -279,7 +285,7 @@ def _sort_and_mark(cases: Sequence[PatternCase]) -> list[PatternCase]:
     """
 
     def group_key(case: PatternCase) -> tuple[Any, ...]:
-        """Return what two cases must have in common to be compared: PEs, words and operation."""
+        """Return a key that is equal for comparable cases: PEs, words and collective operation."""
         return case.pes, case.words, case.collective or "~"
 
     groups: dict[tuple[Any, ...], list[PatternCase]] = {}

@@ -55,7 +55,8 @@ def answer_tables(
         rows: The numbers of the answer.
         grades: Evidence grades of the numbers. The keys are the ``grade_key`` of rows. None leaves
             out the column of grades.
-        ranges: Intervals of the numbers, which a note explains. None if there are none.
+        ranges: 90 % intervals of the numbers. If there are any, a note below the table explains how
+            they were computed.
     """
     columns = [Column(key="name", style="bright_black"), number("value", formatter=str)]
     if grades is not None:
@@ -116,10 +117,10 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
 def published_sentence(speeds: Sequence[PublishedSpeed] | None, model: str) -> str:
     """Return a sentence with published speeds for comparable machines; empty if there are none.
 
-    A published speed of another model, which has the same layers, is given with that model.
+    If a speed was published for another model with the same layers, the sentence names that model.
 
     Args:
-        speeds: The published speeds.
+        speeds: The published speeds, from `wse.studies.results.published.published_speeds`.
         model: Name of the estimated model.
     """
     if not speeds:

@@ -202,7 +202,15 @@ class CrossingResult(Result):
 
 
 def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
-    """Return the mean link traffic per decode pass, and the number of colours in use."""
+    """Return the mean link traffic per decode pass, and the number of colours in use.
+
+    A colour is a route for which routers are configured.
+
+    Args:
+        program: The compiled model.
+        totals: Words and hops, summed over all decode passes. Without decode passes, the result
+            contains only the number of colours.
+    """
     if not totals.runs:
         return FabricResult(colours_used=colours_used(program))
     busiest = totals.busiest_links()

@@ -220,7 +220,10 @@ def _stage(stage: Stage) -> StageResult:
 
 
 def _attention(stage: Stage) -> tuple[int, ...]:
-    """Return the first and last columns of a stage that compute attention, or an empty tuple."""
+    """Return the indices of the first and last column of a stage that compute attention.
+
+    The tuple is empty if the stage computes no attention.
+    """
     first, cols = stage.attention
     return (first, first + cols - 1) if stage.has_attention else ()
 

@@ -33,7 +33,10 @@ DRAFTS_TEXTS: Final = {"no": "no", "yes": "yes", "unknown": "not stated", None: 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicPoint(Result):
-    """A published speed of the model, or of a model with the same layers, with its conditions."""
+    """A published speed of the model, or of a model with the same layers, with its conditions.
+
+    The conditions, such as the machine and the number of users, are those that the source states.
+    """
 
     model: Annotated[str, Doc("the model as its source names it")]
     system: Annotated[str, Doc("the machine or service")]
@@ -131,6 +134,10 @@ def public_points(spec: ModelSpec) -> tuple[PublicPoint, ...]:
 
 def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[PublishedSpeed, ...] | None:
     """Return up to three published speeds measured under the same conditions as an estimate.
+
+    Args:
+        spec: The model. Speeds of other models with the same layers are also considered.
+        estimated: The estimated speed and its conditions.
 
     Returns:
         The fastest speed without draft tokens (speculative decoding), the fastest with them, and

@@ -104,7 +104,8 @@ def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_spee
     """Predict a setting's speed and cost with two service tiers, a plain and a fast one.
 
     Each tier promises its users a speed. It uses the layout with the lowest cost per token at this
-    speed, and serves the maximum number of users for which the speed is reached.
+    speed, and serves the maximum number of users for which the speed is reached. If even a single
+    user does not reach the fast speed, the fast tier serves one user, and the result says so.
 
     Args:
         setting: The setting.

@@ -34,7 +34,10 @@ TIER_KEYS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class SpeculationResult(AcceptanceResult):
-    """Effect of speculative decoding on a prediction: tokens per pass, and gain in speed."""
+    """Effect of speculative decoding on a prediction: tokens per pass, and gain in speed.
+
+    In speculative decoding, a cheap source drafts tokens and the model verifies them in one pass.
+    """
 
     draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 if drafts gain nothing")]
     tokens_per_pass: Annotated[float, Doc("mean tokens that a pass yields, including the one without drafts")]
@@ -132,7 +135,7 @@ class PublishedResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AgainstResult(Result):
-    """Comparison of one prediction with one published figure."""
+    """Comparison of one prediction with one published figure: relative error and agreement."""
 
     published: Annotated[int, Doc("index of the figure in `published`")]
     predicted: Annotated[float, Doc("predicted value, in the unit of the figure")]

@@ -86,6 +86,10 @@ def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
     2. Separate machines of the same type.
     3. A separate mesh next to or below the decode mesh, on the same wafers.
 
+    Args:
+        request: The serving request.
+        placement: Request for the decode machine.
+
     Raises:
         BadInput: The options contradict each other, or the two meshes do not both fit on a wafer.
     """
@@ -122,7 +126,7 @@ def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
 
 @contextmanager
 def prefill_errors(request: ServeRequest) -> Iterator[None]:
-    """In this context, make error messages name the options of the prefill machine.
+    """Rewrite messages of errors in this context to name the options of the prefill machine.
 
     >>> request = make_request(ServeRequest, prefill="own")
     >>> with prefill_errors(request):

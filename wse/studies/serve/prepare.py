@@ -57,9 +57,10 @@ class PreparedServe:
 
     @property
     def rate_of_users(self) -> int | None:
-        """Number of users who set the arrival rate; None if the rate is determined otherwise.
+        """Number of users from which the arrival rate is computed, or None.
 
-        It is None if arrival times come from a file or no number of users is given.
+        Each user sends the next request when the previous answer ends. The number is None if
+        arrival times come from a file or no number of users is given.
         """
         return None if self.has_times else self.request.base.serving.users
 
@@ -180,7 +181,8 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
 def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
     """Return the request for the decode machine.
 
-    If a machine of a different type reads prompts, the price of that machine is omitted.
+    If a machine of a different type reads the prompts, its price is left out, because the decode
+    machine accepts only its own price.
 
     Args:
         request: The serving request.

@@ -91,7 +91,7 @@ def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flig
     """Return samples of latencies and throughput on wafers, relative to the stated constants.
 
     Args:
-        uncertainty: What is uncertain about the times of the deployment.
+        uncertainty: Constants and model errors that make the times uncertain.
         deployment: One replica.
         in_flight: Mean number of requests in flight on it.
 

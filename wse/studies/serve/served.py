@@ -143,6 +143,11 @@ def _economy(
 
     A replica includes the prefill machine, if it is separate. If both machines share the same
     wafers, the wafers are counted once.
+
+    Args:
+        prepared_serve: The serving request.
+        decode: One replica of the decode machine.
+        prefill: The prefill machine, if it is separate.
     """
     machines = [decode] if prefill is None else [decode, prefill]
     powers, prices = [machine.power_w for machine in machines], [machine.usd_per_hour for machine in machines]
@@ -151,6 +156,10 @@ def _economy(
 
 def _combine(prepared_serve: PreparedServe, numbers: Sequence[SourcedNumber | None]) -> SourcedNumber | None:
     """Combine the power or the price of the decode and prefill machines.
+
+    Args:
+        prepared_serve: The serving request.
+        numbers: Power or price of each machine; None if unknown.
 
     Returns:
         The sum, or the maximum if both machines are parts of the same wafers. None if a number is

@@ -23,7 +23,7 @@ from wse.studies.serve.prepare import PreparedServe
 
 
 class Simulate(Protocol):
-    """Function that simulates how a workload's requests are served."""
+    """Type of a function that simulates how a service handles the requests of a workload."""
 
     def __call__(self, workload: Workload, *, on_done: OnDone) -> SimulationOutcome:
         """Simulate how a workload's requests are served, and return the times of each request.

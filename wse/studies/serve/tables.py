@@ -26,7 +26,8 @@ def waits_table(served_result: ServedResult, ranges: Mapping[str, RangeResult] |
 
     Args:
         served_result: Statistics of the served requests.
-        ranges: Intervals of the result, which a note tells from percentiles. None if there are none.
+        ranges: 90 % intervals of the result's figures. A note states how they were sampled, so
+            that readers do not take them for percentiles. None if there are none.
     """
     all_waits = served_result.all
     rows: list[tuple[str, Distribution | None]] = [
@@ -150,7 +151,7 @@ def machine_table(result: ServeResult) -> Table:
 
 
 def _arrivals_text(requests: RequestsResult) -> str:
-    """Describe the type of arrivals and the users who send the requests."""
+    """Describe how requests arrive: by which random process, or from how many users."""
     if requests.in_flight is not None:
         return f"of {plural(requests.in_flight, 'user')}, each sending the next one when an answer ends"
     if requests.rate_of_users is not None:

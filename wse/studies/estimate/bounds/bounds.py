@@ -77,7 +77,7 @@ def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[Token
     ops: list[int] = phase.steps.op.tolist()
 
     def rows(names: Iterable[Name]) -> Iterable[tuple[Name, BoundRow]]:
-        """Yield a row for each group of steps.
+        """Yield (group name, row) for each group of steps, in order of first occurrence.
 
         Args:
             names: For each step, the name of its group.
@@ -199,7 +199,7 @@ def _op(row: BoundRow) -> str:
 
 
 def _bound(bound: BoundName, row: BoundRow) -> Text:
-    """Format the cycles of a bound, highlighted if it is the row's largest bound."""
+    """Format one of a row's lower bounds, in cycles. The row's largest bound is highlighted."""
     return Text(short_number(row.bounds[bound]), style=COLOURS["hops"] if bound == row.limit else "bright_black")
 
 

@@ -90,6 +90,11 @@ def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
 def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict[str, float]:
     """Return the op kinds that contribute most to one cause's cycles above the lower bound.
 
+    Args:
+        token: Row for the whole token, whose largest bound is the lower bound.
+        ops: One row for each op kind.
+        cause: The cause, such as hops.
+
     Returns:
         The fraction of these cycles that each op kind contributes, keyed by op kind. There are at
         most `OPS` entries, largest first, each with a fraction of at least `LEAST`.
@@ -120,7 +125,12 @@ def _excess_cycles(token: BoundRow, row: BoundRow, cause: Cause) -> float:
 
 
 def gap_table(token: BoundRow, gap: Sequence[GapRow]) -> Table:
-    """Return a table of the cycles by which a token exceeds its bound, with one row per cause."""
+    """Return a table of the cycles by which a token exceeds its largest lower bound.
+
+    Args:
+        token: Row for the whole token, which states the bound.
+        gap: Excess cycles of each cause. Each cause becomes a row of the table.
+    """
     columns = (
         Column(key="cause", title="cause"),
         number("cycles", "cycles", short_number),

@@ -67,11 +67,19 @@ class UsersOfDrafts:
         return self.drafter.machine(-(-self.users // self.replicas))
 
     def point(self, choose: Choose) -> OperatingPoint:
-        """Return the speed and cost per token with the drafts that ``choose`` returns."""
+        """Return the speed and cost per token with certain drafts.
+
+        Args:
+            choose: Function that chooses drafts based on the drafting and verification times.
+        """
         return operating_point(self.drafter.deployment(choose), self.users, self.replicas)
 
     def speed_up(self, choose: Choose) -> float:
-        """Return the speed-up from drafts: tokens/s per user with drafts, relative to no drafts."""
+        """Return the speed-up from drafts: tokens/s per user with drafts, relative to no drafts.
+
+        Args:
+            choose: Function that chooses drafts based on the drafting and verification times.
+        """
         tpot_without_drafts_s, tpot_with_drafts_s = self.plain.tpot_s, self.point(choose).tpot_s
         assert tpot_without_drafts_s is not None  # tokens are decoded
         assert tpot_with_drafts_s is not None
@@ -102,7 +110,7 @@ class UsersOfDrafts:
 def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
     """Return a function that times drafts of ``draft_tokens`` sequential tokens.
 
-    The function gets the pass times of a machine, and returns the times of a verification pass and
+    The returned function maps the pass times of a machine to the times of a verification pass and
     its draft passes.
 
     Args:
@@ -114,5 +122,9 @@ def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
 
 
 def as_tree(tree: DraftTree) -> Choose:
-    """Return a function that times a draft tree (alternative tokens at each position)."""
+    """Return a function that times a draft tree (alternative tokens at each position).
+
+    The returned function maps the pass times of a machine to the times of a verification pass and
+    its draft passes.
+    """
     return partial(DraftMachine.tree, tree=tree)

@@ -38,12 +38,13 @@ def head_machine(
     """Return the times of drafting and of verification with a draft head, for one user.
 
     A draft head is one more layer of the model. A pass without drafts is timed on the model
-    compiled alone. Passes over several tokens are timed on the model compiled with its head. With a
-    batch of 1, they are assumed to be no faster than a pass without drafts.
+    compiled without its head, and passes over several tokens on the model compiled with its head.
+    With a batch of 1, passes over several tokens are assumed to be no faster than a pass without
+    drafts.
 
     Args:
         prepared_placement: The request.
-        compilation: The model compiled alone.
+        compilation: The model compiled without its head.
         head: The model compiled with its head.
         passes: The passes that verify drafts, from `verify_passes`.
     """
@@ -63,7 +64,13 @@ def _model_machine(
 
     They include the time in which token ids travel between the two models. If the draft model runs
     on the host, each of its passes takes as long as reading its weights from memory once, and each
-    pass of the verified model adds a round trip for the ids.
+    verification pass adds a round trip for the ids.
+
+    Args:
+        prepared_placement: The request for the model that verifies the draft tokens.
+        compilation: That model, compiled.
+        draft: The draft model, compiled for its place.
+        passes: The passes that verify drafts, from `verify_passes`.
     """
     wafer = prepared_placement.wafer
     embedding_wafer, region = _embedding_region(compilation.program)
@@ -103,10 +110,16 @@ def _model_machine(
 def _verify_s(
     prepared_placement: PreparedPlacement, compilation: Compilation, passes: VerifyPasses
 ) -> Callable[[int], float]:
-    """Return a function that gives the seconds of a verification pass over N new tokens.
+    """Return a function that maps a number of new tokens to the seconds of a pass over them.
 
-    For one token, this is a normal decode pass of the whole batch. With a batch of 1, a pass over
-    several tokens is assumed to be no faster than a decode pass.
+    A pass over one token is a normal decode pass of the whole batch. A pass over several tokens is
+    a verification pass of one user. With a batch of 1, it is assumed to be no faster than a decode
+    pass.
+
+    Args:
+        prepared_placement: The request.
+        compilation: The model that runs the decode pass.
+        passes: Timing of its verification passes.
     """
     plain_s = decode_s(prepared_placement, compilation)
     least_s = plain_s if compilation.options.batch == 1 else 0.0
@@ -114,7 +127,14 @@ def _verify_s(
 
 
 def decode_s(prepared_placement: PreparedPlacement, compilation: Compilation) -> float:
-    """Return the seconds of a decode pass (one token per user), halfway through the answer."""
+    """Return the seconds of a decode pass, halfway through the answer.
+
+    A decode pass generates one token for each user of a batch.
+
+    Args:
+        prepared_placement: The request.
+        compilation: The compiled model.
+    """
     fabric = Fabric(
         compilation.program, prepared_placement.wafer, prepared_placement.software, prepared_placement.meshes
     )

@@ -140,7 +140,12 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
     """Compile a draft model for the free PEs on the model's own wafers.
 
     Free PE rectangles in which the weights would fit are tried in the order of `free_regions`. At
-    most `MOST_COMPILED` of them are compiled.
+    most `MOST_COMPILED` of them are compiled. The first one on which the draft model fits is used.
+
+    Args:
+        prepared_estimate: Request for the model that verifies the draft tokens.
+        compilation: That model, compiled.
+        name: Name of the draft model.
 
     Raises:
         BadInput: The request has defects, so the free PEs are not known.
@@ -200,7 +205,12 @@ def free_regions(prepared_estimate: PreparedEstimate, program: Program) -> list[
 
 
 def _clip_to_mesh(regions: list[FreeRegion], prepared_estimate: PreparedEstimate) -> Iterator[FreeRegion]:
-    """Yield each region, clipped to at most the size of the model's mesh, largest first."""
+    """Yield the regions, largest first, each cut down to at most the size of the model's mesh.
+
+    Args:
+        regions: Free rectangles of PEs.
+        prepared_estimate: Request for the model, which determines its mesh.
+    """
     rows, cols = prepared_estimate.fabric_shape
     clipped = [
         replace(region, rect=region.rect._replace(rows=min(region.rect.rows, rows), cols=min(region.rect.cols, cols)))

@@ -15,7 +15,10 @@ from wse.studies.options.drafts.draft import HEAD, HOST, SAME, WAFER
 
 @dataclass(frozen=True, kw_only=True)
 class DraftLengthResult(Result):
-    """Times of passes and speed-up with a certain number of draft tokens per verification pass."""
+    """Times of passes and speed-up with a certain number of draft tokens per verification pass.
+
+    A cheap source drafts the tokens, and the model verifies them in one pass.
+    """
 
     draft_tokens: Annotated[int, Doc("draft tokens per verification pass")]
     tokens_per_pass: Annotated[float, Doc("tokens that a pass yields on average, including the one of the model")]

@@ -125,11 +125,11 @@ def verify_passes(prepared_placement: PreparedPlacement, compilation: Compilatio
     """Return the timing of the passes that verify the drafts of a request.
 
     The passes run on the model compiled with its draft head if it has one, and otherwise on the
-    model compiled alone.
+    model compiled without a head.
 
     Args:
         prepared_placement: The request.
-        compilation: The model compiled alone.
+        compilation: The model compiled without a head.
         draft: The draft head or draft model, compiled for its place.
     """
     if draft.name == HEAD and draft.compilation is not None:

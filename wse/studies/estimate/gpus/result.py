@@ -91,7 +91,7 @@ class GpuTpotParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuLatencyResult(Result):
-    """Latencies of a user on GPUs that also read the prompts of other, arriving users."""
+    """Latencies of a user while the GPUs also read the prompts of newly arriving users."""
 
     ttft_s: Annotated[
         float, Doc("expected time to first token: the rest of the running pass, then reading the prompt", "s")

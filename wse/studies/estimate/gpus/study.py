@@ -223,7 +223,8 @@ def _verify(prepared_estimate: PreparedGpuEstimate) -> GpuVerifyResult | None:
 def gpu_grade(prepared_estimate: PreparedGpuEstimate) -> GradeResult:
     """Return the evidence grade of a GPU estimate, which states how reliable its constants are.
 
-    It is the weakest grade among the constants of the GPU and serving stack that affect this model.
+    It is the weakest grade among the constants of the GPU, and those constants of the serving stack
+    that affect this model.
     """
     generation = prepared_estimate.server.gpu.generation
     stack = {
@@ -243,6 +244,10 @@ def _first_token_grade(prepared_estimate: PreparedGpuEstimate, decode_grade: Gra
 
     With several users, this time also depends on the assumption that other users' prompts arrive at
     equal intervals. In that case, the grade cannot exceed the grade of this assumption.
+
+    Args:
+        prepared_estimate: The request.
+        decode_grade: Grade of the decoded tokens per second.
     """
     if prepared_estimate.users_of_one == 1 or weakest((decode_grade.grade, ARRIVALS_GRADE)) == decode_grade.grade:
         return decode_grade
@@ -250,7 +255,7 @@ def _first_token_grade(prepared_estimate: PreparedGpuEstimate, decode_grade: Gra
 
 
 def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
-    """Return the names of GPU and serving-stack constants that do not affect an estimate.
+    """Return the names of constants of a serving stack that do not affect an estimate.
 
     For example, constants of all-reduces are irrelevant on a single GPU.
     """

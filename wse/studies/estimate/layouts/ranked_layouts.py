@@ -69,8 +69,8 @@ class CompiledLayout:
 class LayoutRanking:
     """Ranking of the layouts that searches found for a request, and of modified versions of them.
 
-    Versions have more room for KV caches, smaller prompt chunks or more users per pass. Each
-    version is compiled only once, even if the layouts are ranked for several goals.
+    A modified version has more room for KV caches, smaller prompt chunks or more users per pass.
+    Each version is compiled only once, even if the layouts are ranked for several goals.
     """
 
     def __init__(self, prepared_estimate: PreparedEstimate, searches: Sequence[Compilation]) -> None:
@@ -134,12 +134,17 @@ class LayoutRanking:
         return layouts
 
     def _found_more_room(self, layout: CompiledLayout, users: int) -> bool:
-        """Search for layouts with room for a number of users, unless a given layout has it.
+        """Search for layouts with room for a number of users, unless this is unnecessary.
 
-        The same number of users is searched for only once.
+        It is unnecessary if the given layout already has the room, or if layouts with room for the
+        same number of users have been searched for before.
+
+        Args:
+            layout: The best known layout.
+            users: Number of users of one replica whose KV caches must fit.
 
         Returns:
-            Whether a search with new results was added.
+            True if the search was made and found a layout.
         """
         if layout.deployment.max_concurrency >= users or users in self._tried_room:
             return False
@@ -186,7 +191,13 @@ class LayoutRanking:
         return sorted(dict.fromkeys([*layout_by_key.values(), *improved_layouts]), key=rank)
 
     def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
-        """Return a layout and its variants with more room for KV caches, as far as they fit."""
+        """Return a layout and those of its variants with more room for KV caches that fit.
+
+        Args:
+            candidate: The compiled layout.
+            search_result: Result of the search that found the layout.
+            finalist: Index of the layout among the search's fully compiled layouts.
+        """
         key = candidate.options, candidate.choice
         layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, search_result, finalist)
         self._layouts[key] = layout
@@ -213,6 +224,10 @@ class LayoutRanking:
 
     def _with_more_slots(self, layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
         """Recompile a layout so that each decode pass generates tokens for twice as many users.
+
+        Args:
+            layout: The layout to recompile.
+            goal: Goal that determines how many users a replica serves.
 
         Returns:
             The layout, or None if there are not enough users or the layout does not fit.

@@ -25,7 +25,10 @@ CHOSEN: Final = "as chosen"
 
 @dataclass(frozen=True, kw_only=True)
 class RoomResult(Result):
-    """Users that fit and cycles per token, for a layout or a slower version that uses less SRAM."""
+    """Number of users whose KV caches fit, and cycles per token, for one variant of a layout.
+
+    The variants are the layout as chosen, and slower versions of it that need less SRAM.
+    """
 
     choice: Annotated[str, Doc("the choice that differs from that of the compiler")]
     users: Annotated[int, Doc("users whose KV caches fit, with the context of the request")]
@@ -50,7 +53,7 @@ def _row(prepared_estimate: PreparedEstimate, name: str, program: Program) -> Ro
 
     Args:
         prepared_estimate: The request.
-        name: What the compiler did differently.
+        name: Description of what the compiler did differently in this variant.
         program: The compiled variant.
     """
     fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)

@@ -83,12 +83,12 @@ def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Com
 
 
 def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: int) -> int:
-    """Find the maximum number of users, between two numbers, for whom a layout has room.
+    """Find the maximum number of users of one replica whose KV caches fit on some layout.
 
     Args:
         prepared_estimate: The request.
-        room: Number of users of one replica whose caches are known to fit on some layout.
-        users: Number of users for whom no layout has room.
+        room: Number of users whose caches are known to fit, where the search starts.
+        users: Larger number of users whose caches are known not to fit.
     """
     return (
         largest_passing(
@@ -111,9 +111,9 @@ def users_by_bytes(prepared_estimate: PreparedEstimate) -> int:
 
 
 def wafers_by_bytes(prepared_estimate: PreparedEstimate, users: int) -> int:
-    """Return the number of wafers whose SRAM is large enough for a model and a number of users.
+    """Return the minimum number of wafers whose SRAM can hold a model and its users' KV caches.
 
-    This is a lower limit, because buffers and padding are not counted.
+    More wafers may be needed, because buffers and padding are not counted.
     """
     p = prepared_estimate
     return math.ceil((p.weight_bytes + users * _user_bytes(p)) / _free_bytes_per_wafer(p))

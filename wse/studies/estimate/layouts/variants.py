@@ -32,7 +32,12 @@ class Variant(NamedTuple):
 def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tuple[Variant, ...]:
     """Compile variants of a layout that are slower but leave more room for KV caches.
 
-    They are the variants of `variant_choices`. Variants that do not fit are left out.
+    `variant_choices` lists the compiler choices that are changed. Variants that do not fit are left
+    out.
+
+    Args:
+        prepared_estimate: The request.
+        candidate: The compiled layout from which the variants are derived.
     """
     choices = variant_choices(candidate.choice)
     compiled = (
@@ -64,7 +69,11 @@ def variant_choices(choice: Choice) -> dict[str, Choice]:
 
 
 def _without_unpacking(choice: Choice) -> Choice:
-    """Return a choice without the rewrite that unpacks many quantised weights at once."""
+    """Return a copy of compiler choices without the rewrite `WIDE_UNPACKING`.
+
+    This rewrite (a cycle-saving change to a layer's steps) unpacks many quantised weights at once,
+    which needs more scratch memory.
+    """
     rewrites, verify_rewrites = (
         None if settings is None else tuple(setting for setting in settings if setting[0] != WIDE_UNPACKING)
         for settings in (choice.rewrites, choice.verify_rewrites)
@@ -75,7 +84,13 @@ def _without_unpacking(choice: Choice) -> Choice:
 def recompiled(prepared_estimate: PreparedEstimate, candidate: Candidate) -> Candidate | None:
     """Compile a model again with the options and choices of ``candidate``.
 
-    Returns None if the layout does not fit.
+    Args:
+        prepared_estimate: The request.
+        candidate: Compiler options and choices. Its Program is not used, because it was compiled
+            with other choices.
+
+    Returns:
+        The compiled layout, or None if it does not fit.
     """
     p, (_, options, choice) = prepared_estimate, candidate
     try:

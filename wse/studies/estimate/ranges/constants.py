@@ -55,10 +55,11 @@ class UncertainConstant:
     def position(self, value: Any) -> Any:
         """Transform values of the constant so that times depend on them nearly linearly.
 
-        This is the reciprocal of a rate. Other constants are unchanged.
-
         Args:
             value: A number or an array.
+
+        Returns:
+            The reciprocals of the values if the constant is a rate, otherwise the same values.
         """
         return 1 / value if self.is_rate else value
 

@@ -24,14 +24,19 @@ GPU_ERROR: Final = "model error of GPUs"
 
 
 def gpu_price_and_power(gpu: str) -> tuple[str, str]:
-    """Return the names of the price and power of a GPU, under which their samples are drawn."""
+    """Return the names of the uncertain price and power of a type of GPU.
+
+    Random samples of a number depend on its name, so all estimates for this type of GPU use the
+    same samples of its price and power.
+    """
     return f"economics.gpu_usd_per_hour.{gpu}", f"economics.gpu_power_w.{gpu}"
 
 
 def gpu_time_ratios(server: GpuServer) -> F64:
     """Return samples of the ratio of actual to predicted times of a model on GPUs.
 
-    All GPUs of a comparison have the same samples.
+    All estimates use the same random quantiles of the model error. Errors that two GPU estimates
+    have in common therefore cancel in a comparison.
 
     Returns:
         float64 ``[SAMPLES]``.

@@ -96,6 +96,10 @@ NO_ERROR: Final = ModelError(sizes=np.zeros(2), probabilities=np.array([0.0, 1.0
 def model_error(kind: ErrorKind, software: str, *, without_source: str = "") -> ModelError:
     """Return the distribution of a timing model's error, as observed in measurements.
 
+    Only measurements with the same software are used if there are at least `FEWEST_ERRORS` of them
+    from at least `FEWEST_SOURCES` publications. Otherwise, measurements with any software are used,
+    and all publications have the same weight.
+
     Args:
         kind: Kind of prediction: ``decode`` or ``prefill`` on wafers, ``gpu_dense`` or
             ``gpu_experts`` on GPUs.
@@ -140,7 +144,7 @@ def error_distribution(ratios: Sequence[float], groups: Sequence[str] = ()) -> M
 
 
 def coverage(kind: ErrorKind, confidence: float) -> dict[str, float]:
-    """Return how many measurements are inside an interval around their prediction, by software.
+    """Return the fraction of measurements that are inside the interval of their prediction.
 
     The interval for each measurement is computed without the measurements of the same source. It
     accounts only for the model error. An interval that also accounts for uncertain constants is
@@ -151,7 +155,7 @@ def coverage(kind: ErrorKind, confidence: float) -> dict[str, float]:
         confidence: Confidence of the interval, such as 0.9.
 
     Returns:
-        Fraction of the measurements inside their interval, keyed by software profile.
+        Fractions, keyed by the name of the software profile or serving stack.
     """
     inside_by_software: dict[str, list[bool]] = {}
     for row in (row for row in _rows() if row["kind"] == kind):

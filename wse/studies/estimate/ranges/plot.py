@@ -29,8 +29,8 @@ def as_png(uncertainty: UncertaintyResult) -> bytes:
 def tornado(uncertainty: UncertaintyResult) -> Figure:
     """Draw a tornado chart: for each uncertain constant, a bar that shows its effect on TPOT.
 
-    A bar extends from the time per output token at the low end of the constant's range to that at
-    the high end. Without decoded tokens, bars show the time to first token. The constant that
+    A bar connects the time per output token at the low end of the constant's range with the time at
+    the high end. If no token is decoded, bars show the time to first token. The constant that
     contributes most to the variance is at the top.
 
     Args:

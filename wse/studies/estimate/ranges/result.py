@@ -39,7 +39,10 @@ class ContributionResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UncertaintyResult(Result):
-    """The contributions of all uncertain constants to an estimate's ranges, largest first."""
+    """How much each uncertain constant and model error contributes to the ranges of an estimate.
+
+    The largest contribution comes first.
+    """
 
     ttft_s: Annotated[float, Doc("time to first token with the stated constants", "s")]
     tpot_s: Annotated[float | None, Doc("time per output token with the stated constants", "s")] = None
@@ -48,8 +51,8 @@ class UncertaintyResult(Result):
     def plot(self) -> Figure:
         """Draw a tornado chart: for each uncertain constant, a bar that shows its effect on TPOT.
 
-        A bar extends from the time per output token at the low end of the constant's range to that
-        at the high end. Without decoded tokens, bars show the time to first token.
+        A bar connects the time per output token at the low end of the constant's range with the
+        time at the high end. If no token is decoded, bars show the time to first token.
         """
         from wse.studies.estimate.ranges.plot import tornado
 

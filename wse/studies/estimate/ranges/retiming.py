@@ -76,11 +76,16 @@ class Retiming:
         return np.array(cycles) / costs.wafer.clock_hz
 
     def _delay_cycles(self, reader: RouteReader, last_route: PassRoute, costs: Costs) -> float:
-        """Return the part of the time to first token in which the busiest server does not work.
+        """Return the cycles of the time to first token in which the busiest server does not work.
 
-        A server is a PE region, a link or a host connection. The part consists of the time of the
-        last prompt chunk on all other servers, and of the round trip to the host. Half of the round
-        trip is before the first chunk, and half after the last one.
+        A server is a PE region, a link or a host connection. The busiest server is idle while the
+        last prompt chunk is on other servers, and during the round trip to the host. Half of the
+        round trip is before the first chunk, and half after the last one.
+
+        Args:
+            reader: List of the servers.
+            last_route: Servers that the last prompt chunk visits, with the cycles of each visit.
+            costs: Wafer and software profile.
         """
         host_links = (visit for visit in last_route if reader.servers[visit.server].kind == HOST_LINK)
         trip_cycles = sum(visit.latency_cycles for visit in host_links)

@@ -56,7 +56,14 @@ def sampled_times(uncertainty: Uncertainty, samples: int, seed: int, only_name: 
     """
 
     def probabilities(name: str) -> F64:
-        """Return the sampled probabilities of an uncertain number; all 0.5 if it does not vary."""
+        """Return the cumulative probabilities at which an uncertain number is sampled.
+
+        If the number does not vary, they are all 0.5, which yields the stated value of a constant
+        and no model error.
+
+        Args:
+            name: Name of the constant or model error.
+        """
         return probabilities_of(name, samples, seed) if only_name in ("", name) else np.full(samples, 0.5)
 
     constants = uncertainty.surface.constants
@@ -142,14 +149,14 @@ def cost_and_energy(
     Args:
         tokens_per_s: float64 ``[samples]``, output tokens per second of all machines.
         chips: Number of wafers or GPUs.
-        economics: Price and power of each; None if they are unknown.
-        names: Names of price and power. Machines with the same name have the same samples.
+        economics: Price and power of one wafer or GPU; None if they are unknown.
+        names: Names of the price and of the power. Equal names yield equal samples.
         samples: Number of samples.
         seed: Seed of the random numbers.
 
     Returns:
         float64 ``[samples]`` in USD per million tokens and in J, keyed by field of an operating
-        point. Empty without price and power.
+        point. Empty if price and power are unknown.
     """
     if economics is None:
         return {}

@@ -154,7 +154,13 @@ class _SingleEffect:
 def _single_effects(
     uncertainty: Uncertainty, deployment: WaferDeployment, point: OperatingPointResult
 ) -> Iterator[_SingleEffect]:
-    """Yield the effect of each constant and of each model error when only this one is varied."""
+    """Yield the effect of each uncertain constant and of each model error, each varied alone.
+
+    Args:
+        uncertainty: The constants and model errors.
+        deployment: The deployment with the stated constants.
+        point: The operating point: its users and replicas.
+    """
     surface, samples = uncertainty.surface, SAMPLES // 4
     tails = np.array([0.5 - CONFIDENCE / 2, 0.5 + CONFIDENCE / 2])
     values = np.array([constant.number.value for constant in surface.constants])

@@ -52,7 +52,8 @@ class Server:
         kind: One of ``KINDS``.
         wafer: Index of the wafer that contains the region or link. For a link to another wafer or
             to the host, it is the wafer from which the data come.
-        stages: Pipeline stages that a region stores, or the two stages that a link connects.
+        stages: Pipeline stages that run on a region, or the two stages that a link within a wafer
+            connects. Empty for links to other wafers and to the host.
     """
 
     kind: str
@@ -203,7 +204,7 @@ class RouteReader:
         return self._routes[cost]
 
     def _route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
-        """Compute the route of a phase.
+        """Compute the route of a phase without looking it up in the cache of `route`.
 
         1. Divide the steps into segments. A step that sends words to another server forms its own
            segment. Other consecutive steps form a segment as long as they run on the same server.

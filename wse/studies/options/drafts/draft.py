@@ -75,10 +75,11 @@ def draft_name(request: RunRequest) -> str:
 
 
 def draft_place(request: RunRequest) -> str:
-    """Return where the draft of a request runs: ``same``, ``wafer`` or ``host``.
+    """Return where the draft of a request runs.
 
-    The default is the host if drafts are looked up in the text and the host also selects tokens.
-    Otherwise, the default is the model's wafers (``same``).
+    The place is ``same`` (the model's wafers), ``wafer`` (a separate wafer) or ``host``. The
+    default is ``host`` if drafts are looked up in the text and the host also selects tokens.
+    Otherwise, the default is ``same``.
     """
     if request.drafts.draft_place is not None:
         return request.drafts.draft_place

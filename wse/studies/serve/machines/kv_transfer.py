@@ -37,7 +37,8 @@ def kv_transfer(prepared_serve: PreparedServe, decode: ServingMachine, prefill: 
     3. One machine consists of wafers and the other of GPUs: the wafers' link carries one copy of
        the cache.
 
-    ``--kv-bandwidth`` and ``--kv-latency`` override the figures of the link.
+    ``--kv-bandwidth`` and ``--kv-latency`` override the figures of the link. A link whose bandwidth
+    is given in this way carries one copy of the cache.
 
     Args:
         prepared_serve: The serving request.

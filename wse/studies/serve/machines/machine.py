@@ -90,6 +90,11 @@ class ServingMachine:
 
 
 def times(count: int, amount: SourcedNumber) -> SourcedNumber:
-    """Multiply a number with a source, and its range, by the number of wafers or GPUs."""
+    """Return the power or price of several wafers or GPUs, with its range and source.
+
+    Args:
+        count: Number of wafers or GPUs.
+        amount: Power or price of one of them.
+    """
     ends = None if amount.range is None else (count * amount.range[0], count * amount.range[1])
     return replace(amount, value=count * amount.value, range=ends)

@@ -10,6 +10,10 @@ from wse.serving.simulation.workload import Workload
 def check_room(workload: Workload, costs: PassCosts) -> None:
     """Check that the KV cache of the longest request fits when no other request is served.
 
+    Args:
+        workload: The requests.
+        costs: Costs of passes, and the KV-cache capacity.
+
     Raises:
         DoesNotFit: The KV cache is too large.
     """

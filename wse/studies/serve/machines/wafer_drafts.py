@@ -79,7 +79,10 @@ def drafted_costs(
 
 
 def _with_draft_caches(costs: StagedCosts, draft: PlacedDraft) -> StagedCosts:
-    """Limit the number of tokens in KV caches to what the caches of the draft model allow."""
+    """Return a copy of the costs whose KV-cache capacity is at most that of the draft model.
+
+    A draft on the host does not limit the capacity.
+    """
     if draft.compilation is None:
         return costs
     room = min(costs.kv_capacity_tokens, kv_capacity_tokens(draft.compilation.program))
