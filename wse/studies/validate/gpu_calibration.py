@@ -100,10 +100,10 @@ def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut(Result):
-    """Errors of the predictions for some measurements, after constants were fitted on others.
+    """Prediction errors of a serving stack's model in one cross-validation test.
 
-    In a cross-validation test, the predicted measurements are not used in the fit. `fit_stack` also
-    returns the errors on the fitted measurements themselves in this form.
+    Constants are fitted on some measurements, and the errors are those of predictions for others.
+    `fit_stack` uses the same record for the errors on the fitted measurements themselves.
     """
 
     stack: Annotated[str, Doc("Name of the serving stack.")]

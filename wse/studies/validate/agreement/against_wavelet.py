@@ -103,7 +103,7 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
     """Time a case with the fast timing model, and return one result per group of patterns.
 
-    The patterns of a group run concurrently. Groups run sequentially, in the order of the list.
+    The patterns of a group run concurrently, and the groups run one after another.
     """
     times = PatternTimes(costs)
     return [times.time([_slowest_line(placed_pattern, times) for placed_pattern in group]) for group in case.groups]
@@ -258,7 +258,8 @@ def summarise(rows: Sequence[AgreementRow]) -> AgreementSummary:
 def _errors(rows: Sequence[AgreementRow]) -> dict[str, Any]:
     """Return the counts and relative errors of configurations, by `AgreementErrors` field name.
 
-    Runs of at most `JUDGED_CYCLES` cycles are too short for a meaningful relative error.
+    The errors exclude runs of at most `JUDGED_CYCLES` cycles, which are too short for a meaningful
+    relative error.
     """
     errors = [abs(row.error_pct) for row in rows if row.wavelet_cycles > JUDGED_CYCLES]
     return {

@@ -250,6 +250,11 @@ def verify_layers(count: int, seed: int) -> Iterator[LayerCase]:
 def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> tuple[Program, WaferSpec]:
     """Compile the small model of a case, even if it does not fit in SRAM.
 
+    Args:
+        layers: The case: a small model, its mesh and the phase to time.
+        wafer: The machine.
+        software: Software costs, including the SRAM that code needs on each PE.
+
     Returns:
         The Program, and the wafer reduced to the mesh of the case.
     """

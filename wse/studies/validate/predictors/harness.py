@@ -78,7 +78,15 @@ def _decode_fabric(grid: Grid, shape: Shape, context: int, dtype: str, costs: So
 
 @cache
 def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return how many cycles one model layer takes for the prefill of ``tokens`` tokens."""
+    """Return how many cycles one model layer takes for the prefill of a prompt.
+
+    Args:
+        grid: The PEs.
+        shape: Sizes of the model.
+        tokens: Number of tokens in the prompt.
+        dtype: Element type.
+        costs: Software profile.
+    """
     program = _compile(grid, _one_layer(shape), _prefill(grid, tokens, dtype), MESH_GEMM_OWN)
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
 

@@ -94,7 +94,7 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
 
 
 def best_rate(m: Measurement) -> Prediction | None:
-    """Predict the speed of WaferLLM that a comparison with inference services states.
+    """Predict WaferLLM's speed as stated in a published comparison with inference services.
 
     The predicted value is the decode rate, in tokens/s, on the fastest of several square meshes.
 

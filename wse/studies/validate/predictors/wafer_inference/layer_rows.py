@@ -198,7 +198,7 @@ def predict_prefill(m: Measurement) -> Prediction | None:
 
 
 def _first_chunk(metric: str, prompt: int, chunk: int) -> int | None:
-    """Return how many chunks of a prompt are reused from a cache; None if it cannot be read.
+    """Return how many chunks of a prompt are reused from a cache; None if the number is invalid.
 
     The metric may state the first computed chunk, or the reused part in percent or in tokens. A
     chunk of which only a part is reused does not count.

@@ -137,8 +137,8 @@ def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
 def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
     """Return the additional cycles of a step in which all-reduces were padded with extra words.
 
-    Of the two numbers in the settings, the first is for the all-reduce of the output projection
-    along rows, the second for the all-reduce of the attention output along columns.
+    The settings of the measurement state two numbers of extra words: the first for the all-reduce
+    of the output projection along rows, the second for that of the attention output along columns.
     """
     match = _PADDED.search(m.text("settings"))
     if match is None or m.text("phase") != "allreduce":
