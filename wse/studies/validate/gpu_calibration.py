@@ -145,7 +145,8 @@ def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[
 def _tests(rows: Sequence[FitRow]) -> list[Test]:
     """Return the cross-validation tests for which a stack has enough measurements.
 
-    Each test has a name, a predicate for the measurements to fit, and one for those to predict.
+    A test consists of its name and two predicates: the first selects the measurements to fit, the
+    second the measurements to predict.
     """
     tests: list[Test] = []
     models, gpus = sorted({row.conditions.model for row in rows}), sorted({row.gpu for row in rows})

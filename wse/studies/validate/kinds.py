@@ -101,7 +101,8 @@ def kind_of(m: Measurement, method: str) -> MeasurementKind:
 
     Args:
         m: The measurement.
-        method: Prediction method. It distinguishes measurements of services and GPUs from those of kernels.
+        method: Prediction method. It distinguishes measurements of services and GPUs from those of
+            kernels.
     """
     wafer = wafer_of(m)
     generation = "" if wafer is None else wafer.name.upper().replace("WSE", "WSE-")

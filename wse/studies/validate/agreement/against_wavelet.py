@@ -76,7 +76,8 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
     Args:
         case: The pattern, its mesh and its message size.
         wafer: The machine.
-        software: Costs of relays and of gaps between operations.
+        software: Software costs of a PE, such as cycles for relaying a message or between two
+            operations.
 
     Returns:
         The cycles according to both models, and whether both count the same words on every link.
@@ -226,7 +227,7 @@ def compare_layers(name: str, layers: LayerCase, wafer: WaferSpec, software: Sof
         name: Key of `LAYERS` from which the case comes. The result reports it as the pattern.
         layers: The model, its mesh, and the phase to time: decode, prefill or verification.
         wafer: The machine. Only a mesh of the size in ``layers`` is used.
-        software: Costs of launches, relays and gaps between operations.
+        software: Software costs of a PE, such as cycles for starting a step or relaying a message.
 
     Returns:
         The cycles according to both models, and whether both count the same words on every link.

@@ -292,7 +292,7 @@ def time_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) 
     Args:
         layers: The case.
         wafer: The machine, whose mesh is reduced to the mesh of the case.
-        software: Costs of launches, relays and gaps between operations.
+        software: Software costs of a PE, such as cycles for starting a step or relaying a message.
 
     Returns:
         The cost according to the fast timing model, and the result of the cycle-by-cycle

@@ -64,7 +64,7 @@ def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, awaited_pa
     Args:
         m: The measurement.
         steps: Timing model.
-        run: The run.
+        run: The measured run.
         awaited_part: Part for which the block waits, ``ATTN`` or ``FFN``.
     """
     if not run.states_context:

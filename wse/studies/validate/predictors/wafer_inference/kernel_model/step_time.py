@@ -48,11 +48,20 @@ class LayerTime:
         return self.cycles(FEED_FORWARD, shard)
 
     def cycles(self, steps: Iterable[Step], shard: Shard) -> float:
-        """Return the cycles of steps that run one after the other."""
+        """Return the total cycles of steps that run one after the other.
+
+        Args:
+            steps: Steps of a layer.
+            shard: Sizes of the tensors on a PE.
+        """
         return sum(self.step_cycles(step, shard) for step in steps)
 
     def step_cycles(self, step: Step, shard: Shard) -> float:
-        """Return the cycles of a step's operations, collectives and messages for all sequences."""
+        """Return the cycles of a step for all sequences of the batch.
+
+        They are spent on vector operations, all-reduces and, if attention and feed-forward are in
+        different blocks of PEs, messages between blocks.
+        """
         operations = sum(self.operations_cycles(operations, shard) for operations in step.operations)
         collectives = sum(self.collective_cycles(collective, shard) for collective in step.collectives)
         messages = 0 if shard.one_block_per_layer else step.messages
@@ -66,7 +75,10 @@ class LayerTime:
         return shard.batch * count * self.work_cycles(operations.work, length)
 
     def collective_cycles(self, collective: Collective, shard: Shard) -> float:
-        """Return the cycles of one all-reduce, with the words of all sequences in one message."""
+        """Return the cycles of one all-reduce that adds the words of all sequences together.
+
+        The result is 0 if the all-reduce is not needed with the given division into blocks of PEs.
+        """
         if collective.only_in_one_block and not shard.one_block_per_layer:
             return 0.0
         words = shard.batch * collective.words(shard)
