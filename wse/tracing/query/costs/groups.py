@@ -173,7 +173,7 @@ def _equal_layers(sums: StepSums) -> Iterator[Group]:
 
 
 def _wafers(sums: StepSums) -> Iterator[Group]:
-    """Yield a group of steps for each wafer, and one for the host."""
+    """Yield the totals of the steps on each wafer, and of the steps on the host, in each phase."""
     wafers, group = np.unique(sums.steps["wafer"], return_inverse=True)
     return _step_groups(sums, group, [{"wafer": wafer} for wafer in wafers.tolist()])
 
