@@ -123,7 +123,8 @@ def option_value(name: str, value: Scalar) -> Scalar | None:
         value: Value as returned by `checked_value`.
 
     Returns:
-        The value. None if it is the word for a default that is computed later.
+        The value. None if it is ``auto`` or ``default`` and stands for a default that is computed
+        later.
     """
     is_found = _options()[name].default is None or _options()[name].option.none == AUTO
     return None if is_found and value == _word(name) else value
@@ -145,9 +146,9 @@ TOKENS: Final = "new_tokens"
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An option or constant of a sweep, with the values to combine with those of other axes.
+    """An option or constant that a sweep varies, with the list of values to try.
 
-    An axis with a single value has this value in all settings of the sweep.
+    If the list has a single value, all settings of the sweep have this value.
     """
 
     name: str

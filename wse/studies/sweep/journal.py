@@ -199,7 +199,10 @@ class Journal:
 
     @contextlib.contextmanager
     def _refused_in_one_line(self) -> Iterator[None]:
-        """In this context, convert operating-system errors to BadInput with a remedy."""
+        """Convert operating-system errors raised inside the ``with`` block to BadInput.
+
+        The message tells the user how to resume the sweep.
+        """
         try:
             yield
         except OSError as error:

@@ -254,7 +254,10 @@ def _cell(text: str) -> Cell:
 
 @contextmanager
 def _as_bad_input(table: Path) -> Iterator[None]:
-    """In this context, convert errors about an unreadable table to BadInput with a remedy."""
+    """Convert errors about an unreadable table, raised inside the ``with`` block, to BadInput.
+
+    The message tells the user how to restore the table.
+    """
     try:
         yield
     except (OSError, ValueError, csv.Error) as error:  # errors of pandas and pyarrow are ValueErrors

@@ -45,14 +45,14 @@ _ERROR_KINDS: Final[dict[str, ErrorKind]] = {
 
 
 def error_kind_of(kind: str, metric: str) -> ErrorKind | None:
-    """Return the kind of model error that measurements of whole models belong to.
+    """Return the kind of model error that a measurement shows, such as ``prefill``.
 
     Args:
         kind: Name of a kind of measurement, such as ``decode steps``.
-        metric: What was measured, which distinguishes the rows of services.
+        metric: Measured quantity. It separates prefill from decode in measurements of services.
 
     Returns:
-        The kind of error; None for all other measurements.
+        The kind of error; None if the measurement is not about a whole model.
     """
     if kind == SERVICES:
         return "prefill" if metric == "ttft_s" else "decode"
@@ -84,7 +84,7 @@ def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tup
 
 
 def _model_error(kind: MeasurementKind, row: ComparedRow, rows: Sequence[ComparedRow]) -> ModelError | None:
-    """Return the error distribution from which the interval of a row's prediction is made.
+    """Return the error distribution from which a row's prediction interval is computed.
 
     The distribution uses only rows from other sources, so that the row does not affect its own
     interval. None if there are too few such rows.

@@ -126,10 +126,10 @@ def is_fitted(m: Measurement, method: str) -> bool:
 
 
 def academic_group(m: Measurement) -> str:
-    """Return the group to which a row belongs when profile `academic` is fitted: "MeshGEMV" etc.
+    """Return the name of the fit of profile `academic` that a measurement belongs to.
 
-    Constants are fitted group by group. The result is "" for a row that this fit neither uses nor
-    predicts.
+    The constants of this software profile are fitted separately for each group of measurements,
+    such as "MeshGEMV". The result is "" for a measurement that is in no group.
     """
     system = m.text("system")
     if m.text("evidence") == "hardware-log" and m.text("metric") == "mean_cycles":
@@ -171,7 +171,7 @@ def launch_rows(rows: Iterable[Measurement]) -> list[tuple[Measurement, Estimate
 class EngineRows:
     """Microbenchmarks that the constants of a compute engine are fitted on, in five groups.
 
-    The measurements of each group determine other constants.
+    Each group of measurements determines different constants.
 
     Attributes:
         operations: Times of single kernels on a PE.
@@ -189,7 +189,7 @@ class EngineRows:
 
     @property
     def all_groups(self) -> tuple[list[Measurement], ...]:
-        """The rows of every fit."""
+        """The five groups of measurements, in the order of the attributes."""
         return self.operations, self.multicasts, self.relays, self.stored_words, self.rings
 
 

@@ -100,10 +100,10 @@ def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut(Result):
-    """Errors of the predictions for some measurements, after constants were fitted on others.
+    """Prediction errors of a serving stack's model in one cross-validation test.
 
-    In a cross-validation test, the predicted measurements are not used in the fit. `fit_stack` also
-    returns the errors on the fitted measurements themselves in this form.
+    Constants are fitted on some measurements, and the errors are those of predictions for others.
+    `fit_stack` uses the same record for the errors on the fitted measurements themselves.
     """
 
     stack: Annotated[str, Doc("Name of the serving stack.")]
@@ -145,7 +145,8 @@ def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[
 def _tests(rows: Sequence[FitRow]) -> list[Test]:
     """Return the cross-validation tests for which a stack has enough measurements.
 
-    Each test has a name, a predicate for the measurements to fit, and one for those to predict.
+    A test consists of its name and two predicates: the first selects the measurements to fit, the
+    second the measurements to predict.
     """
     tests: list[Test] = []
     models, gpus = sorted({row.conditions.model for row in rows}), sorted({row.gpu for row in rows})

@@ -49,9 +49,9 @@ _PASS: Final = re.compile(r"\bpass:", re.IGNORECASE)
 
 
 def kind_name(m: Measurement) -> str:
-    """Return the name of the group of similar measurements to which a row of `inference` belongs.
+    """Return the name of the group of similar measurements to which an inference row belongs.
 
-    `inference` is a type of table. The other table types are classified by `kind_of`.
+    Only rows of the table type `inference` have such names; `kind_of` classifies all tables.
     """
     phase = m.text("phase").strip().lower()
     if (m.sizes.get("wafers") or 1) > 1:
@@ -101,7 +101,8 @@ def kind_of(m: Measurement, method: str) -> MeasurementKind:
 
     Args:
         m: The measurement.
-        method: Prediction method. It tells measurements of services and GPUs from those of kernels.
+        method: Prediction method. It distinguishes measurements of services and GPUs from those of
+            kernels.
     """
     wafer = wafer_of(m)
     generation = "" if wafer is None else wafer.name.upper().replace("WSE", "WSE-")

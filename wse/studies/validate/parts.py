@@ -18,7 +18,7 @@ were taken from such rows."""
 
 @dataclass(frozen=True, kw_only=True)
 class SramFit(Result):
-    """Result of checking whether a whole model fits in SRAM, although only one layer was timed."""
+    """Whether a whole model fits in SRAM, in cases where a single layer was timed."""
 
     fits: Annotated[bool, Doc("Whether all layers of the model fit the SRAM of the PEs.")]
 
@@ -80,10 +80,7 @@ class Errors(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Result):
-    """Name of the prediction method to which a record of errors applies.
-
-    A method is a model or a formula.
-    """
+    """Base class of records about one prediction method, which is a model or a formula."""
 
     method: Annotated[str, Doc("Model that predicts the rows.")]
 
@@ -95,7 +92,7 @@ class MethodErrors(Errors, Method):
 
 @dataclass(frozen=True, kw_only=True)
 class SourceAndKernel(Result):
-    """Publication and measured kernel to which a record of errors applies."""
+    """Base class of records about the measurements of one kernel in one publication."""
 
     source: Annotated[str, Doc("Where the values were published.")]
     kernel: Annotated[str, Doc("The measured kernel.")]
@@ -108,9 +105,10 @@ class GroupErrors(Errors, SourceAndKernel):
 
 @dataclass(frozen=True, kw_only=True)
 class UnfittedErrors(Errors):
-    """Errors of those measurements of a group that no constant of the models was fitted on.
+    """Prediction errors for the measurements of a group, except those used to fit constants.
 
-    Rows that only restate a formula or constant of the models are excluded from the errors.
+    Measurements that only restate a formula or constant of the models are also excluded from the
+    errors.
     """
 
     fitted: Annotated[int, Doc("Number of predicted measurements that constants of the models were fitted on.")]

@@ -142,9 +142,9 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
 
 
 def _kind_errors(kind: MeasurementKind, rows: list[ComparedRow]) -> KindErrors:
-    """Return the errors of one kind of measurement, and how reliable its intervals are.
+    """Return the prediction errors for one kind of measurement.
 
-    For the latter, it counts how often the interval of a prediction contains the measured value.
+    The result includes the fractions of measured values that lie in their predictions' intervals.
     """
     coverage_50, coverage_90 = covered_fractions(kind, [row for row in rows if not row.is_fitted])
     return KindErrors(

@@ -19,8 +19,7 @@ def work(pipe: Connection) -> None:
     """Call one function repeatedly in a worker process, until the pipe is closed.
 
     The first object on the pipe is the function; receiving it imports its module. Then `READY` is
-    sent. Each subsequent object is a tuple of arguments, to which the function's output is the
-    reply.
+    sent. For each tuple of arguments that follows, the function's output is sent back.
     """
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")

@@ -186,10 +186,11 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
 def _packed_shifts(
     trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]], pack: Pack, notes: list[str]
 ) -> tuple[dict[str, object] | None, Array]:
-    """Return the cache shifts on the page, packed, and which of them belong to each pass.
+    """Pack the cache shifts that `_shifts` returns, so that the page can contain them.
 
-    The result has the same form as that of `_shifts`. If the page has no room for the shifts, the
-    packed columns are None, no shift belongs to a pass, and a note is added for the reader.
+    The columns are packed, and the array of row indices is returned unchanged. If the page has no
+    room for the shifts, the columns are None, all indices are 0, and a note is added for the
+    reader.
 
     Args:
         trace: An open trace.
@@ -207,7 +208,7 @@ def _packed_shifts(
 
 
 def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
-    """Return the cache shifts whose steps are on the page, and which shifts belong to each pass.
+    """Return the cache shifts whose steps are on the page, with an index of them by pass.
 
     A cache shift moves KV-cache entries between rows of PEs and happens in a single pass.
 

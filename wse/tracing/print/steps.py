@@ -69,9 +69,10 @@ def _op(step: Step) -> str:
 
 
 def _kernel_or_pattern(step: Step) -> str:
-    """Return the kernel or pattern of a step. Transfers between wafers or with the host are named.
+    """Return the name of a step's kernel or pattern, as shown in the table of steps.
 
-    The text of a step without cycles is the name in the trace.
+    A transfer between wafers or with the host is called "wafer transfer" or "host transfer",
+    depending on the cause of most of its cycles.
     """
     return TRANSFERS.get(step.mostly, step.name) if step.kind == "cross" else printable(step.name)
 

@@ -65,15 +65,15 @@ class TracedEmulation(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSram(Result):
-    """SRAM in use on the fullest PE of each stage, in bytes per use, such as "weights"."""
+    """SRAM of the fullest PE of each stage: number of bytes for each use, such as "weights"."""
 
     stages: Annotated[tuple[Mapping[str, int], ...], Doc("for each stage, bytes of each use on its fullest PE", "B")]
 
     @property
     def fullest_pe_bytes(self) -> Mapping[str, int]:
-        """Bytes per use on the fullest PE of all stages. Empty if they were not recorded.
+        """Number of bytes for each use of SRAM on the fullest PE of the whole model.
 
-        The keys are the names of the uses, including ``free``.
+        The keys are the names of the uses, including ``free``. Empty if SRAM was not recorded.
         """
         return min(self.stages, key=lambda stage: stage["free"], default={})
 

@@ -60,8 +60,8 @@ class PhaseSteps:
 
         Args:
             cost: Cost of a pass.
-            varying_steps: Indices of the steps whose words and hops differ from pass to pass. They
-                are set to 0 here and recorded elsewhere.
+            varying_steps: Indices of the steps whose traffic differs from pass to pass. Their words
+                and hops are set to 0 in these rows and recorded for each pass elsewhere.
         """
         by_cause = cost.by_cause.astype(np.int64)
         words, hops = cost.traffic.words.copy(), cost.traffic.hops.copy()

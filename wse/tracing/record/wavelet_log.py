@@ -63,8 +63,8 @@ def log_wavelets(
         writer: Writer of the trace.
         program: The compiled Program.
         phase: Phase that the pass executes.
-        lengths: Number of tokens in the KV cache before the pass, for the user whose prompt is read
-            or for each user.
+        lengths: Number of tokens in each user's KV cache before the pass. Prefill and verification
+            passes are for a single user, so the list has one item.
         wafer: The wafer.
         software: Costs of the software on the wafer.
         pass_index: Index of the pass in the trace.

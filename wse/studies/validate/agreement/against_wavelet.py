@@ -76,7 +76,8 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
     Args:
         case: The pattern, its mesh and its message size.
         wafer: The machine.
-        software: Costs of relays and of gaps between operations.
+        software: Software costs of a PE, such as cycles for relaying a message or between two
+            operations.
 
     Returns:
         The cycles according to both models, and whether both count the same words on every link.
@@ -103,7 +104,7 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
     """Time a case with the fast timing model, and return one result per group of patterns.
 
-    The patterns of a group run concurrently. Groups run sequentially, in the order of the list.
+    The patterns of a group run concurrently, and the groups run one after another.
     """
     times = PatternTimes(costs)
     return [times.time([_slowest_line(placed_pattern, times) for placed_pattern in group]) for group in case.groups]
@@ -226,7 +227,7 @@ def compare_layers(name: str, layers: LayerCase, wafer: WaferSpec, software: Sof
         name: Key of `LAYERS` from which the case comes. The result reports it as the pattern.
         layers: The model, its mesh, and the phase to time: decode, prefill or verification.
         wafer: The machine. Only a mesh of the size in ``layers`` is used.
-        software: Costs of launches, relays and gaps between operations.
+        software: Software costs of a PE, such as cycles for starting a step or relaying a message.
 
     Returns:
         The cycles according to both models, and whether both count the same words on every link.
@@ -258,7 +259,8 @@ def summarise(rows: Sequence[AgreementRow]) -> AgreementSummary:
 def _errors(rows: Sequence[AgreementRow]) -> dict[str, Any]:
     """Return the counts and relative errors of configurations, by `AgreementErrors` field name.
 
-    Runs of at most `JUDGED_CYCLES` cycles are too short for a meaningful relative error.
+    The errors exclude runs of at most `JUDGED_CYCLES` cycles, which are too short for a meaningful
+    relative error.
     """
     errors = [abs(row.error_pct) for row in rows if row.wavelet_cycles > JUDGED_CYCLES]
     return {

@@ -250,6 +250,11 @@ def verify_layers(count: int, seed: int) -> Iterator[LayerCase]:
 def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> tuple[Program, WaferSpec]:
     """Compile the small model of a case, even if it does not fit in SRAM.
 
+    Args:
+        layers: The case: a small model, its mesh and the phase to time.
+        wafer: The machine.
+        software: Software costs, including the SRAM that code needs on each PE.
+
     Returns:
         The Program, and the wafer reduced to the mesh of the case.
     """
@@ -287,7 +292,7 @@ def time_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) 
     Args:
         layers: The case.
         wafer: The machine, whose mesh is reduced to the mesh of the case.
-        software: Costs of launches, relays and gaps between operations.
+        software: Software costs of a PE, such as cycles for starting a step or relaying a message.
 
     Returns:
         The cost according to the fast timing model, and the result of the cycle-by-cycle

@@ -62,9 +62,9 @@ class AgreementErrors(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedPattern(Result):
-    """Name of the communication pattern to which a record of errors applies.
+    """Base class of records about one communication pattern, such as its timing errors.
 
-    The name can also be a type of whole layers.
+    The field ``pattern`` names the pattern, or a type of whole layers that were timed instead.
     """
 
     pattern: Annotated[str, Doc("The pattern, or whole layers.")]

@@ -270,7 +270,13 @@ class CsvRecords:
         self.resume_at(1)
 
     def resume_at(self, line: int) -> None:
-        """Continue with the record that begins on a line, counted from 1."""
+        """Continue with the record that begins on a given line.
+
+        Callers thus read again the lines that a record with an unclosed quote has swallowed.
+
+        Args:
+            line: Number of the line, counted from 1.
+        """
         self._first_line = line
         self._rows = csv.reader(iter(self._lines[line - 1 :]), strict=True)
 

@@ -48,7 +48,7 @@ def on_silicon(m: Measurement) -> bool:
 
 
 def words_per_cycle(m: Measurement, wafer: WaferSpec) -> float:
-    """Return how many words per cycle a stream transfers on the platform of a measurement.
+    """Return how many words per cycle a PE can stream on the platform of a measurement.
 
     The rate in the vendor's simulator differs from the rate on silicon.
     """

@@ -213,8 +213,8 @@ def stack_of(m: Measurement) -> str | None:
 def _is_older(m: Measurement, framework: str, version: tuple[int, int], month: str) -> bool:
     """Return whether a measurement's software is older than a given version.
 
-    The version in the text decides. If there is none, the date of the measurement decides. A
-    benchmark of 2024 whose files have later dates counts as older.
+    The version stated in the text decides or, without one, the date of the measurement. One
+    benchmark of 2024 counts as older although its files have later dates.
 
     Args:
         m: The measurement.

@@ -22,7 +22,7 @@ LONGEST_SEARCH: Final = 1024
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the cycles in a row that was computed with a published formula, not measured.
+    """Predict a cycle count that its source computed with a formula instead of measuring it.
 
     Returns:
         A Prediction with the value, or with the reason why there is none. None for measured rows.

@@ -230,7 +230,10 @@ class _Load:
         return self.seconds(self.reading if users == self.users else self.server.roofline(prompts), stack)
 
     def pass_s(self, stack: StackSpec) -> float:
-        """Return a user's mean time between tokens, in seconds."""
+        """Return a user's mean time between tokens, in seconds.
+
+        This is the mean duration of a pass, because each pass generates one token for each user.
+        """
         decode = self.seconds(self.decoding, stack)
         return decode + self.mixed_share * (self.seconds(self.mixed, stack) - decode)
 

@@ -50,11 +50,11 @@ def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str, costs
     """Return how many cycles one model layer takes to decode a token.
 
     Args:
-        grid: The PEs.
+        grid: Rectangle of PEs, and the wafer that it is on.
         shape: Sizes of the model.
         cached: Number of tokens in the KV cache, including the new token.
         dtype: Element type.
-        costs: Software profile.
+        costs: Software costs of a PE, such as cycles for starting a task.
     """
     # Cycles do not depend on free entries of the cache, so one compiled layer serves many cache sizes.
     context = 1 << (cached - 1).bit_length()
@@ -66,11 +66,11 @@ def _decode_fabric(grid: Grid, shape: Shape, context: int, dtype: str, costs: So
     """Compile the decoding of one token and return its timing model.
 
     Args:
-        grid: The PEs.
+        grid: Rectangle of PEs, and the wafer that it is on.
         shape: Sizes of the model.
         context: KV-cache capacity in tokens.
         dtype: Element type.
-        costs: Software profile.
+        costs: Software costs of a PE, such as cycles for starting a task.
     """
     program = _compile(grid, shape, _decode(grid, context, dtype), THIN_GEMM)
     return Fabric(program, grid.wafer, costs)
@@ -78,7 +78,15 @@ def _decode_fabric(grid: Grid, shape: Shape, context: int, dtype: str, costs: So
 
 @cache
 def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return how many cycles one model layer takes for the prefill of ``tokens`` tokens."""
+    """Return how many cycles one model layer takes for the prefill of a prompt.
+
+    Args:
+        grid: Rectangle of PEs, and the wafer that it is on.
+        shape: Sizes of the model.
+        tokens: Number of tokens in the prompt.
+        dtype: Element type.
+        costs: Software costs of a PE, such as cycles for starting a task.
+    """
     program = _compile(grid, _one_layer(shape), _prefill(grid, tokens, dtype), MESH_GEMM_OWN)
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
 
@@ -98,13 +106,13 @@ def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: Soft
     """Return how many cycles MeshGEMV (WaferLLM) takes to multiply a vector by a K x N matrix.
 
     Args:
-        grid: The PEs.
+        grid: Rectangle of PEs, and the wafer that it is on.
         K: Length of the vector.
         N: Number of matrix columns.
         groups: Number of groups of PEs in the all-reduce that adds the partial sums. 0 for
             equal-sized groups.
         dtype: Element type.
-        costs: Software profile.
+        costs: Software costs of a PE, such as cycles for starting a task.
     """
     options = _options(grid, dtype, scope=PRODUCT, phases=(DECODE,), groups=groups or EQUAL_GROUPS)
     program = _compile(grid, Shape(hidden_size=K, ffn_size=N, layer_count=1), options, THIN_GEMM)
@@ -116,14 +124,14 @@ def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str, co
     """Return how many cycles MeshGEMM (WaferLLM) takes to multiply M x K and K x N matrices.
 
     Args:
-        grid: The PEs.
+        grid: Rectangle of PEs, and the wafer that it is on.
         M: Number of rows of the first matrix.
         K: Number of columns of the first matrix and rows of the second matrix.
         N: Number of columns of the second matrix.
         repeats: How many times each PE multiplies each pair of tiles. Some measurements repeat the
             product.
         dtype: Element type.
-        costs: Software profile.
+        costs: Software costs of a PE, such as cycles for starting a task.
     """
     options = _options(grid, dtype, scope=PRODUCT, phases=(PREFILL,), prompt_tokens=M, context=M)
     program = _compile(grid, Shape(hidden_size=K, ffn_size=N, layer_count=1), options, MESH_GEMM_OWN)
@@ -202,7 +210,7 @@ def _compile(grid: Grid, shape: Shape, options: Options, product: str) -> Progra
     Only the code size per PE in the software profile affects compilation.
 
     Args:
-        grid: The PEs.
+        grid: Rectangle of PEs, and the wafer that it is on.
         shape: Sizes of the model or of the matrices.
         options: Compiler options.
         product: Type of matrix product used in prefill.

@@ -29,7 +29,8 @@ def line_costs(m: Measurement, wafer: WaferSpec, software: SoftwareProfile) -> L
     Args:
         m: The measurement. Its platform, simulator or silicon, determines the words per cycle.
         wafer: The wafer generation.
-        software: Costs of relays and of gaps between operations.
+        software: Software costs of a PE, such as cycles for relaying a message or between two
+            operations.
     """
     costs = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
     return replace(costs, words_per_cycle=words_per_cycle(m, wafer))
@@ -49,7 +50,13 @@ def sequence_cycles(costs: LineCosts, words: int, *patterns: LineSchedule) -> fl
 
 
 def _cycles(costs: LineCosts, words: int, pattern: LineSchedule) -> float:
-    """Return how many cycles a communication pattern takes on one line of PEs."""
+    """Return how many cycles a communication pattern takes on one line of PEs.
+
+    Args:
+        costs: Costs of moving words along a line of PEs.
+        words: Number of 32-bit words on each PE.
+        pattern: The pattern.
+    """
     if pattern.part is not None:
         return part_time(pattern, 0, words, costs).total
     return line_cycles(pattern.messages, words, costs, pattern.message_colours).total

@@ -94,7 +94,7 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
 
 
 def best_rate(m: Measurement) -> Prediction | None:
-    """Predict the speed of WaferLLM that a comparison with inference services states.
+    """Predict WaferLLM's speed as stated in a published comparison with inference services.
 
     The predicted value is the decode rate, in tokens/s, on the fastest of several square meshes.
 
@@ -130,7 +130,7 @@ def _best(
         shape: Sizes of the model.
         tokens: Number of tokens in the prompt or in the KV cache.
         dtype: Element type.
-        costs: Software profile.
+        costs: Software costs of a PE, such as cycles for starting a task.
     """
     is_decode = phase == "decode"
     layer_cycles, fits = (decode_layer_cycles, decode_fits) if is_decode else (prefill_layer_cycles, prefill_fits)
@@ -159,7 +159,7 @@ def _request(
         shape: Sizes of the model.
         name: Name of the model.
         dtype: Element type.
-        costs: Software profile.
+        costs: Software costs of a PE, such as cycles for starting a task.
     """
     # 1. Lengths and grids.
     prompt, new_tokens = m.sizes.get("seq_in"), m.sizes.get("seq_out")
@@ -213,7 +213,7 @@ def _not_square(phase: str, grid: Grid) -> str:
 
     Args:
         phase: ``prefill`` or ``decode``.
-        grid: The PEs.
+        grid: Rectangle of PEs, and the wafer that it is on.
     """
     return "MeshGEMM runs on squares" if phase == "prefill" and grid.rows != grid.cols else ""
 

@@ -137,7 +137,7 @@ def _equal_ops(sums: StepSums) -> Iterator[Group]:
 
 
 def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
-    """Return the fields that a `Group` of some ops needs: layers, op count, cycles and traffic."""
+    """Return the `Group` fields that summarise some ops: phase, layers, count, cycles, traffic."""
     names = ("layers", "count", "cycles", "words", "hops", "mostly")
     return {"phase": phase, **{name: getattr(part, name) for name in names}}
 
@@ -173,7 +173,7 @@ def _equal_layers(sums: StepSums) -> Iterator[Group]:
 
 
 def _wafers(sums: StepSums) -> Iterator[Group]:
-    """Yield a group of steps for each wafer, and one for the host."""
+    """Yield the totals of the steps on each wafer, and of the steps on the host, in each phase."""
     wafers, group = np.unique(sums.steps["wafer"], return_inverse=True)
     return _step_groups(sums, group, [{"wafer": wafer} for wafer in wafers.tolist()])
 
@@ -222,7 +222,7 @@ def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
 
 
 def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Group]:
-    """Yield a group for each cause of cycles in each phase, with the op that has most of them.
+    """Yield a group for each cause and phase, with the op that spends most cycles on the cause.
 
     Args:
         sums: Steps of a trace.

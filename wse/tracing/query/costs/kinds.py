@@ -41,7 +41,7 @@ class PartCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """Cycles of those steps of a set of equal ops that run the same kernel or pattern.
+    """Total cycles that a set of equal ops spends on one kernel or communication pattern.
 
     Each step of an op runs either a kernel on the PEs or a communication pattern between them.
     """

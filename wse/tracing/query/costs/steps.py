@@ -103,7 +103,10 @@ def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool 
 
 
 def _each_step(sums: StepSums) -> tuple[Columns, list[Ranges]]:
-    """Return all steps one by one, in the form in which ``fold_steps`` returns combined steps."""
+    """Return all steps without combining equal steps, as columns like those of ``fold_steps``.
+
+    Each row has ``count`` 1 and at most one layer.
+    """
     layers = [consecutive_ranges([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
     return {**sums.steps, "count": np.ones(len(layers), np.int64)}, layers
 

@@ -39,7 +39,7 @@ class PeSram(Result):
     """Use of a PE's SRAM, and the buffers of the fullest PE in the same stage.
 
     A trace records the buffers only for the fullest PE of each stage. ``is_fullest`` says whether
-    they apply to this PE as well.
+    this PE is equally full, so that the recorded buffers are also its own.
     """
 
     bytes: Annotated[Mapping[str, int], Doc("bytes that each use takes on this PE", "B")]
@@ -95,10 +95,10 @@ def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
 
 
 def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Array:
-    """Return the stages whose recorded buffers apply to a PE.
+    """Select the stages whose recorded buffers apply to a PE, given the stages that it belongs to.
 
-    Buffers of a stage that spans several wafers are recorded only for its first wafer. On other
-    wafers, the recorded stage has the same layers and the same rectangle.
+    Buffers of a stage that spans several wafers are recorded only for its first wafer. For a PE on
+    another wafer, the result is the recorded stage with the same layers and the same rectangle.
 
     Args:
         buffer_stage: Stage of each recorded buffer.

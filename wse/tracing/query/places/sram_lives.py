@@ -104,7 +104,7 @@ def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
 
 
 def _last_token(trace: Trace) -> tuple[int, int]:
-    """Return the indices of the last decode pass and its schedule.
+    """Return the index of the last decode pass, and the index of the schedule that it executes.
 
     If there are no decode passes, the last pass of any phase is used.
     """

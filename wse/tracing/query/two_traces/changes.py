@@ -27,7 +27,7 @@ class Amount(NamedTuple):
         kind: Kind of quantity, such as "cause" or "traffic".
         name: Item to which the amount belongs, such as a cause or an op.
         unit: Unit of the amount.
-        amount: Value.
+        amount: Value in that unit.
         layer: Layer of the op, or None if the item is not an op in a layer.
     """
 

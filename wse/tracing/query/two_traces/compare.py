@@ -189,7 +189,7 @@ class _Run:
         return {} if self._economics is None else {**power_and_cost(wafers, tokens_per_s, self._economics)}
 
     def _limits(self) -> Report:
-        """Return what limits the speed of a user, as columns of a comparison."""
+        """Return the cause that limits the speed of a user, as columns of a comparison."""
         stages = self.run.system.stages
         spans = [(stage.first_layer, stage.last_layer) for stage in stages]
         limits = limits_of(

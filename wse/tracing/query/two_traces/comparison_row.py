@@ -105,16 +105,16 @@ class ComparisonRow(Result):
     def layout(self) -> str:
         """Requested mapping as text, with the objective for which its layout was chosen.
 
-        The objective is throughput or the speed for a number of users. It is omitted if it is the
-        latency of one user.
+        The objective is throughput or the speed for a number of users. The default objective, the
+        latency of one user, is not mentioned.
         """
         return f"{self.mapping}{self.purpose}"
 
     @property
     def purpose(self) -> str:
-        """Text such as " for throughput" that states for what the layout was chosen.
+        """Objective for which the layout was chosen, as a text such as " for throughput".
 
-        The text is "" if the layout was chosen for the latency of one user.
+        The text is "" for the default objective, which is the latency of one user.
         """
         return purpose_text(self.objective) if self.for_users is None else f", fastest for {self.for_users:,} users"
 

@@ -64,7 +64,7 @@ def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, awaited_pa
     Args:
         m: The measurement.
         steps: Timing model.
-        run: The run.
+        run: The measured run.
         awaited_part: Part for which the block waits, ``ATTN`` or ``FFN``.
     """
     if not run.states_context:
@@ -198,7 +198,7 @@ def predict_prefill(m: Measurement) -> Prediction | None:
 
 
 def _first_chunk(metric: str, prompt: int, chunk: int) -> int | None:
-    """Return how many chunks of a prompt are reused from a cache; None if it cannot be read.
+    """Return how many chunks of a prompt are reused from a cache; None if the number is invalid.
 
     The metric may state the first computed chunk, or the reused part in percent or in tokens. A
     chunk of which only a part is reused does not count.

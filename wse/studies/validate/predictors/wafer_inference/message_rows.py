@@ -92,7 +92,10 @@ def _predict_words(m: Measurement, layer: LayerTime, *, is_cast: bool, stated_wo
 
 
 def _stored_cycles(message: StoredWords, layer: LayerTime) -> float:
-    """Return the cycles in which the PEs of a column store and reload words, one PE at a time."""
+    """Return how many cycles it takes until all PEs of a column have stored and reloaded words.
+
+    The PEs do this one after another.
+    """
     costs = layer.costs
     word_cycles = costs.vector_stored_word_cycles if message.by_vector_operation else costs.stored_word_cycles
     hops = 2 * (message.distance - 1) * layer.wafer.hop_cycles

@@ -88,7 +88,7 @@ class _PhaseSum:
     negative_parts: frozenset[Part]
 
     def cycles(self, layer: LayerTime, shard: Shard) -> float:
-        """Return the cycles of the added parts minus those of the subtracted parts."""
+        """Return the cycles of the positive parts minus the cycles of the negative parts."""
         positive_cycles, negative_cycles = (
             _cycles_of(parts, layer, shard) for parts in (self.positive_parts, self.negative_parts)
         )

@@ -78,7 +78,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _contained(predictor: Predictor, m: Measurement) -> Prediction | None:
-    """Return the result of a predictor, with arithmetic errors as Predictions without a value.
+    """Call a predictor, and convert an arithmetic error to a Prediction without a value.
 
     Such errors occur if the sizes in a row are too large or contradict each other.
     """

@@ -137,8 +137,8 @@ def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
 def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
     """Return the additional cycles of a step in which all-reduces were padded with extra words.
 
-    Of the two numbers in the settings, the first is for the all-reduce of the output projection
-    along rows, the second for the all-reduce of the attention output along columns.
+    The settings of the measurement state two numbers of extra words: the first for the all-reduce
+    of the output projection along rows, the second for that of the attention output along columns.
     """
     match = _PADDED.search(m.text("settings"))
     if match is None or m.text("phase") != "allreduce":
@@ -159,7 +159,7 @@ def _predict_request(m: Measurement, steps: StepTime, run: DescribedRun, forced_
     Args:
         m: The measurement.
         steps: Timing model.
-        run: The run.
+        run: The measured run.
         forced_tokens: Number of known tokens.
         free: Number of generated tokens.
     """
@@ -179,7 +179,7 @@ def _predict_span(m: Measurement, steps: StepTime, run: DescribedRun, span: re.M
     Args:
         m: The measurement.
         steps: Timing model.
-        run: The run.
+        run: The measured run.
         span: Text in the metric that states the number of steps; None if a column states it.
     """
     stated_tokens = m.sizes.get("gen_tokens")
@@ -207,7 +207,7 @@ def _predict_span_with_forced(
     Args:
         m: The measurement.
         steps: Timing model.
-        run: The run.
+        run: The measured run.
         forced_tokens: Number of known tokens. The measured time excludes the first `UNTIMED_STEPS`
             of them.
     """

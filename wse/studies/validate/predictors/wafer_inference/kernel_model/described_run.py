@@ -311,7 +311,10 @@ class Shard:
 
     @property
     def keys(self) -> int:
-        """Number of key values on a PE, which is the part of a head's dimensions stored on it."""
+        """Number of elements of each cached key vector that a PE stores.
+
+        The keys of all heads are distributed over the columns of the block.
+        """
         return math.ceil(self.model.kv_size / self.cols)
 
     @property

@@ -83,7 +83,11 @@ class Step:
 
 
 def _conversion(length: Size) -> Operations:
-    """Return the conversion of a vector from float32 to bfloat16."""
+    """Return the operation that converts a vector of each sequence from float32 to bfloat16.
+
+    Args:
+        length: Function that maps a PE's tensor sizes to the length of the vector.
+    """
     return Operations(purpose="conversion", count=lambda _: 1, length=length, work="conversion", spans_batch=True)
 
 

@@ -114,7 +114,7 @@ class PeMemory:
 
     @property
     def system_bytes(self) -> int:
-        """Bytes of the runtime system: tables, stack, and buffers that the linker counts here."""
+        """Bytes of tables, stack and buffers that the linker reports as the runtime system's."""
         return self.sizes.system_bytes + self.tokens * self.sizes.token_system_bytes
 
     @property

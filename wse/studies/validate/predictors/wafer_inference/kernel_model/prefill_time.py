@@ -85,11 +85,11 @@ class PrefillTime:
     layer: LayerTime
 
     def cycles(self, run: PrefillRun) -> float:
-        """Return the cycles of a prefill.
+        """Return how many cycles the prefill of a prompt takes.
 
-        The prompt is read in chunks, which form a pipeline through the blocks. The result is the
-        time of the first chunk in all layers, plus one interval per further chunk. The interval is
-        the time that two neighbouring blocks need for that chunk.
+        The prompt is read in chunks, which form a pipeline through the blocks of PEs. The result is
+        the time of the first chunk in all layers, plus one interval per further chunk. The interval
+        is the time that two neighbouring blocks need for that chunk.
         """
         parts = 1 if run.one_block_per_layer else 2
         interval_layers = BLOCKS_PER_INTERVAL * run.layers / parts
@@ -127,11 +127,11 @@ class PrefillTime:
         return run.tokens * (heads + 1) * head + silu + 2 * norm
 
     def pair_cycles(self, run: PrefillRun) -> float:
-        """Return the cycles of attention from the tokens of one chunk to the tokens of one chunk.
+        """Return how many cycles it takes for the tokens of a chunk to attend to one cached chunk.
 
-        The second chunk is the same chunk or an earlier one of the same prompt. The scores take one
-        step for each PE column, and so does the weighted sum of values. In each step, a PE executes
-        one vector operation for each head and token, a send and a receive.
+        The cached chunk is the same chunk or an earlier one of the prompt. The scores take one step
+        for each PE column, and so does the weighted sum of values. In each step, a PE executes one
+        vector operation for each head and token, a send and a receive.
         """
         heads = run.model.heads // run.model.kv_heads
         dims = max(1, run.model.kv_size // run.rows)

@@ -76,7 +76,9 @@ def _reduce_cycles(wafer: WaferSpec, relay: float, pes: int, words: int, group: 
 
 
 def _depth(pes: int, group: int) -> int:
-    """Return the number of relays on the longest path of a grouped reduce, from a line end.
+    """Return the number of PEs that relay words on the longest path of a grouped reduce.
+
+    The longest path begins at an end of the line.
 
     Args:
         pes: Number of PEs on the line.
