@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.comparison.compare.synthetic import economics
+from wse.bisection import largest_passing
 from wse.serving.economics import Economics
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
-from wse.serving.operating_point import RequestShape, max_passing_count, operating_point
+from wse.serving.operating_point import RequestShape, operating_point
 from wse.serving.plan import plan, saturating_users, users_at_speed
 from wse.serving.steady_state import SteadyState
 from wse.serving.weight_streaming import StreamingBound, Weights, distinct_experts
@@ -68,7 +69,7 @@ def test_latency_is_that_of_the_replica_with_the_most_requests() -> None:
 
 @given(st.integers(0, 50), st.integers(0, 60))
 def test_largest_number_is_found(most: int, bound: int) -> None:
-    assert max_passing_count(lambda number: number <= bound, most) == min(most, bound)
+    assert (largest_passing(1, most + 1, lambda number: number <= bound) or 0) == min(most, bound)
 
 
 @given(st.floats(1, 200))

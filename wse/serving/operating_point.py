@@ -12,7 +12,6 @@ All commands take these figures from here. The definitions follow load generator
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -146,23 +145,3 @@ def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1)
         usd_per_hour=None if economics is None else chips * economics.usd_per_hour.value,
         joules_per_token=None if economics is None else system_energy(chips, tokens_per_s, economics),
     )
-
-
-def max_passing_count(condition: Callable[[int], bool], maximum: int) -> int:
-    """Return the largest number from 1 to ``maximum`` that meets a condition, or 0 if none does.
-
-    The search assumes that if a number meets the condition, all smaller numbers do as well.
-
-    Args:
-        condition: Function that returns whether a number meets the condition.
-        maximum: The largest number to try.
-    """
-    if maximum < 1 or not condition(1):
-        return 0
-    if condition(maximum):
-        return maximum
-    low, high = 1, maximum  # low fulfils the condition, high does not
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if condition(middle) else (low, middle)
-    return low

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from wse.bisection import largest_passing
 from wse.serving.goal import LATENCY, Goal
-from wse.serving.operating_point import Deployment, OperatingPoint, max_passing_count, operating_point
+from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ def plan(deployment: Deployment, goal: Goal) -> Plan | None:
         """Return whether the latencies of one replica with that many users meet the limits."""
         return goal.excess(operating_point(deployment, concurrency)) <= 1
 
-    max_users = max_passing_count(keeps, deployment.max_concurrency)
+    max_users = largest_passing(1, deployment.max_concurrency + 1, keeps)
     if not max_users:
         point = operating_point(deployment, 1)
         return Plan(point=point, meets=False, excess=goal.excess(point))
@@ -89,10 +90,10 @@ def saturating_users(deployment: Deployment) -> int:
 
     If even the maximum number of users that fit does not saturate it, that maximum is returned.
     """
-    unsaturated = max_passing_count(
-        lambda users: not operating_point(deployment, users).saturated, deployment.max_concurrency
+    unsaturated = largest_passing(
+        1, deployment.max_concurrency + 1, lambda users: not operating_point(deployment, users).saturated
     )
-    return min(unsaturated + 1, deployment.max_concurrency)
+    return min((unsaturated or 0) + 1, deployment.max_concurrency)
 
 
 def users_at_speed(point_of: Callable[[int], OperatingPoint], max_users: int, tokens_per_s: float) -> int:
@@ -108,4 +109,4 @@ def users_at_speed(point_of: Callable[[int], OperatingPoint], max_users: int, to
         """Return whether each user gets the required speed at this number of users."""
         return (point_of(users).tokens_per_s_per_user or 0.0) >= tokens_per_s
 
-    return max_passing_count(is_fast, max_users)
+    return largest_passing(1, max_users + 1, is_fast) or 0

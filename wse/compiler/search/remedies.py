@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from wse.bisection import largest_passing
 from wse.compiler.options import Options
 from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.reduced.misfits import Misfits
@@ -319,24 +320,3 @@ def _min_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, optio
 def _first_passing(values: range, condition: Callable[[int], bool]) -> int | None:
     """Return the first value for which a condition is true; None if there is none."""
     return next((value for value in values if condition(value)), None)
-
-
-def largest_passing(low: int, high: int, condition: Callable[[int], bool]) -> int | None:
-    """Return the largest value in a range for which a condition is true.
-
-    The condition is assumed to hold for all smaller values as well.
-
-    Args:
-        low: Smallest value.
-        high: One past the largest value.
-        condition: Function that returns whether a value passes.
-
-    Returns:
-        The value; None if the range is empty or the condition is false for ``low``.
-    """
-    if low >= high or not condition(low):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if condition(middle) else (low, middle)
-    return low

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from wse.backends.execute.host_memory.required_memory import free_bytes, required_bytes
-from wse.compiler.search.remedies import largest_passing, narrower_types
+from wse.bisection import largest_passing
+from wse.compiler.search.remedies import narrower_types
 from wse.errors import BadInput, DoesNotFit, InsufficientMemory
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.load import load_model

@@ -10,12 +10,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from wse.bisection import largest_passing
 from wse.errors import BadInput, DoesNotFit
 from wse.models.load import load_model
 from wse.reports.terminal import count, plural
 from wse.serving.goal import COST, LATENCY, Goal
 from wse.serving.network import load_network
-from wse.serving.operating_point import max_passing_count
 from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.estimate.request import EstimateRequest
@@ -171,7 +171,7 @@ def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -
         served_users = laid_out.serve(draft, users)
         return served_users.fits and served_users.speed >= tokens_per_s
 
-    return max_passing_count(is_fast, laid_out.useful_users)
+    return largest_passing(1, laid_out.useful_users + 1, is_fast) or 0
 
 
 def _curve(laid_out: ModelLayout, draft: Draft | None) -> tuple[Any, ...]:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
+from wse.bisection import largest_passing
 from wse.compiler.passes.allocate import free_bytes_per_pe
-from wse.compiler.search.remedies import largest_passing
 from wse.compiler.search.search import Breadth, Compilation
 from wse.compiler.search.trial import Trial
 from wse.errors import BadInput, DoesNotFit
