@@ -72,8 +72,8 @@ def _within_limits(rows: Sequence[PlannedRow], samples: RowSamples, goal: Goal) 
         return None
     shares = {}
     for row in rows:
-        kept = [
+        is_within_by_limit = [
             samples[row][name] <= limit for name, limit in limits.items() if limit is not None and name in samples[row]
         ]
-        shares[row.kind] = float(np.mean(np.all(kept, axis=0))) if kept else 1.0
+        shares[row.kind] = float(np.mean(np.all(is_within_by_limit, axis=0))) if is_within_by_limit else 1.0
     return shares
