@@ -22,7 +22,7 @@ class Job:
     """A job that visits servers in sequence: a pass of a stream, or a chunk of a prompt.
 
     Attributes:
-        route: Visits of the job.
+        route: Visits of the job to servers, in order.
         predecessor: Index of the job that must end before this job starts; -1 if there is none.
         leader: Index of the job that this job must not overtake; -1 if there is none. This job
             starts its n-th visit only after the leader has ended its n-th visit, and it ends after
@@ -41,7 +41,7 @@ class _Progress:
     Attributes:
         visit: Index of its next or current visit.
         over: Whether the job has ended.
-        waits: Whether the job waits for its leader.
+        waits: Whether the job waits so that it does not overtake another job.
         followers: Jobs that start when this job ends.
         behind_it: Jobs that must not overtake this job.
     """
@@ -125,7 +125,12 @@ class _Run:
         return self._progress[leader].visit <= visit < len(self._route(leader))
 
     def _release(self, time: float, progress: _Progress) -> None:
-        """Let the jobs that waited because they must not overtake a given job try again."""
+        """Retry the jobs that have been waiting because they must not overtake a given job.
+
+        Args:
+            time: Current time of the simulation.
+            progress: State of the given job.
+        """
         for job in progress.behind_it:
             if self._progress[job].waits:
                 self._progress[job].waits = False

@@ -144,16 +144,16 @@ class ClosedLoop:
         return replace(state, ttft_s=state.ttft_s + self.costs.wait_s(others_fraction * in_rounds))
 
     def _in_rounds(self, requests: float, others_fraction: float) -> SteadyState:
-        """Return the steady state of a number of requests, without waits outside of rounds.
+        """Return the steady state of a number of requests, ignoring all waits outside of rounds.
 
-        A round is the time in which every decoding request gets one token. Each request takes part
-        in rounds, in which its prompt is read or its answer is decoded, or waits until rounds have
-        room for its prompt.
+        A round is the time in which every decoding request gets one token. A request takes part in
+        rounds while its prompt is read and its answer is decoded. Before that, it may have to wait
+        until the rounds have room for its prompt.
 
         Args:
             requests: Number of requests.
-            others_fraction: Number of other requests in rounds, as seen by one request, divided by
-                the number of all requests in rounds.
+            others_fraction: Fraction of the requests in rounds that belong to other users than
+                the one whose times are computed.
         """
         in_rounds = min(requests, self._requests_when_saturated)
         reading_s, answer_s = self._round_times(
@@ -170,7 +170,9 @@ class ClosedLoop:
     def _round_times(self, in_rounds: float, other_requests: float) -> tuple[float, float]:
         """Return how long it takes to read a prompt and then to decode the answer, in seconds.
 
-        See the start of the module for the formulas.
+        A round takes D seconds without a part of a prompt and P seconds with it. With R rounds per
+        prompt, T tokens after the first and n other requests, the prompt takes R P seconds and the
+        answer takes T D + min(n R, T) (P - D) seconds.
 
         Args:
             in_rounds: Requests that are read or decoded, at most `_requests_when_saturated`.

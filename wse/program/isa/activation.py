@@ -62,7 +62,8 @@ def _share_cycles(
         function: Index into ACTIVATIONS.
         gated: 1 if the result is multiplied by a second vector (gating), else 0.
         length, groups: Number of PEs in a row or column, and number of groups that they form.
-        shared_tokens: Number of tokens whose features are divided among the PEs in one iteration.
+        shared_tokens: Number of tokens per iteration. In each iteration, the PEs of a group divide
+            the features of these tokens among themselves.
         padding: Number of additional output elements that are set to zero.
     """
     shard_elements, iterations = ceil_div(shared_tokens * n, length // groups), M // shared_tokens

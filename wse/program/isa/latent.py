@@ -22,8 +22,8 @@ def _placed_elements(M: int, H: int, n: int) -> int:
 def _place_heads_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
     """Return how many cycles kernel ``place_heads`` takes.
 
-    The kernel clears the output, and copies the heads that a row of PEs stores to their places
-    among all heads.
+    A row of PEs stores only some of the heads. The kernel clears an output with room for all heads,
+    and copies each of these heads to its position in the output.
 
     Args:
         c: Costs of operations on the PE.
@@ -36,8 +36,10 @@ def _place_heads_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
 def _place_rotated_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
     """Return how many cycles kernel ``place_rotated`` takes.
 
-    The kernel clears the output, and copies the features that a column of PEs needs from a row.
-    Each of the n features is looked up in the row, and then copied for all tokens at once.
+    A row of PEs stores some features of some heads, and a column needs other features of all heads.
+    The kernel clears an output with room for all features of the column, and copies those features
+    that the row stores. It looks up each feature of each head in the row, and then copies it for
+    all tokens at once.
 
     Args:
         c: Costs of operations on the PE.

@@ -31,7 +31,7 @@ class HostStream(Transfer):
 
     @property
     def messages(self) -> HostWords:
-        """What the host sends or receives, such as logits."""
+        """Kind of data that the host sends or receives, such as logits."""
         return self.words_type
 
     @property
@@ -98,7 +98,8 @@ class LogitsOut(HostStream):
     Attributes:
         source_col: First sending column, numbered through all wafers of the stage.
         cols: Number of sending columns.
-        first: Index of the first logit, within the part of the vocabulary that a column stores.
+        first: Index of the first logit that each column sends, counted from the start of the part
+            of the vocabulary that the column stores.
     """
 
     words_type: ClassVar[HostWords] = HostWords.LOGITS_OUT

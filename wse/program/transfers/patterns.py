@@ -22,8 +22,9 @@ class AlongLine(Transfer):
     """Transfer that runs a communication pattern along the rows or columns of a region.
 
     Attributes:
-        count: Address, in float32 elements, of a column's number of (token, expert) pairs. Used if
-            the number of elements to send depends on it.
+        count: SRAM address, in float32 elements, at which each PE stores the number of (token,
+            expert) pairs of its column. It is used only if the length of messages depends on this
+            number.
     """
 
     name: ClassVar[str] = "line"
@@ -92,7 +93,7 @@ class BetweenWafers(Transfer):
         target_col: Receiving column of each wafer.
         part: Number of elements per message.
         round_count: Number of messages sent sequentially from one wafer to another.
-        latencies: Number of wafer-link latencies that elapse one after another.
+        latencies: Number of wafer-link latencies that the transfer waits for one after another.
         bytes: Payload in bytes from one wafer to another, excluding padding.
         by_choice: FROM_CHOSEN or TO_CHOSEN if only wafers that store selected experts send or
             receive, respectively; else 0.
@@ -163,7 +164,10 @@ class BetweenWafers(Transfer):
 
     @property
     def chosen_end(self) -> int:
-        """Index, in a (sender, receiver) pair, of the wafer that must store selected experts."""
+        """Index in a (sending wafer, receiving wafer) pair of the one that must store experts.
+
+        It is used if only wafers that store selected experts send (0) or receive (1).
+        """
         return 0 if self.by_choice == FROM_CHOSEN else 1
 
     @property
@@ -173,7 +177,7 @@ class BetweenWafers(Transfer):
 
     @property
     def link_latencies(self) -> int:
-        """Number of wafer-link latencies that elapse one after another during the transfer.
+        """Number of wafer-link latencies that the transfer waits for one after another.
 
         Messages that travel at the same time count once.
         """

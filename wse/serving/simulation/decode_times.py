@@ -120,9 +120,11 @@ def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[
 def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: float) -> tuple[DecodeTimes, DecodeTimes]:
     """Return the duration of rounds in which prompts are read, as a function of the context.
 
-    Prompts are read in the time when the busiest stage has no decode work (a gap). A gap lasts at
-    least ``chunk_s``, and at least as long as the busiest stage works on one user when the maximum
-    number of users decode.
+    Prompts are read in the time when the busiest stage has no decode work (a gap). If necessary, a
+    round is extended so that its gap is at least as long as both of the following:
+
+    - ``chunk_s``
+    - the busiest stage's decode work per user when the maximum number of users decode
 
     Args:
         costs: Pass times.

@@ -65,7 +65,7 @@ class GpuCosts:
 
     @property
     def chunk_tokens(self) -> int:
-        """Size in tokens of which parts of a prompt are multiples: 1, as GPUs read any length."""
+        """Granularity of prompt parts in tokens: 1, because GPUs can read parts of any length."""
         return 1
 
     @cached_property
@@ -75,7 +75,7 @@ class GpuCosts:
 
     @property
     def host_s(self) -> float:
-        """Seconds between host and machine: 0, because every pass includes the host's work."""
+        """Transit time between host and GPUs: 0 s, because pass times include the host's work."""
         return 0.0
 
     @property

@@ -56,8 +56,9 @@ class ChunkGrid:
         chunks: Times of whole chunks before the last chunk, in order from the start of the prompt.
         last_tokens: Possible lengths of a prompt's last chunk, in ascending order up to a whole
             chunk. The last chunk yields a token.
-        lasts: For each of ``last_tokens``, the time of a last chunk with no chunk before it, and
-            its time with all but one of ``chunks`` before it.
+        lasts: For each of ``last_tokens``, the time of a last chunk in two cases, between which
+            times are interpolated: with no chunk before it, and with all but one of ``chunks``
+            before it.
     """
 
     chunk_tokens: int
@@ -180,14 +181,14 @@ class StagedCosts:
         return sums[chunk] + extra_tokens / self.chunk_tokens * chunks[chunk].busy_s
 
     def _last_tokens(self, part: PromptPart) -> int:
-        """Return the length in tokens of the last chunk of a part that is read chunk by chunk."""
+        """Return the number of tokens in the last chunk if a part is read chunk by chunk."""
         return (part.tokens - 1) % self.chunk_tokens + 1
 
     def _last(self, part: PromptPart) -> PassTime:
         """Return the time of the last chunk of a prompt, which may be shorter than the others.
 
-        The time is interpolated between the chunk lengths that are known, and between the shortest
-        and the longest context that are known.
+        The time is interpolated twice: between chunk lengths with known times, and between the
+        minimum and the maximum number of preceding tokens with known times.
         """
         grid, tokens = self.prefill, self._last_tokens(part)
         last_context = max(1, (len(grid.chunks) - 1) * grid.chunk_tokens)

@@ -147,9 +147,9 @@ def attention_exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int,
     Args:
         c: Costs of operations on the PE.
         M, H, T: Tokens, query heads and cache slots.
-        columns, groups: Columns of PEs, and groups into which they are divided.
-        sharers: Minimum number of columns of a group that divide the scores; a smaller group
-            divides them among all of its columns.
+        columns, groups: Number of columns of PEs, and number of groups that they form.
+        sharers: Minimum number of columns among which scores are divided. A group with fewer
+            columns divides its scores among all of them.
     """
     columns_of_group = columns // groups
     scores = ceil_div(M * H * T, columns_of_group // max(1, columns_of_group // sharers))

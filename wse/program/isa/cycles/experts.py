@@ -17,18 +17,19 @@ _MXFP4: Final = CODINGS["mxfp4"].number
 
 
 def expert_pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, segments: int) -> float:
-    """Return the cycles of listing the (token, expert) pairs whose experts a column of PEs stores.
+    """Return the cycles to list the (token, expert) pairs that a column of PEs must process.
 
-    If a column stores parts of all experts, the list contains every pair. Tokens, expert ids and
-    routing weights are then copied with vector operations, each to every third element of the list.
+    A column processes the pairs of the experts that it stores. If it stores a part of every expert,
+    the list contains all pairs and is written with vector operations, without a loop over pairs.
 
     Args:
         c: Costs of operations on the PE.
         M, A: Tokens, and experts per token.
         P: Maximum number of pairs in the list.
-        groups, segments: Number of groups into which each segment of the columns is divided, and
-            number of segments. Each group stores different experts. Both numbers are 1 if every
-            column stores parts of all experts.
+        groups: Number of groups into which each segment of the columns is divided. Each group
+            stores different experts.
+        segments: Number of segments. This number and ``groups`` are 1 if every column stores a part
+            of every expert.
     """
     if groups * segments > 1:
         return _list_cycles(c, M * A) + _list_cycles(c, P)

@@ -24,11 +24,14 @@ from wse.program.isa.pe_costs import PeCosts
 class Unpacking:
     """Operations that unpack quantised weights from 16-bit words to float16 values.
 
+    The numbers per quantised weight (code) are below 1 if a word with several codes is processed
+    as one element.
+
     Attributes:
-        operations: Vector operations that unpack one group of rows.
-        shifts: Elements shifted, per quantised weight (code).
-        logic: Elements of bitwise operations, per code.
-        adds: Elements of additions, per code.
+        operations: Number of vector operations for the rows that are unpacked at once.
+        shifts: Number of elements that are shifted, per code.
+        logic: Number of elements in bitwise operations, per code.
+        adds: Number of elements in additions, per code.
     """
 
     operations: int
@@ -109,7 +112,7 @@ def run_cycles(c: PeCosts, N: int, G: int, B: int) -> float:
         c: Costs of operations on the PE.
         N: Outputs.
         G: Groups of inputs that share scales.
-        B: Runs of outputs that share scales.
+        B: Runs of neighbouring outputs that share scales.
     """
     return G * (c.vector(B, c.convert) + B * (c.loop + c.issue) + math.ceil(N / c.act))
 

@@ -167,9 +167,10 @@ class ContinuousMachine:
     def _begin_to_read(self, request: int, context: int, *, needed_release: bool) -> None:
         """Start to read the prompt of a request that was just admitted.
 
-        In general, reading starts with the next pass. If prompts are read in the idle time of the
-        busiest stage (its gaps), reading begins at the arrival of the request, in the gaps of the
-        round that is just ending, unless the request had to wait for room.
+        - If prompts are read in gaps (the idle time of the busiest stage), reading starts at the
+          arrival of the request, in the gaps of the round that is just ending. If the request had
+          to wait for room, reading starts now.
+        - Otherwise, reading starts with the next pass.
 
         Args:
             request: Index of the request.

@@ -14,8 +14,8 @@ def cheaper_kinds(
 ) -> tuple[CheaperResult, ...]:
     """Return whether wafers or GPUs are cheaper per token, and how certain this is.
 
-    For each pair of lengths, the first row of wafers is compared with the first row of GPUs. Pairs
-    without one of them, or where one of them misses the limits, are left out.
+    For each pair of lengths, the best row of wafers is compared with the best row of GPUs. A pair
+    is left out if one of these rows does not exist, misses the limits or has an unknown cost.
 
     Args:
         rows: Rows of the ranking, best first.

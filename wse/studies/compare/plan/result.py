@@ -69,7 +69,7 @@ CostSamples = dict[PlannedRow, F64 | None]
 
 @dataclass(frozen=True, kw_only=True)
 class CheaperResult(Result):
-    """How certain it is which of the best wafers and the best GPUs are cheaper per token."""
+    """Whether the best wafers or the best GPUs are cheaper per token, and how certain this is."""
 
     prompt_len: Annotated[int, Doc("tokens of a prompt")]
     new_tokens: Annotated[int, Doc("output tokens of a request")]
