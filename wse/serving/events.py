@@ -19,7 +19,9 @@ COMES, DONE = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that visits servers in sequence: a pass of a stream, or a chunk of a prompt.
+    """A job that visits servers (pipeline stages and links) one after another.
+
+    It is a pass of a stream (batch of users) or a chunk of a prompt.
 
     Attributes:
         route: Visits of the job to servers, in order.
@@ -54,7 +56,9 @@ class _Progress:
 
 
 def run(jobs: Sequence[Job]) -> list[float]:
-    """Simulate jobs that queue for servers and return the time at which each job ends.
+    """Simulate jobs that queue for servers, and return the time at which each job ends.
+
+    A server is a resource that works on one job at a time, such as a pipeline stage or a link.
 
     Jobs without a predecessor start at time 0, in order. The end of a job includes the latency
     after its last visit.
@@ -167,9 +171,9 @@ def passes(route: PassRoute, streams: int, count: int) -> list[Job]:
 
 
 def chunks(routes: Sequence[PassRoute]) -> list[Job]:
-    """Convert the chunks of a prompt to simulation jobs that may not overtake each other.
+    """Convert the chunks of a prompt to simulation jobs that must not overtake each other.
 
     Args:
-        routes: For each chunk, the servers that it visits.
+        routes: For each chunk, its visits to servers (pipeline stages and links).
     """
     return [Job(route, leader=index - 1) for index, route in enumerate(routes)]

@@ -71,14 +71,19 @@ class RoundCosts(Protocol):
     def is_busy(self, decoding: float) -> bool:
         """Return whether ``decoding`` requests keep the machine fully occupied.
 
-        If so, each additional request lengthens the rounds for all requests.
+        If so, each additional request increases the time per token of all requests.
         """
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the duration in seconds of a decode-only round, for at least one request."""
+        """Return the duration in seconds of a round in which no prompt is read.
+
+        In a round, each of the ``decoding`` requests (at least one) gets one token.
+        """
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
         """Return the number and duration of the rounds in which a prompt is read.
+
+        In a round, each decoding request gets one token.
 
         Args:
             decoding: Number of requests that decode in these rounds; may be 0.
@@ -127,7 +132,7 @@ class ClosedLoop:
         def in_flight(in_rounds: float) -> float:
             """Return how many requests are in flight if ``in_rounds`` of them take part in rounds.
 
-            The rest are waiting without keeping the machine busy.
+            The other requests wait without keeping the machine busy.
             """
             if not in_rounds:
                 return 0.0
@@ -202,10 +207,11 @@ class ClosedLoop:
 
     @cached_property
     def _requests_when_saturated(self) -> float:
-        """Minimum number of requests in rounds at which prompts fill every round: N R f = R + T.
+        """Minimum number N of requests at which prompts fill every round: N R f = R + T.
 
-        R is the number of rounds that a prompt needs, f the fraction of them that it fills, and T
-        the number of tokens after the first.
+        In a round, each decoding request gets one token. R is the number of rounds in which a
+        prompt is read, f is the fraction of these rounds that it fills, and T is the number of
+        tokens after the first.
         """
         further_tokens, prompt_alone = self.new_tokens - 1, self.costs.prompt_rounds(0.0)
 

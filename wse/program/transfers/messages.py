@@ -41,10 +41,10 @@ class LineMessages:
 
     @property
     def with_reduced_round(self) -> LineMessages:
-        """Copy whose ``round`` is the first round with the same messages.
+        """Copy whose ``round`` is the first loop iteration with the same messages.
 
-        The messages of a pattern repeat after a number of rounds. Copies for rounds with the same
-        messages are equal and can serve as the same cache key.
+        The messages of a pattern repeat after a number of iterations. All iterations with the same
+        messages have equal copies, which can be used as one key of a cache.
         """
         return replace(self, round=self.round % len(self.schedule.variants))
 

@@ -178,5 +178,5 @@ class Transfer:
 
     @property
     def stage_transfer_bytes(self) -> int:
-        """Payload in bytes sent from one stage to another; 0 for other transfers."""
+        """Payload in bytes sent from one stage (region with its layers) to another; otherwise 0."""
         return 0

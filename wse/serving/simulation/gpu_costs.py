@@ -104,9 +104,10 @@ class GpuCosts:
         return self.server.pass_time(groups).total_s + drafting_s
 
     def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the duration of the whole round in seconds, because all GPUs work all the time.
+        """Return how long the GPUs work in a round, in seconds: for the whole round.
 
-        The arguments are the same as for `round_s`.
+        A round is one pass of the model, in which all GPUs work all the time. The arguments are the
+        same as for `round_s`.
         """
         return self.round_s(users, context, parts)
 

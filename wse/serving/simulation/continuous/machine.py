@@ -101,7 +101,10 @@ class ContinuousMachine:
 
     @property
     def in_flight(self) -> int:
-        """Number of received requests that had not left by the end of the machine's last round."""
+        """Number of received requests that had not left when the last simulated round ended.
+
+        A round is the time in which each user gets one decode pass.
+        """
         return len(self.record.order) - self.record.left
 
     def offer(self, request: int) -> None:
@@ -120,7 +123,8 @@ class ContinuousMachine:
     def run_until(self, horizon_s: float) -> None:
         """Simulate up to the end of the round that contains the time ``horizon_s``.
 
-        Afterwards, the machine may be given requests that arrive at this time.
+        A round is the time in which each user gets one decode pass. After the call, requests that
+        arrive at this time may be assigned to the machine.
         """
         record, self.horizon_s = self.record, horizon_s
         self._advance(record.now)
@@ -238,10 +242,10 @@ class ContinuousMachine:
         self._end_rounds(seconds)
 
     def _rounds_with_gaps(self) -> None:
-        """Simulate rounds in which prompts are read in gaps, the idle time of the busiest stage.
+        """Simulate rounds in which prompts are read in the idle time (gaps) of the busiest stage.
 
-        The rounds end when the first prompt is complete, a user has a complete answer, or users may
-        join or be admitted.
+        In a round, each user gets one decode pass. The simulated rounds end when the first prompt
+        has been read, a user has a complete answer, or users may join or be admitted.
         """
         record = self.record
         run = self.rounds.run_with_gaps(self.reader.first_unread_s(), self._next_change() - record.now)
@@ -262,8 +266,9 @@ class ContinuousMachine:
     def _round_with_prompts(self, budget: int) -> None:
         """Simulate one round that reads at most ``budget`` tokens of prompts.
 
-        The first token of an answer is available slightly after the end of the round, when the
-        prompt has passed the remaining stages.
+        In a round, each user gets one decode pass. The first token of an answer is available
+        slightly after the end of the round, when the prompt has passed the remaining pipeline
+        stages.
         """
         parts, completed = self.reader.next_parts(budget)
         seconds = self.rounds.run_with_prompts(parts)
@@ -274,10 +279,10 @@ class ContinuousMachine:
         self._end_rounds(seconds)
 
     def _end_rounds(self, seconds: float) -> None:
-        """Advance to the end of some rounds, and let users whose answers are complete leave.
+        """Advance to the end of the simulated rounds, and remove users with complete answers.
 
         Args:
-            seconds: Duration of the rounds.
+            seconds: Total duration of the rounds.
         """
         record = self.record
         record.busy_s += seconds
