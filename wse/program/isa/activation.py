@@ -21,7 +21,7 @@ vector operations of gating.
 
 
 def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
-    """Return the cycles of kernel ``activate``, which applies an activation function on a PE.
+    """Return the cycle count of kernel ``activate``, which applies an activation function on a PE.
 
     Args:
         c: Costs of operations on the PE.
@@ -33,7 +33,7 @@ def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
 
 
 def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> float:
-    """Return the cycles of the vector operations in an activation function.
+    """Return the cycle count of the vector operations in an activation function.
 
     Scalar functions such as exp are not included.
 

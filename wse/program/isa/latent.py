@@ -28,7 +28,7 @@ def _place_heads_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
     Args:
         c: Costs of operations on the PE.
         M, H, Hl: Number of tokens, heads in the model, and heads in the row.
-        n: Features per head on the PE.
+        n: Number of features per head on the PE.
     """
     return c.vector(M * H * n, c.acc) + M * Hl * (c.loop + c.vector(n, c.acc))
 
@@ -44,7 +44,7 @@ def _place_rotated_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
     Args:
         c: Costs of operations on the PE.
         M, H, Hl: Number of tokens, heads in the model, and heads in the row.
-        n: Features per head that the column needs.
+        n: Number of features per head that the column needs.
     """
     return c.vector(M * H * n, c.acc) + Hl * n * (c.loop + c.vector(M, c.acc))
 
