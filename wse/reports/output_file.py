@@ -53,6 +53,11 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
 def picture_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
     """Check and return the path of a PNG image specified by an option.
 
+    Args:
+        option: Name of the option, for error messages.
+        text: Value of the option.
+        inputs: Files that are read, which must not be overwritten.
+
     Raises:
         BadInput: The path cannot be written, is an input, or does not end in ``.png``.
     """
@@ -61,6 +66,11 @@ def picture_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path
 
 def page_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
     """Check and return the path of an HTML page specified by an option.
+
+    Args:
+        option: Name of the option, for error messages.
+        text: Value of the option.
+        inputs: Files that are read, which must not be overwritten.
 
     Raises:
         BadInput: The path cannot be written, is an input, or does not end in ``.html``.

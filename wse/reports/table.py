@@ -116,7 +116,12 @@ def number(key: str, title: str = "", formatter: Callable[[Any], str] = count, *
 
 
 def address(key: str, title: str = "") -> Column:
-    """Return a column of SRAM addresses in hexadecimal."""
+    """Return a column of SRAM addresses, which are shown in hexadecimal.
+
+    Args:
+        key: Key of the addresses in a row.
+        title: Displayed heading.
+    """
     return number(key, title, "{:#06x}".format)
 
 

@@ -104,7 +104,14 @@ class _Run:
         self._count += 1
 
     def _arrive(self, time: float, index: int) -> None:
-        """Process the arrival of a job at its next server, or at the end of its route."""
+        """Process the arrival of a job at its next server, or at the end of its route.
+
+        If the job must wait for another job, it arrives again later.
+
+        Args:
+            time: Time of the arrival.
+            index: Index of the job.
+        """
         route, progress = self._route(index), self._progress[index]
         if self._waits(index):
             progress.waits = True
@@ -145,11 +152,23 @@ class _Run:
         return self.jobs[index].route
 
     def _begin(self, time: float, index: int) -> None:
-        """Start the next visit of a job that is at the front of its server's queue."""
+        """Start the next visit of a job that is at the front of its server's queue.
+
+        Args:
+            time: Time at which the visit starts.
+            index: Index of the job.
+        """
         self._push(time + self._route(index)[self._progress[index].visit].busy_cycles, DONE, index)
 
     def _finish(self, time: float, index: int) -> None:
-        """Process the end of a visit: start the server's next job and send this job on."""
+        """Process the end of a job's visit to a server.
+
+        The next job in the server's queue starts, and the job moves on to its next server.
+
+        Args:
+            time: Time at which the visit ends.
+            index: Index of the job whose visit ends.
+        """
         progress = self._progress[index]
         visit = self._route(index)[progress.visit]
         queue = self._queues[visit.server]

@@ -100,7 +100,10 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
     def add_children(parent: int, position: int, count: int) -> None:
         """Add ``count`` descendants to a node, in the arrangement that yields the most tokens.
 
-        ``position`` is the distance of its children from the root.
+        Args:
+            parent: Index of the node.
+            position: Distance of its children from the root.
+            count: Number of descendants.
         """
         choice = 0
         while (best := yields.children(position, choice, count))[0] > 0:

@@ -77,7 +77,12 @@ class DecodeRounds:
         return times.pass_s(self.users.mean_context) / gaps.pass_s(self.users.mean_context)
 
     def join(self, request: int, delay_s: float) -> None:
-        """Add the user of a request, ``delay_s`` seconds after the request's first token."""
+        """Add the user of a request, whose answer is decoded from the next pass on.
+
+        Args:
+            request: Index of the request.
+            delay_s: Seconds between the first token of the answer and this pass.
+        """
         self._delays_s.append(delay_s)
         self.users.join(request)
 

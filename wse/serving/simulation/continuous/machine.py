@@ -231,7 +231,12 @@ class ContinuousMachine:
             self.rounds.join(request, now_s - self.phase_s[request] - token_s)
 
     def _leave(self, request: int, at_s: float) -> None:
-        """Record that a request has left, and free its batch slot and its cache."""
+        """Record that a request has left, and free its batch slot and its cache.
+
+        Args:
+            request: Index of the request.
+            at_s: Time at which the request left.
+        """
         self.admission.release(request, self.record.now)
         self.record.leave(request, at_s, self.pass_s)
 

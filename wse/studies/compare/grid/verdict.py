@@ -208,7 +208,12 @@ def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[Co
 def _fastest_over(rows: Sequence[ComparisonRow], wafers: int, link: object) -> ComparisonRow | None:
     """Return the row with the fastest single user for a certain wafer count and link.
 
-    Returns None if no such row is possible.
+    The result is None if no possible row has this wafer count and link.
+
+    Args:
+        rows: Rows of the comparison.
+        wafers: Number of wafers.
+        link: Link between the wafers.
     """
     candidates = [row for row in rows if row.possible and row.wafers == wafers and row.link == link]
     return max(candidates, key=speed, default=None)
