@@ -75,9 +75,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """Named address range in the SRAM of every PE of a stage.
+    """Named address range in the SRAM of every PE of a stage, for example for weights.
 
-    A stage is a region of PEs with the layers that it stores.
+    A stage is a region of PEs with the layers that it stores. All of its PEs have the same buffers.
     """
 
     stage: int

@@ -165,10 +165,10 @@ def _os_errors_as_bad_input(option: str, path: Path) -> Iterator[None]:
 
 
 def _free_path(path: Path, kind: str) -> Path:
-    """Return the path of a hidden file or folder that does not exist yet, in the same folder.
+    """Return an unused path for a hidden temporary file or folder next to a given path.
 
     Args:
-        path: File or folder on whose name the new name is based.
+        path: File or folder that the temporary one will replace.
         kind: Suffix that states the purpose, such as "partial".
     """
     return path.with_name(f".{path.name[:_LONGEST]}.{os.getpid()}.{kind}")

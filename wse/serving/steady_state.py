@@ -122,11 +122,14 @@ class ClosedLoop:
     new_tokens: int
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state with a constant number of requests in flight, at least 1.
+        """Return the mean times and the rate of requests, with a constant number in flight.
 
         The rate is at least that of a single request in flight, because a machine can serve one
         request at a time. Without this bound, the wait for a running pass could make two concurrent
         one-token requests slower than two sequential requests.
+
+        Args:
+            concurrency: Number of requests in flight, at least 1.
         """
 
         def in_flight(in_rounds: float) -> float:

@@ -64,7 +64,7 @@ class TokensIn(HostStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftIn(TokensIn):
-    """Transfer from the host of the draft tokens that a verification pass checks."""
+    """Transfer of draft tokens from the host, which a verification pass of the model checks."""
 
     @property
     def host_round_trips(self) -> float:
@@ -128,7 +128,7 @@ class LogitsOut(HostStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnIn(TokensIn):
-    """Transfer of token ids from the host, which sampled them from received logits."""
+    """Transfer of the next token ids from the host, which sampled them from received logits."""
 
     words_type: ClassVar[HostWords] = HostWords.SAMPLED_IN
 
