@@ -282,7 +282,9 @@ def acceptance_of(model: str) -> Acceptance:
 
 
 def _on_line(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -> float:
-    """Interpolate linearly between known values, and continue with the last value beyond them.
+    """Return the value at a length, interpolated linearly between the nearest known lengths.
+
+    Beyond the largest known length, the value is that of the largest known length.
 
     Args:
         lengths: Known lengths in ascending order.

@@ -117,7 +117,9 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
 
 
 class _Yields:
-    """Calculator of how many tokens the best draft tree of a given size yields. Results are cached.
+    """Calculator of the expected number of tokens that the best draft tree of a size yields.
+
+    Results are cached.
 
     Args:
         shares: Acceptance probability of each choice at each position.
@@ -129,7 +131,7 @@ class _Yields:
         self.children = cache(self._children)
 
     def node(self, position: int, count: int) -> float:
-        """Return the maximum expected number of accepted tokens at a node, if the node is accepted.
+        """Return the maximum expected number of accepted tokens in the subtree of an accepted node.
 
         The node itself counts as 1. The other ``count`` - 1 nodes are its descendants, in the best
         arrangement.

@@ -219,7 +219,7 @@ class RooflineModel:
 
 
 def _attention_flops(spec: ModelSpec) -> int:
-    """Return the floating-point operations of a layer's attention per new and cached token.
+    """Return a layer's floating-point operations for one new token to attend to one cached token.
 
     With latent attention, queries are multiplied with the latent vectors themselves (DeepSeek-V2,
     arXiv 2405.04434).

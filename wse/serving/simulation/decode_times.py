@@ -24,7 +24,7 @@ class DecodeTimes:
     """
 
     def __init__(self, contexts: Sequence[int], pass_s: Callable[[int], float]) -> None:
-        """Compute the duration of a pass at each grid point.
+        """Compute the duration of a pass for each context length of a grid.
 
         Args:
             contexts: Grid of context lengths, ascending from 0.
@@ -42,7 +42,7 @@ class DecodeTimes:
             self._sums.append(self._sums[at] + self._part(at, self._contexts[at + 1] - self._contexts[at]))
 
     def pass_s(self, context: int) -> float:
-        """Return the duration of a decode pass in seconds, given the tokens in a user's cache."""
+        """Return the duration in seconds of a decode pass with ``context`` tokens in each cache."""
         grid_index = bisect_right(self._contexts, context) - 1
         return self._seconds[grid_index] + self._slopes[grid_index] * (context - self._contexts[grid_index])
 

@@ -84,7 +84,7 @@ class PromptReader:
         return parts, completed
 
     def first_unread_s(self) -> float:
-        """Return how long the busiest pipeline stage must still work on the first prompt, in s."""
+        """Return how many seconds the busiest pipeline stage must still work on the first prompt."""
         return self._seconds(next(queue[0] for queue in self._queues if queue))
 
     def read_in_gaps(self, gap_s: float, end_s: float, round_per_gap: float) -> tuple[float, list[tuple[float, int]]]:

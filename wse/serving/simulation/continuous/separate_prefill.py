@@ -51,7 +51,7 @@ class SeparatePrefill:
         self._link_free_s = -inf
 
     def read(self, request: int, prompt_tokens: int, context: int, *, needed_release: bool) -> float:
-        """Read the prompt of a request that is admitted now, and send its cache to decoding.
+        """Read the prompt of a newly admitted request, and send its cache to the decode machine.
 
         Args:
             request: Index of the request.

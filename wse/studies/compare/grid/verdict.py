@@ -157,9 +157,10 @@ def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[Compariso
 def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> str:
     """Return a clause that explains why a token became slower or faster.
 
-    It names all causes whose cycles changed noticeably, the cause that contributed most to the
-    change first and those in the opposite direction last. Changes are stated as percentages of a
-    token's time before the change. The clause is empty if they add up to the opposite change.
+    It names all causes whose cycles changed noticeably, ordered by their contribution to the
+    change; causes that changed in the opposite direction come last. Changes are stated as
+    percentages of a token's time before the change. The clause is empty if the stated changes add
+    up to a change in the opposite direction.
 
     Args:
         base: The row before the change.
