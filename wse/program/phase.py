@@ -67,10 +67,10 @@ class Phase:
         return iteration if self.steps.loop[step] >= 0 else max(self.user, 0)
 
     def with_pairs(self, step: int, pairs: int) -> Phase:
-        """Return a copy of the phase that contains only one step, for a number of expert pairs.
+        """Return a copy of the phase with only one step, for a number of (token, expert) pairs.
 
-        In a mixture of experts, the work of a column of PEs depends on how many (token, expert)
-        pairs it processes. By default, the operands of a step are for the maximum number of pairs.
+        In a mixture of experts, the work of a column of PEs depends on how many pairs it processes.
+        The operands of the original step are for the maximum number of pairs.
 
         Args:
             step: Index of the step.

@@ -165,10 +165,10 @@ class Steps:
         return tuple(getattr(self, name) for name in _OPERANDS)
 
     def with_pairs(self, step: int, pairs: int) -> Steps:
-        """Return a sequence that contains only one of the steps, for a number of expert pairs.
+        """Return a sequence with only one of the steps, for a number of (token, expert) pairs.
 
-        In a mixture of experts, the work of a column of PEs depends on how many (token, expert)
-        pairs it processes. By default, the operands of a step are for the maximum number of pairs.
+        In a mixture of experts, the work of a column of PEs depends on how many pairs it processes.
+        The operands of the original step are for the maximum number of pairs.
 
         Args:
             step: Index of the step.

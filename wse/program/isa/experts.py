@@ -54,7 +54,7 @@ def _code_rows(K: int, coding: int) -> int:
 
 
 def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding: int) -> int:
-    """Return the bytes from the first to the last quantised weight (code) of a column's experts.
+    """Return how many bytes the quantised weights (codes) of a column's experts span in SRAM.
 
     Args:
         K, N: Number of inputs and outputs of an expert.

@@ -59,7 +59,7 @@ def _angles(c: PeCosts, R: int, multiplier_pico: int, turned: int = 0) -> float:
 
 
 def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int, turned: int) -> float:
-    """Return how many cycles kernel ``rope`` takes, vectorised over the rotated pairs of a head.
+    """Return how many cycles ``rope`` takes if it is vectorised over the rotated pairs of a head.
 
     The kernel rotates queries and keys. It computes the cosines and sines, performs six vector
     operations per head, and rounds all queries, keys and values.
@@ -79,7 +79,7 @@ def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplie
 def _rope_cycles_over_heads(
     c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int, turned: int
 ) -> float:
-    """Return how many cycles kernel ``rope`` takes, vectorised over heads.
+    """Return how many cycles kernel ``rope`` takes if it is vectorised over heads.
 
     The kernel rotates queries and keys.
 
@@ -97,7 +97,7 @@ def _rope_cycles_over_heads(
 
 
 def _rotate_cycles_over_heads(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int, turned: int) -> float:
-    """Return how many cycles kernel ``rotate`` takes, vectorised over heads.
+    """Return how many cycles kernel ``rotate`` takes if it is vectorised over heads.
 
     The kernel applies the rotary position embedding to every head of a vector in place.
 
@@ -111,7 +111,7 @@ def _rotate_cycles_over_heads(c: PeCosts, M: int, H: int, R: int, multiplier_pic
 
 
 def _rotate_cycles(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int, turned: int) -> float:
-    """Return how many cycles kernel ``rotate`` takes, vectorised over the rotated pairs of a head.
+    """Return how many cycles ``rotate`` takes if it is vectorised over the rotated pairs of a head.
 
     The kernel applies the rotary position embedding to every head of a vector in place.
 

@@ -61,7 +61,8 @@ class AlongLine(Transfer):
 class CacheShift(Transfer):
     """Transfer in which each of the last rows of a region sends a KV-cache entry to the row above.
 
-    How many rows send an entry depends on the number of tokens in a user's cache at run time.
+    Such transfers keep all rows about equally full. How many rows send an entry depends on the
+    number of tokens in a user's cache at run time.
     """
 
     name: ClassVar[str] = "cache_shift"
@@ -164,9 +165,9 @@ class BetweenWafers(Transfer):
 
     @property
     def chosen_end(self) -> int:
-        """Index in a (sending wafer, receiving wafer) pair of the one that must store experts.
+        """Index of the wafer that must store selected experts in a (sender, receiver) pair.
 
-        It is used if only wafers that store selected experts send (0) or receive (1).
+        The index is 0 if only wafers with selected experts send, and otherwise 1.
         """
         return 0 if self.by_choice == FROM_CHOSEN else 1
 

@@ -84,7 +84,7 @@ class PromptReader:
         return parts, completed
 
     def first_unread_s(self) -> float:
-        """Return how many seconds the busiest pipeline stage must still work on the first prompt."""
+        """Return how many seconds the busiest stage must still work on the first queued prompt."""
         return self._seconds(next(queue[0] for queue in self._queues if queue))
 
     def read_in_gaps(self, gap_s: float, end_s: float, round_per_gap: float) -> tuple[float, list[tuple[float, int]]]:
