@@ -136,7 +136,7 @@ class StagedCosts:
 
         A round is the time of one decode pass of each user, in which parts of prompts may be read.
         After the round, the last chunk passes through all pipeline stages except the busiest one.
-        If a whole chunk precedes it, the last chunk needs at least as long as that chunk.
+        If a whole chunk precedes it, this takes at least as long as for that chunk.
 
         Args:
             part: The part of the prompt that is read in its last round.

@@ -24,8 +24,8 @@ from wse.program.isa.pe_costs import PeCosts
 class Unpacking:
     """Operations that unpack quantised weights from 16-bit words to float16 values.
 
-    The numbers per quantised weight (code) are below 1 if a word with several codes is processed
-    as one element.
+    The numbers per quantised weight (code) can be fractions, because an element that is processed
+    may be a word with several codes.
 
     Attributes:
         operations: Number of vector operations for the rows that are unpacked at once.
