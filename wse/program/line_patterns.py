@@ -62,7 +62,9 @@ def patterns() -> Mapping[str, Pattern]:
 
 @cache
 def line_reduces() -> Mapping[str, LineReduce]:
-    """Return the algorithms that reduce a line of PEs into its end, by the name of their pattern.
+    """Return all algorithms that add up the words of a line of PEs on the PE at its end.
+
+    The keys are the names of the communication patterns that use the algorithms.
 
     Raises:
         BadInput: An installed package provides a pattern that cannot be used.
@@ -71,7 +73,7 @@ def line_reduces() -> Mapping[str, LineReduce]:
 
 
 def _names(candidate: Any) -> tuple[str]:
-    """Return a tuple with the name of a pattern that an installed package provides.
+    """Check that an object of an installed package is a pattern, and return its name in a tuple.
 
     Raises:
         TypeError: The object is not a Pattern.

@@ -44,9 +44,12 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
 def _stages_in_sram(program: Program, stage: int) -> set[int]:
     """Return the stages whose buffers count as memory use of a stage's PEs.
 
-    Several stages may be stored on the same PEs, one above the other in SRAM. The result consists
-    of the stage itself, all stages at higher addresses, and, of the stages at lower addresses, the
-    one that ends at the highest address.
+    Several stages (regions with their layers) may be stored on the same PEs, one above the other in
+    SRAM. The result contains:
+
+    - the stage itself
+    - all stages at higher addresses
+    - among the stages at lower addresses, only the one that ends at the highest address
     """
     fullest_below = max(program.stages_below(stage), key=lambda i: program.stages[i].sram_top_byte, default=stage)
     return {stage, fullest_below, *program.stages_above(stage)}

@@ -72,14 +72,21 @@ Finish = Callable[[int, Reduce], LineSchedule]
 
 
 def into_end(length: int, reduce: Reduce) -> LineSchedule:
-    """Return the pattern in which the words of a line of PEs are added up on its first PE."""
+    """Return the pattern in which the words of a line of PEs are added up on its first PE.
+
+    Args:
+        length: Number of PEs on the line.
+        reduce: Reduce, which determines the PEs that exchange words.
+    """
     return reduce(length, 1, Arrival.ADD)
 
 
 def maker_of_reduce(
     pattern_name: str, reduce: LineReduce, number: int | None, finish: Finish
 ) -> Callable[[int, int, int], LineSchedule]:
-    """Return a function that makes a pattern from a reduce of a line.
+    """Return a function that makes a communication pattern from a reduce.
+
+    A reduce adds up the words of a line of PEs on one PE.
 
     Args:
         pattern_name: Requested name, for error messages.
@@ -213,7 +220,7 @@ def _guarded(
     """
 
     def guarded(length: int, words: int, level_cycles: int) -> LineSchedule:
-        """Make the user's pattern; raise BadInput if its type or length is wrong, or on an error.
+        """Make the user's pattern. Raise BadInput on an error, or if its type or length is wrong.
 
         Args:
             length: Number of PEs on the line.

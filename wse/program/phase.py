@@ -42,13 +42,14 @@ class Phase:
     def begins(self) -> bool:
         """True for the first chunk of the first prompt, which waits for token ids from the host.
 
-        Nothing is cached before this chunk. The value is also True for decode phases and for the
-        verification pass of the first user, whose ``cached`` is always 0.
+        The token ids of later chunks arrive while earlier chunks are processed. The value is also
+        True for decode phases and for the verification pass of the first user, because their
+        ``cached`` is always 0.
         """
         return self.cached == 0 and self.user <= 0
 
     def user_of(self, step: int, iteration: int) -> int:
-        """Return the user whose counters of tokens and cache slots a step uses.
+        """Return the index of the user whose numbers of tokens and cache slots a step uses.
 
         Args:
             step: Index of the step.
@@ -58,17 +59,21 @@ class Phase:
         return iteration if loop >= 0 and self.steps.over_users[loop] else max(self.user, 0)
 
     def round_of(self, step: int, iteration: int) -> int:
-        """Return the value of the variable ``round``, from which operands are computed (see `Steps`).
+        """Return the value of ``round``, a variable from which the operands of a step are computed.
 
-        The value is the iteration of the step's loop. For a step outside loops, it is the user of
-        the phase (0 for decode).
+        The value is the iteration of the loop that contains the step. For a step outside loops, it
+        is the user of the phase, or 0 for decode.
         """
         return iteration if self.steps.loop[step] >= 0 else max(self.user, 0)
 
     def with_pairs(self, step: int, pairs: int) -> Phase:
         """Return a copy of the phase with only one step, for a number of (token, expert) pairs.
 
-        In a mixture of experts, the work of a column of PEs depends on how many tokens use its
-        experts. The step gets the operands for ``pairs`` pairs instead of the maximum.
+        In a mixture of experts, the work of a column of PEs depends on how many pairs it processes.
+        The operands of the original step are for the maximum number of pairs.
+
+        Args:
+            step: Index of the step.
+            pairs: Number of (token, expert) pairs for which the operands of the copy are valid.
         """
         return replace(self, steps=self.steps.with_pairs(step, pairs))

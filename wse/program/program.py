@@ -75,9 +75,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """Named address range in the SRAM of every PE of a stage.
+    """Named address range in the SRAM of every PE of a stage, for example for weights.
 
-    A stage is a region of PEs with the layers that it stores.
+    A stage is a region of PEs with the layers that it stores. All of its PEs have the same buffers.
     """
 
     stage: int
@@ -201,9 +201,10 @@ class Program:
         return self.verify[0].tokens if self.verify else 0
 
     def host_places(self, phase: Phase) -> range:
-        """Return the indices at which the host's arrays contain the ids and logits of a phase.
+        """Return the range of indices of a phase's token ids and logits in the host's arrays.
 
-        The arrays have one element per user, followed by one per token of a verification pass.
+        The arrays have one element per user, followed by one element per token of a verification
+        pass.
         """
         if phase.name == "verify":
             return range(self.batch, self.batch + phase.tokens)
@@ -211,7 +212,7 @@ class Program:
 
     @property
     def fits(self) -> bool:
-        """True if every stage fits into the SRAM of its PEs; otherwise the Program cannot be run."""
+        """True if all weights and buffers fit into the SRAM of their PEs, as required for a run."""
         return all(stage.sram_top_byte <= self.sram_bytes_per_pe for stage in self.stages)
 
     def cache_slots(self, tokens: int) -> Slots:
@@ -234,21 +235,27 @@ class Program:
         return a.rect == b.rect and bool(set(a.wafers) & set(b.wafers))
 
     def stages_above(self, stage: int) -> tuple[int, ...]:
-        """Return the stages on the same PEs as a given stage, but at higher SRAM addresses."""
+        """Return the stages on the same PEs as a given stage, but at higher SRAM addresses.
+
+        A stage is a region of PEs with the layers that it stores. The result consists of indices.
+        """
         top = self.stages[stage].sram_top_byte
         higher = (i for i, other_stage in enumerate(self.stages) if i != stage and other_stage.sram_base_byte >= top)
         return tuple(i for i in higher if self.shares_pes(stage, i))
 
     def stages_below(self, stage: int) -> tuple[int, ...]:
-        """Return the stages on the same PEs as a given stage, but at lower SRAM addresses."""
+        """Return the stages on the same PEs as a given stage, but at lower SRAM addresses.
+
+        A stage is a region of PEs with the layers that it stores. The result consists of indices.
+        """
         base = self.stages[stage].sram_base_byte
         lower = (i for i, other_stage in enumerate(self.stages) if i != stage and other_stage.sram_top_byte <= base)
         return tuple(i for i in lower if self.shares_pes(i, stage))
 
     def used_bytes(self, stage: int) -> int:
-        """Return how many bytes of SRAM are in use on a PE of a stage.
+        """Return how many bytes of SRAM are in use on a PE of a stage (a region with its layers).
 
-        The bytes of stages at higher addresses of the same PE are included.
+        If other stages are stored on the same PE, their bytes are included.
         """
         higher = [self.stages[i] for i in self.stages_above(stage)]
         return self.stages[stage].sram_top_byte + sum(
@@ -257,6 +264,8 @@ class Program:
 
     def cache_bytes(self) -> list[tuple[int, int]]:
         """Return the current and maximum size of the KV cache on a PE of each stage, in bytes.
+
+        A stage is a region of PEs with the layers that it stores.
 
         Returns:
             For each stage, the number of bytes reserved for the cache, and this number plus all
@@ -271,11 +280,14 @@ class Program:
         ]
 
     def chosen_wafers(self, stage: int, columns: I64) -> frozenset[int]:
-        """Return the wafers of a stage whose columns have (token, expert) pairs to process.
+        """Return the wafers of a stage that store at least one expert selected for a token.
+
+        A stage is a region of PEs that may span several wafers.
 
         Args:
             stage: Index of the stage.
-            columns: int64 ``[cols]``, the number of pairs in each column of the region.
+            columns: int64 ``[cols]``, for each column of the region, the number of (token, expert)
+                pairs that it must process.
         """
         pairs = columns.reshape(self.stages[stage].span, -1).sum(axis=1)
         return frozenset(wafer for wafer, count in zip(self.stages[stage].wafers, pairs.tolist(), strict=True) if count)

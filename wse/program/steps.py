@@ -138,7 +138,8 @@ class Steps:
 
         Args:
             step: Index of the step.
-            slots: Cache slots in use on the fullest row of each stage.
+            slots: For each stage (region with its layers), the number of cache slots in use on its
+                fullest row of PEs. A cache slot stores the keys and values of one token.
             round_: Value of the variable ``round``, normally the iteration (``Phase.round_of``).
 
         Returns:
@@ -155,18 +156,23 @@ class Steps:
 
     @property
     def linear(self) -> tuple[I64, ...]:
-        """Coefficients with which operands are computed from cache slots, rounds and expert pairs.
+        """Arrays of coefficients from which the operands of all steps are computed.
 
-        Each array is ``[steps, OPERAND_COUNT]``. The order is fixed, per_slot, per_round, odd,
-        per_slot_round, per_pair.
+        An operand depends on the cache slots in use, the round and the number of (token, expert)
+        pairs. Each array is ``[steps, OPERAND_COUNT]``. The order is ``fixed``, ``per_slot``,
+        ``per_round``, ``odd``, ``per_slot_round``, ``per_pair``.
         """
         return tuple(getattr(self, name) for name in _OPERANDS)
 
     def with_pairs(self, step: int, pairs: int) -> Steps:
-        """Return a sequence of one of the steps only, for a number of (token, expert) pairs.
+        """Return a sequence with only one of the steps, for a number of (token, expert) pairs.
 
-        In a mixture of experts, the work of a column of PEs depends on how many tokens use its
-        experts. The step gets the operands for ``pairs`` pairs instead of the maximum.
+        In a mixture of experts, the work of a column of PEs depends on how many pairs it processes.
+        The operands of the original step are for the maximum number of pairs.
+
+        Args:
+            step: Index of the step.
+            pairs: Number of (token, expert) pairs for which the returned operands are valid.
         """
         arrays: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
         arrays["fixed"] = arrays["fixed"] - arrays["per_pair"] * (self.max_pairs[step] - pairs)

@@ -46,7 +46,7 @@ class TilePart:
 
     @property
     def width(self) -> int:
-        """Number of elements that a PE stores along the inner dimension of the tile."""
+        """Number of elements of this part in each row (inner dimension) of a PE's tile."""
         index_count = int(self.inner.shape[1]) * (1 if self.offset is None else int(self.offset.shape[1]))
         return -(-index_count // self.sharers)
 

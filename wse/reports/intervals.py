@@ -16,7 +16,7 @@ CONFIDENCE: Final = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class RangeResult(Result):
-    """A headline figure with its 90 % interval."""
+    """A figure of a report, such as tokens/s, with its 90 % interval."""
 
     value: Annotated[float, Doc("the figure with the stated constants")]
     low: Annotated[float, Doc("lower end of the 90 % interval")]
@@ -31,8 +31,8 @@ class RangeResult(Result):
 def range_of(value: float, sampled: F64, confidence: float = CONFIDENCE) -> RangeResult:
     """Return a figure with the interval between two quantiles of its samples.
 
-    The interval always includes the figure itself. Without this rule, it may not: if the stated
-    value of a constant is at an end of its range, all samples can be on one side of the figure.
+    The interval is widened if necessary so that it includes the figure itself. All samples can be
+    on one side of the figure if the stated value of a constant is at an end of its range.
 
     Args:
         value: The figure with the stated constants.

@@ -51,7 +51,7 @@ def _table(table: Table) -> str:
 
 
 def _item(texts: Sequence[str]) -> str:
-    """Return the texts of a row as a list item that starts with the first text as a name."""
+    """Return the texts of a row as a Markdown list item, with the first text as its name."""
     name, text = texts[0], " ".join(texts[1:])
     return f"- {_escaped(f'{name}: {text}' if name and text else name or text)}"
 

@@ -53,6 +53,11 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
 def picture_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
     """Check and return the path of a PNG image specified by an option.
 
+    Args:
+        option: Name of the option, for error messages.
+        text: Value of the option.
+        inputs: Files that are read, which must not be overwritten.
+
     Raises:
         BadInput: The path cannot be written, is an input, or does not end in ``.png``.
     """
@@ -61,6 +66,11 @@ def picture_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path
 
 def page_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
     """Check and return the path of an HTML page specified by an option.
+
+    Args:
+        option: Name of the option, for error messages.
+        text: Value of the option.
+        inputs: Files that are read, which must not be overwritten.
 
     Raises:
         BadInput: The path cannot be written, is an input, or does not end in ``.html``.
@@ -155,10 +165,10 @@ def _os_errors_as_bad_input(option: str, path: Path) -> Iterator[None]:
 
 
 def _free_path(path: Path, kind: str) -> Path:
-    """Return the path of a hidden file or folder that does not exist yet, in the same folder.
+    """Return an unused path for a hidden temporary file or folder next to a given path.
 
     Args:
-        path: File or folder on whose name the new name is based.
+        path: File or folder that the temporary one will replace.
         kind: Suffix that states the purpose, such as "partial".
     """
     return path.with_name(f".{path.name[:_LONGEST]}.{os.getpid()}.{kind}")

@@ -61,8 +61,8 @@ def ignore(*details: object) -> None:
 def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
     """Yield a function that shows progress. Call it before each part of the work and at the end.
 
-    On a terminal, a bar appears at the first call, so that consecutive computations show one bar at
-    a time.
+    On a terminal, it draws a bar; otherwise, it writes lines. The bar appears at the first call, so
+    that only one bar is visible when several computations follow each other.
 
     Args:
         stream: Stream to write to, such as stderr.
@@ -75,7 +75,13 @@ def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
     with ExitStack() as bar_stack:
 
         def update(count: int, total: int, name: str) -> None:
-            """Show the progress on a bar, which is created at the first call."""
+            """Show the progress on a bar, which is created at the first call.
+
+            Args:
+                count: Number of finished parts.
+                total: Total number of parts.
+                name: Name of the current part.
+            """
             if not bar:
                 bar.append(bar_stack.enter_context(_bar(stream, work)))
             bar[0](count, total, name)
@@ -108,7 +114,13 @@ def _bar(stream: TextIO, work: Work) -> Iterator[OnProgress]:
         task = progress.add_task("", total=None, name="")
 
         def update(count: int, total: int, name: str) -> None:
-            """Show the progress on the bar, and remove the bar when all parts are finished."""
+            """Show the progress on the bar, and remove the bar when all parts are finished.
+
+            Args:
+                count: Number of finished parts.
+                total: Total number of parts.
+                name: Name of the current part.
+            """
             progress.update(task, completed=count, total=total, name=printable(name.strip("_"))[:LONGEST_NAME])
             if count == total:
                 progress.stop()

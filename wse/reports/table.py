@@ -104,7 +104,7 @@ class Table:
 
 
 def number(key: str, title: str = "", formatter: Callable[[Any], str] = count, **settings: Any) -> Column:
-    """Return a column of numbers.
+    """Return a table column for numbers.
 
     Args:
         key: Key of the values in a row.
@@ -116,7 +116,12 @@ def number(key: str, title: str = "", formatter: Callable[[Any], str] = count, *
 
 
 def address(key: str, title: str = "") -> Column:
-    """Return a column of SRAM addresses in hexadecimal."""
+    """Return a table column for SRAM addresses, which are shown in hexadecimal.
+
+    Args:
+        key: Key of the addresses in a row.
+        title: Displayed heading.
+    """
     return number(key, title, "{:#06x}".format)
 
 

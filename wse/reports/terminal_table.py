@@ -108,7 +108,7 @@ def _hidden_columns(table: Table, columns: Sequence[Column]) -> list[tuple[str, 
 
 
 def _is_marked(column: Column, table: Table) -> bool:
-    """Return whether a column has a marked best cell, for which all cells reserve space."""
+    """Return whether a column marks its best value, so that all cells need space for a mark."""
     return column.numeric and column.best_value(table.rows) is not None
 
 
@@ -140,7 +140,10 @@ def _cell(column: Column, row: Row, best: Any) -> Text:
 
 
 def _needed_width(column: Column, table: Table) -> int:
-    """Return the width that a column needs, in characters, or the minimum if its texts wrap."""
+    """Return the width that a column needs for its heading and cells, in characters.
+
+    If the texts of the column can wrap, the result is at most its minimum width.
+    """
     cells = _cells(column, table)
     text_width = max(cell_len(column.title) + _is_marked(column, table), *(cell.cell_len for cell in cells))
     width = column.width or text_width

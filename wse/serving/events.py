@@ -19,10 +19,12 @@ COMES, DONE = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that visits servers in sequence: a pass of a stream, or a chunk of a prompt.
+    """A job that visits servers (pipeline stages and links) one after another.
+
+    It is a pass of a stream (batch of users) or a chunk of a prompt.
 
     Attributes:
-        route: Visits of the job.
+        route: Visits of the job to servers, in order.
         predecessor: Index of the job that must end before this job starts; -1 if there is none.
         leader: Index of the job that this job must not overtake; -1 if there is none. This job
             starts its n-th visit only after the leader has ended its n-th visit, and it ends after
@@ -41,7 +43,7 @@ class _Progress:
     Attributes:
         visit: Index of its next or current visit.
         over: Whether the job has ended.
-        waits: Whether the job waits for its leader.
+        waits: Whether the job waits so that it does not overtake another job.
         followers: Jobs that start when this job ends.
         behind_it: Jobs that must not overtake this job.
     """
@@ -54,7 +56,9 @@ class _Progress:
 
 
 def run(jobs: Sequence[Job]) -> list[float]:
-    """Simulate jobs that queue for servers and return the time at which each job ends.
+    """Simulate jobs that queue for servers, and return the time at which each job ends.
+
+    A server is a resource that works on one job at a time, such as a pipeline stage or a link.
 
     Jobs without a predecessor start at time 0, in order. The end of a job includes the latency
     after its last visit.
@@ -100,7 +104,14 @@ class _Run:
         self._count += 1
 
     def _arrive(self, time: float, index: int) -> None:
-        """Process the arrival of a job at its next server, or at the end of its route."""
+        """Process the arrival of a job at its next server, or at the end of its route.
+
+        If the job must wait for another job, it arrives again later.
+
+        Args:
+            time: Time of the arrival.
+            index: Index of the job.
+        """
         route, progress = self._route(index), self._progress[index]
         if self._waits(index):
             progress.waits = True
@@ -116,7 +127,7 @@ class _Run:
                 self._begin(time, index)
 
     def _waits(self, index: int) -> bool:
-        """Return whether a job must wait so that it does not overtake its leader."""
+        """Return whether a job must wait so that it does not overtake its leader, another job."""
         visit, leader = self._progress[index].visit, self.jobs[index].leader
         if leader < 0 or self._progress[leader].over:
             return False
@@ -125,7 +136,12 @@ class _Run:
         return self._progress[leader].visit <= visit < len(self._route(leader))
 
     def _release(self, time: float, progress: _Progress) -> None:
-        """Let the jobs that waited because they must not overtake a given job try again."""
+        """Retry the jobs that have been waiting because they must not overtake a given job.
+
+        Args:
+            time: Current time of the simulation.
+            progress: State of the given job.
+        """
         for job in progress.behind_it:
             if self._progress[job].waits:
                 self._progress[job].waits = False
@@ -136,11 +152,23 @@ class _Run:
         return self.jobs[index].route
 
     def _begin(self, time: float, index: int) -> None:
-        """Start the next visit of a job that is at the front of its server's queue."""
+        """Start the next visit of a job that is at the front of its server's queue.
+
+        Args:
+            time: Time at which the visit starts.
+            index: Index of the job.
+        """
         self._push(time + self._route(index)[self._progress[index].visit].busy_cycles, DONE, index)
 
     def _finish(self, time: float, index: int) -> None:
-        """Process the end of a visit: start the server's next job and send this job on."""
+        """Process the end of a job's visit to a server.
+
+        The next job in the server's queue starts, and the job moves on to its next server.
+
+        Args:
+            time: Time at which the visit ends.
+            index: Index of the job whose visit ends.
+        """
         progress = self._progress[index]
         visit = self._route(index)[progress.visit]
         queue = self._queues[visit.server]
@@ -162,9 +190,9 @@ def passes(route: PassRoute, streams: int, count: int) -> list[Job]:
 
 
 def chunks(routes: Sequence[PassRoute]) -> list[Job]:
-    """Convert the chunks of a prompt to simulation jobs that may not overtake each other.
+    """Convert the chunks of a prompt to simulation jobs that must not overtake each other.
 
     Args:
-        routes: For each chunk, the servers that it visits.
+        routes: For each chunk, its visits to servers (pipeline stages and links).
     """
     return [Job(route, leader=index - 1) for index, route in enumerate(routes)]

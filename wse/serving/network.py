@@ -59,7 +59,7 @@ class Network:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Value of `seconds` with all numbers at the low, and at the high, end of their ranges."""
+        """Minimum and maximum of `seconds`: all numbers at the low or high ends of their ranges."""
         trip, trips, service = (self.sources[name].range or (self.sources[name].value,) * 2 for name in _NAMES)
         low, high = ((trips[end] + 1) * trip[end] + service[end] for end in (0, 1))
         return low, high

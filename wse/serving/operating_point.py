@@ -65,7 +65,11 @@ class Deployment(Protocol):
         """Power and price of one wafer or GPU; None if they are unknown."""
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state with a constant number of requests in flight, at least 1."""
+        """Return the mean times and the rate of requests, with a constant number in flight.
+
+        Args:
+            concurrency: Number of requests in flight, at least 1.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

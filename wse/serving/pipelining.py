@@ -57,7 +57,8 @@ def cycles_between_passes(route: PassRoute, streams: int) -> CycleEstimate:
 def streams_to_saturate(route: PassRoute) -> int:
     """Return the minimum number of streams that can keep the busiest server constantly busy.
 
-    This is the duration of a pass alone divided by the busiest server's work on it, rounded up.
+    A stream is a batch of users, and a server is a stage or a link of a pipeline. The result is the
+    duration of a pass alone divided by the busiest server's work on it, rounded up.
     """
     work = busiest_server(route)[1]
     return max(1, math.ceil(alone_cycles(route) / work)) if work else 1
@@ -135,10 +136,13 @@ def chunks_cycles(routes: Sequence[PassRoute]) -> CycleEstimate:
 
 
 def _server_bounds(routes: Sequence[PassRoute]) -> Iterator[float]:
-    """Yield, for each server, a lower bound on the cycles until all routes are done.
+    """Yield, for each server, a lower bound on the cycles until the passes on all routes end.
 
-    The bound is the shortest time in which a route reaches the server, plus all work of the server,
-    plus the shortest time from the last visit of the server to the end of a route.
+    A server is a pipeline stage or a link. The bound is the sum of three numbers:
+
+    1. the minimum time from the start of a route to its first visit to the server
+    2. the total work of the server
+    3. the minimum time from the last visit to the server to the end of a route
     """
     head_cycles: dict[int, float] = {}
     tail_cycles: dict[int, float] = {}
@@ -157,7 +161,7 @@ def _server_bounds(routes: Sequence[PassRoute]) -> Iterator[float]:
 
 
 def _in_line(routes: Sequence[PassRoute]) -> bool:
-    """Return whether every server works on the chunks of a prompt in their order.
+    """Return whether every server (pipeline stage or link) works on a prompt's chunks in order.
 
     This is the case if the route of each chunk begins with the whole route of the previous chunk,
     and if only the last chunk visits a server more than once.

@@ -32,11 +32,11 @@ class Plan:
         Plans that meet the goal come first, ordered by the objective. Other plans are ordered by
         how far they miss the goal.
 
-        - For latency, plans with fewer replicas come first, then plans with the shortest request.
-          More replicas always make requests faster, up to a machine per user, so they must not
-          decide.
-        - For other objectives, the key is chips per throughput. For chips of equal price, this is
-          the order of the cost per token.
+        - For latency, plans with fewer replicas come first. Plans with the same number of replicas
+          are ordered by the duration of a request. The number of replicas comes first because more
+          replicas always make requests faster, until each user has a machine.
+        - For other objectives, plans are ordered by the number of chips divided by the throughput.
+          For chips of equal price, this is the order of the cost per token.
 
         Args:
             deployment: The deployment of the plan.

@@ -87,6 +87,10 @@ def prices_of_gpu(price: Price | None, gpu: str | Path) -> dict[str, float] | No
 
     The prices of other machines are dropped, because a command that compares machines passes each
     machine only its own prices.
+
+    Args:
+        price: Prices as stated.
+        gpu: Name or file of the GPU.
     """
     name = load_gpu(gpu).name
     return {key: usd for key, usd in read_prices(price).items() if key == name} or None

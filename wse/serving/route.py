@@ -41,7 +41,10 @@ def alone_cycles(route: PassRoute) -> float:
 
 
 def busy_cycles(routes: Sequence[PassRoute]) -> dict[int, float]:
-    """Return the total cycles that each server works on several routes, keyed by server index."""
+    """Return the total cycles that each server works on several routes, keyed by server index.
+
+    A server is a resource that works on one token or chunk at a time, such as a pipeline stage.
+    """
     cycles: dict[int, float] = {}
     for route, times in Counter(routes).items():
         for visit in route:
@@ -52,13 +55,14 @@ def busy_cycles(routes: Sequence[PassRoute]) -> dict[int, float]:
 def busiest_server(route: PassRoute) -> tuple[int, float]:
     """Return the index of the server with the most busy cycles on a route, and those cycles.
 
-    If several servers have the same number of busy cycles, the first is returned.
+    A server is a resource that works on one token or chunk at a time, such as a pipeline stage or a
+    link. If several servers have the same number of busy cycles, the first is returned.
     """
     return max(busy_cycles([route]).items(), key=lambda item: item[1])
 
 
 def visits_once(route: PassRoute) -> bool:
-    """Return whether a route visits every server at most once.
+    """Return whether a route visits every server (pipeline stage or link) at most once.
 
     In this case, tokens never overtake each other.
     """
@@ -66,11 +70,11 @@ def visits_once(route: PassRoute) -> bool:
 
 
 def as_loop(route: PassRoute) -> PassRoute:
-    """Return a route as part of a loop, for a stream that starts it again after its end.
+    """Return a route for a stream (batch of users) that repeats it, one pass after another.
 
-    If the route ends at the server where it starts, without a latency, the last and the first visit
-    are merged. The server then continues with the same stream, from the id of a new token to its
-    embedding, before it accepts another stream.
+    If the route starts and ends at the same server, without a latency at the end, its last and
+    first visit are merged. The server then continues with the same stream, from the id of a new
+    token to its embedding, before it accepts another stream.
     """
     first, last = route[0], route[-1]
     if len(route) == 1 or first.server != last.server or last.latency_cycles:

@@ -71,14 +71,19 @@ class RoundCosts(Protocol):
     def is_busy(self, decoding: float) -> bool:
         """Return whether ``decoding`` requests keep the machine fully occupied.
 
-        If so, each additional request lengthens the rounds for all requests.
+        If so, each additional request increases the time per token of all requests.
         """
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the duration in seconds of a decode-only round, for at least one request."""
+        """Return the duration in seconds of a round in which no prompt is read.
+
+        In a round, each of the ``decoding`` requests (at least one) gets one token.
+        """
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
         """Return the number and duration of the rounds in which a prompt is read.
+
+        In a round, each decoding request gets one token.
 
         Args:
             decoding: Number of requests that decode in these rounds; may be 0.
@@ -117,17 +122,20 @@ class ClosedLoop:
     new_tokens: int
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state with a constant number of requests in flight, at least 1.
+        """Return the mean times and the rate of requests, with a constant number in flight.
 
         The rate is at least that of a single request in flight, because a machine can serve one
         request at a time. Without this bound, the wait for a running pass could make two concurrent
         one-token requests slower than two sequential requests.
+
+        Args:
+            concurrency: Number of requests in flight, at least 1.
         """
 
         def in_flight(in_rounds: float) -> float:
             """Return how many requests are in flight if ``in_rounds`` of them take part in rounds.
 
-            The rest are waiting without keeping the machine busy.
+            The other requests wait without keeping the machine busy.
             """
             if not in_rounds:
                 return 0.0
@@ -144,16 +152,16 @@ class ClosedLoop:
         return replace(state, ttft_s=state.ttft_s + self.costs.wait_s(others_fraction * in_rounds))
 
     def _in_rounds(self, requests: float, others_fraction: float) -> SteadyState:
-        """Return the steady state of a number of requests, without waits outside of rounds.
+        """Return the steady state of a number of requests, ignoring all waits outside of rounds.
 
-        A round is the time in which every decoding request gets one token. Each request takes part
-        in rounds, in which its prompt is read or its answer is decoded, or waits until rounds have
-        room for its prompt.
+        A round is the time in which every decoding request gets one token. A request takes part in
+        rounds while its prompt is read and its answer is decoded. Before that, it may have to wait
+        until the rounds have room for its prompt.
 
         Args:
             requests: Number of requests.
-            others_fraction: Number of other requests in rounds, as seen by one request, divided by
-                the number of all requests in rounds.
+            others_fraction: Fraction of the requests in rounds that belong to other users than
+                the one whose times are computed.
         """
         in_rounds = min(requests, self._requests_when_saturated)
         reading_s, answer_s = self._round_times(
@@ -170,7 +178,9 @@ class ClosedLoop:
     def _round_times(self, in_rounds: float, other_requests: float) -> tuple[float, float]:
         """Return how long it takes to read a prompt and then to decode the answer, in seconds.
 
-        See the start of the module for the formulas.
+        A round takes D seconds without a part of a prompt and P seconds with it. With R rounds per
+        prompt, T tokens after the first and n other requests, the prompt takes R P seconds and the
+        answer takes T D + min(n R, T) (P - D) seconds.
 
         Args:
             in_rounds: Requests that are read or decoded, at most `_requests_when_saturated`.
@@ -200,10 +210,11 @@ class ClosedLoop:
 
     @cached_property
     def _requests_when_saturated(self) -> float:
-        """Minimum number of requests in rounds at which prompts fill every round: N R f = R + T.
+        """Minimum number N of requests at which prompts fill every round: N R f = R + T.
 
-        R is the number of rounds that a prompt needs, f the fraction of them that it fills, and T
-        the number of tokens after the first.
+        In a round, each decoding request gets one token. R is the number of rounds in which a
+        prompt is read, f is the fraction of these rounds that it fills, and T is the number of
+        tokens after the first.
         """
         further_tokens, prompt_alone = self.new_tokens - 1, self.costs.prompt_rounds(0.0)
 

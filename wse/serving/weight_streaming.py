@@ -51,7 +51,14 @@ def distinct_experts(experts: int, active: int, batch: float) -> float:
 
 
 def bytes_per_pass(weights: Weights, batch: float) -> float:
-    """Return how many bytes must arrive for a pass over one token for each of ``batch`` users."""
+    """Return how many bytes of weights must be streamed in for a pass with one token per user.
+
+    Experts that no token uses are not streamed.
+
+    Args:
+        weights: Sizes of the weights.
+        batch: Number of users.
+    """
     used_fraction = distinct_experts(weights.experts, weights.active, batch) / weights.experts
     return weights.always_bytes + weights.expert_bytes * used_fraction
 
@@ -85,8 +92,11 @@ class StreamingBound:
     def users_for(self, wanted_tokens_per_s: float) -> int | None:
         """Return the minimum number of users for a total throughput; None if above `MAX_USERS`.
 
-        The throughput rises with the batch, because the bytes of a pass grow more slowly than the
-        batch.
+        More users always raise the throughput, because the bytes per pass grow more slowly than the
+        number of users.
+
+        Args:
+            wanted_tokens_per_s: Output tokens per second, summed over all users.
         """
         low, high = 0, 1  # low is too small
         while self.tokens_per_s(high) < wanted_tokens_per_s:

@@ -21,7 +21,7 @@ vector operations of gating.
 
 
 def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
-    """Return the cycles of kernel ``activate``, which applies an activation function on a PE.
+    """Return the cycle count of kernel ``activate``, which applies an activation function on a PE.
 
     Args:
         c: Costs of operations on the PE.
@@ -33,7 +33,7 @@ def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
 
 
 def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> float:
-    """Return the cycles of the vector operations in an activation function.
+    """Return the cycle count of the vector operations in an activation function.
 
     Scalar functions such as exp are not included.
 
@@ -62,7 +62,8 @@ def _share_cycles(
         function: Index into ACTIVATIONS.
         gated: 1 if the result is multiplied by a second vector (gating), else 0.
         length, groups: Number of PEs in a row or column, and number of groups that they form.
-        shared_tokens: Number of tokens whose features are divided among the PEs in one iteration.
+        shared_tokens: Number of tokens per iteration. In each iteration, the PEs of a group divide
+            the features of these tokens among themselves.
         padding: Number of additional output elements that are set to zero.
     """
     shard_elements, iterations = ceil_div(shared_tokens * n, length // groups), M // shared_tokens

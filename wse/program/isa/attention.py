@@ -31,16 +31,16 @@ from wse.program.isa.operands import acc, act, f32, numbers, wgt
 
 
 def _products(M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> int:
-    """Return the multiply-adds of attention scores, or of weighted values, on one PE.
+    """Return the number of multiply-adds for attention scores, or weighted values, on one PE.
 
     There is one multiply-add for each token, query head, feature and cache slot.
 
     Args:
-        M: Tokens.
-        Hk: KV heads.
-        queries_per_kv: Query heads per KV head.
-        F: Features of a head on the PE.
-        T: Cache slots of the PE.
+        M: Number of tokens.
+        Hk: Number of KV heads.
+        queries_per_kv: Number of query heads per KV head.
+        F: Number of features per head on the PE.
+        T: Number of cache slots of the PE.
     """
     return M * Hk * queries_per_kv * F * T
 

@@ -29,7 +29,7 @@ _NAMES: Final = tuple(CODINGS)
 
 
 def _products(P: int, K: int, N: int) -> int:
-    """Return the multiply-adds of a ``[K, N]`` product for each of P (token, expert) pairs."""
+    """Return the number of multiply-adds in one ``[K, N]`` product per (token, expert) pair."""
     return P * K * N
 
 
@@ -47,17 +47,17 @@ def _code_rows(K: int, coding: int) -> int:
     Weights of neighbouring rows may share a byte.
 
     Args:
-        K: Rows of weights.
+        K: Number of rows of weights.
         coding: Index of the storage format of the weights.
     """
     return CODINGS[_NAMES[coding]].code_bytes(K, 1)
 
 
 def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding: int) -> int:
-    """Return the bytes from the first to the last quantised weight (code) of a column's experts.
+    """Return how many bytes the quantised weights (codes) of a column's experts span in SRAM.
 
     Args:
-        K, N: Inputs and outputs of an expert.
+        K, N: Number of inputs and outputs of an expert.
         local_experts: Number of experts, whose codes are side by side in a row.
         k_stride: Bytes from one row of codes to the next.
         coding: Index of the storage format of the codes.
@@ -66,7 +66,7 @@ def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding
 
 
 def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int) -> int:
-    """Return the bytes of expert weights that a PE must read.
+    """Return how many bytes of expert weights a PE must read.
 
     A (token, expert) pair needs one tile, which is the weights of the expert on the PE. A tile that
     several pairs need is counted once.
@@ -74,48 +74,48 @@ def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: in
     Args:
         b: Bytes per element of each SRAM view (``wgt``, ``act``, ...), by name.
         P: Maximum number of pairs.
-        K, N: Inputs and outputs of an expert.
+        K, N: Number of inputs and outputs of an expert.
         local_experts: Number of experts on the PE.
     """
     return min(P, local_experts) * K * N * b["wgt"]
 
 
 def _coded_tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, coding: int, G: int) -> int:
-    """Return the bytes of quantised expert weights and their scales that a PE must read.
+    """Return how many bytes of quantised expert weights and their scales a PE must read.
 
     Args:
         b: Bytes per element of each SRAM view (``wgt``, ``act``, ...), by name.
         P: Maximum number of (token, expert) pairs.
-        K, N: Inputs and outputs of an expert.
+        K, N: Number of inputs and outputs of an expert.
         local_experts: Number of experts on the PE; the weights of each are read once.
         coding: Index of the storage format.
-        G: Groups of inputs that share scales.
+        G: Number of groups of inputs that share scales.
     """
     return min(P, local_experts) * tile_bytes(_NAMES[coding], b, K, N, G)
 
 
 def _mxfp4_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, G: int) -> int:
-    """Return the bytes of mxfp4 expert weights and their scales that a PE must read.
+    """Return how many bytes of mxfp4 expert weights and their scales a PE must read.
 
     Args:
         b: Bytes per element of each SRAM view (``wgt``, ``act``, ...), by name.
         P: Maximum number of (token, expert) pairs.
-        K, N: Inputs and outputs of an expert.
+        K, N: Number of inputs and outputs of an expert.
         local_experts: Number of experts on the PE; the weights of each are read once.
-        G: Groups of inputs that share scales.
+        G: Number of groups of inputs that share scales.
     """
     return min(P, local_experts) * tile_bytes("mxfp4", b, K, N, G)
 
 
 def _fp8_blocks_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, G: int, B: int) -> int:
-    """Return the bytes of fp8 expert weights and their block scales that a PE must read.
+    """Return how many bytes of fp8 expert weights and their block scales a PE must read.
 
     Args:
         b: Bytes per element of each SRAM view (``wgt``, ``act``, ...), by name.
         P: Maximum number of (token, expert) pairs.
-        K, N: Inputs and outputs of an expert.
+        K, N: Number of inputs and outputs of an expert.
         local_experts: Number of experts on the PE; the weights of each are read once.
-        G, B: Groups of inputs, and blocks of outputs, that share scales.
+        G, B: Number of groups of inputs, and blocks of outputs, that share scales.
     """
     return min(P, local_experts) * blocks_bytes(b, K, N, G, B)
 

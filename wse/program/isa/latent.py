@@ -22,13 +22,13 @@ def _placed_elements(M: int, H: int, n: int) -> int:
 def _place_heads_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
     """Return how many cycles kernel ``place_heads`` takes.
 
-    The kernel clears the output, and copies the heads that a row of PEs stores to their places
-    among all heads.
+    A row of PEs stores only some of the heads. The kernel clears an output with room for all heads,
+    and copies each of these heads to its position in the output.
 
     Args:
         c: Costs of operations on the PE.
         M, H, Hl: Number of tokens, heads in the model, and heads in the row.
-        n: Features per head on the PE.
+        n: Number of features per head on the PE.
     """
     return c.vector(M * H * n, c.acc) + M * Hl * (c.loop + c.vector(n, c.acc))
 
@@ -36,13 +36,15 @@ def _place_heads_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
 def _place_rotated_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
     """Return how many cycles kernel ``place_rotated`` takes.
 
-    The kernel clears the output, and copies the features that a column of PEs needs from a row.
-    Each of the n features is looked up in the row, and then copied for all tokens at once.
+    A row of PEs stores some features of some heads, and a column needs other features of all heads.
+    The kernel clears an output with room for all features of the column, and copies those features
+    that the row stores. It looks up each feature of each head in the row, and then copies it for
+    all tokens at once.
 
     Args:
         c: Costs of operations on the PE.
         M, H, Hl: Number of tokens, heads in the model, and heads in the row.
-        n: Features per head that the column needs.
+        n: Number of features per head that the column needs.
     """
     return c.vector(M * H * n, c.acc) + Hl * n * (c.loop + c.vector(M, c.acc))
 

@@ -29,7 +29,7 @@ from wse.program.isa.operands import Operand, acc, act, f32, numbers, raw, wgt
 
 
 def _products(M: int, K: int, N: int) -> int:
-    """Return the multiply-adds of the product of M tokens and a ``[K, N]`` matrix."""
+    """Return the number of multiply-adds in the product of M tokens and a ``[K, N]`` matrix."""
     return M * K * N
 
 
@@ -74,25 +74,27 @@ def _matmul(name: str, right: str) -> Kernel:
 
 
 def tile_bytes(coding: str, b: Mapping[str, int], K: int, N: int, G: int = 1) -> int:
-    """Return the bytes of a tile of quantised weights, with one scale per output and input group.
+    """Return the size in bytes of a tile (block of weights on one PE) of quantised weights.
+
+    There is one scale for each output and each group of inputs.
 
     Args:
         coding: Name of the storage format.
         b: Bytes per element of each SRAM view (``wgt``, ``act``, ...), by name.
-        K, N: Inputs and outputs.
-        G: Groups of inputs that share scales.
+        K, N: Number of inputs and outputs.
+        G: Number of groups of inputs that share scales.
     """
     return CODINGS[coding].code_bytes(K, N) + N * G * b[CODINGS[coding].scale_view]
 
 
 def blocks_bytes(b: Mapping[str, int], K: int, N: int, G: int, B: int) -> int:
-    """Return the bytes of a tile of fp8 weights and the scales of its blocks.
+    """Return the size in bytes of a tile (block of weights on one PE) in fp8 with block scales.
 
     Args:
         b: Bytes per element of each SRAM view (``wgt``, ``act``, ...), by name.
-        K, N: Inputs and outputs.
-        G: Groups of inputs that share scales.
-        B: Runs of neighbouring outputs that share scales; there are G * B blocks.
+        K, N: Number of inputs and outputs.
+        G: Number of groups of inputs that share scales.
+        B: Number of runs of neighbouring outputs that share scales; there are G * B blocks.
     """
     return K * N * b["raw"] + G * B * b["f32"]
 

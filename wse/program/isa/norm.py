@@ -55,10 +55,12 @@ def _layer_scale_cycles(c: PeCosts, M: int, K: int, offset: int) -> float:
 
 
 def _layer_scale_sums_cycles(c: PeCosts, M: int, N: int) -> float:
-    """Return how many cycles ``layer_scale_sums``, a layer norm after a matrix product, takes.
+    """Return how many cycles kernel ``layer_scale_sums`` takes.
 
-    The kernel needs two multiply-adds per element: the first subtracts the mean times one vector,
-    and the second multiplies by the scale and adds another vector.
+    The kernel applies a layer norm to the sums of a matrix product whose inputs were not
+    normalised. Each sum needs two multiply-adds: the first subtracts the mean times the product of
+    gain and weights, and the second multiplies by the scale and adds the product of bias and
+    weights.
 
     Args:
         c: Costs of operations on the PE.

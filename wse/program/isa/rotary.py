@@ -35,8 +35,8 @@ def _frequency_elements(M: int, R: int, turned: int) -> int:
     """Return the number of elements in operand ``frequency``, from which rotations are computed.
 
     Args:
-        M: Tokens.
-        R: Rotated features per head.
+        M: Number of tokens.
+        R: Number of rotated features per head.
         turned: 1 if the operand contains precomputed cosines and sines, M * R in total. 0 if it
             contains R / 2 frequencies.
     """
@@ -48,7 +48,7 @@ def _angles(c: PeCosts, R: int, multiplier_pico: int, turned: int = 0) -> float:
 
     Args:
         c: Costs of operations on the PE.
-        R: Rotated features per head.
+        R: Number of rotated features per head.
         multiplier_pico: Factor of the cosines and sines, times 10^12. A factor of 1 costs nothing.
         turned: 1 if cosines and sines are precomputed, so that no cycles are needed; else 0.
     """
@@ -59,7 +59,7 @@ def _angles(c: PeCosts, R: int, multiplier_pico: int, turned: int = 0) -> float:
 
 
 def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int, turned: int) -> float:
-    """Return how many cycles kernel ``rope`` takes, vectorised over the rotated pairs of a head.
+    """Return how many cycles ``rope`` takes if it is vectorised over the rotated pairs of a head.
 
     The kernel rotates queries and keys. It computes the cosines and sines, performs six vector
     operations per head, and rounds all queries, keys and values.
@@ -67,7 +67,7 @@ def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplie
     Args:
         c: Costs of operations on the PE.
         M, Hq, Hk, F: Number of tokens, query heads, KV heads, and features per head.
-        R: Rotated features per head.
+        R: Number of rotated features per head.
         multiplier_pico: Factor of the cosines and sines, times 10^12.
         turned: 1 if cosines and sines are precomputed, else 0.
     """
@@ -79,14 +79,14 @@ def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplie
 def _rope_cycles_over_heads(
     c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int, turned: int
 ) -> float:
-    """Return how many cycles kernel ``rope`` takes, vectorised over heads.
+    """Return how many cycles kernel ``rope`` takes if it is vectorised over heads.
 
     The kernel rotates queries and keys.
 
     Args:
         c: Costs of operations on the PE.
         M, Hq, Hk, F: Number of tokens, query heads, KV heads, and features per head.
-        R: Rotated features per head.
+        R: Number of rotated features per head.
         multiplier_pico: Factor of the cosines and sines, times 10^12.
         turned: 1 if cosines and sines are precomputed, else 0.
     """
@@ -97,7 +97,7 @@ def _rope_cycles_over_heads(
 
 
 def _rotate_cycles_over_heads(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int, turned: int) -> float:
-    """Return how many cycles kernel ``rotate`` takes, vectorised over heads.
+    """Return how many cycles kernel ``rotate`` takes if it is vectorised over heads.
 
     The kernel applies the rotary position embedding to every head of a vector in place.
 
@@ -111,7 +111,7 @@ def _rotate_cycles_over_heads(c: PeCosts, M: int, H: int, R: int, multiplier_pic
 
 
 def _rotate_cycles(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int, turned: int) -> float:
-    """Return how many cycles kernel ``rotate`` takes, vectorised over the rotated pairs of a head.
+    """Return how many cycles ``rotate`` takes if it is vectorised over the rotated pairs of a head.
 
     The kernel applies the rotary position embedding to every head of a vector in place.
 

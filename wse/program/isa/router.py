@@ -27,7 +27,7 @@ def _scores_cycles(c: PeCosts, M: int, E: int, sigmoid: int) -> float:
 
     Args:
         c: Costs of operations on the PE.
-        M, E: Tokens and experts.
+        M, E: Number of tokens and experts.
         sigmoid: 1 for sigmoid, 0 for softmax.
     """
     exps, passes = E * c.function, c.vector(E, c.f32)
@@ -44,7 +44,7 @@ def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, chosen_groups: int) -
 
     Args:
         c: Costs of operations on the PE.
-        M, E: Tokens and experts.
+        M, E: Number of tokens and experts.
         groups, chosen_groups: Number of groups into which the experts are divided, and number of
             groups selected per token.
     """
@@ -67,7 +67,7 @@ def _choose_cycles(c: PeCosts, M: int, E: int, A: int, normalised: int) -> float
 
     Args:
         c: Costs of operations on the PE.
-        M, E, A: Tokens, experts, and experts per token.
+        M, E, A: Number of tokens, experts, and experts per token.
         normalised: 1 if the weights are divided by their sum, else 0.
     """
     division = c.vector(A, c.f32) + c.function if normalised else 0.0

@@ -31,7 +31,7 @@ class HostStream(Transfer):
 
     @property
     def messages(self) -> HostWords:
-        """What the host sends or receives, such as logits."""
+        """Kind of data that the host sends or receives, such as logits."""
         return self.words_type
 
     @property
@@ -64,7 +64,7 @@ class TokensIn(HostStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftIn(TokensIn):
-    """Transfer from the host of the draft tokens that a verification pass checks."""
+    """Transfer of draft tokens from the host, which a verification pass of the model checks."""
 
     @property
     def host_round_trips(self) -> float:
@@ -98,7 +98,8 @@ class LogitsOut(HostStream):
     Attributes:
         source_col: First sending column, numbered through all wafers of the stage.
         cols: Number of sending columns.
-        first: Index of the first logit, within the part of the vocabulary that a column stores.
+        first: Index of the first logit that each column sends, counted from the start of the part
+            of the vocabulary that the column stores.
     """
 
     words_type: ClassVar[HostWords] = HostWords.LOGITS_OUT
@@ -127,7 +128,7 @@ class LogitsOut(HostStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnIn(TokensIn):
-    """Transfer of token ids from the host, which sampled them from received logits."""
+    """Transfer of the next token ids from the host, which sampled them from received logits."""
 
     words_type: ClassVar[HostWords] = HostWords.SAMPLED_IN
 

@@ -41,10 +41,10 @@ class LineMessages:
 
     @property
     def with_reduced_round(self) -> LineMessages:
-        """Copy whose ``round`` is the first round with the same messages.
+        """Copy whose ``round`` is the first loop iteration with the same messages.
 
-        The messages of a pattern repeat after a number of rounds. Copies for rounds with the same
-        messages are equal and can serve as the same cache key.
+        The messages of a pattern repeat after a number of iterations. All iterations with the same
+        messages have equal copies, which can be used as one key of a cache.
         """
         return replace(self, round=self.round % len(self.schedule.variants))
 
@@ -53,7 +53,8 @@ class LineMessages:
 class RowShift:
     """Messages that move KV-cache entries up by one row, from each of the last rows of a region.
 
-    How many rows send words depends on the number of tokens in a user's cache.
+    They keep all rows about equally full. How many rows send words depends on the number of tokens
+    in a user's cache.
     """
 
 

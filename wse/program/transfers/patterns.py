@@ -22,8 +22,9 @@ class AlongLine(Transfer):
     """Transfer that runs a communication pattern along the rows or columns of a region.
 
     Attributes:
-        count: Address, in float32 elements, of a column's number of (token, expert) pairs. Used if
-            the number of elements to send depends on it.
+        count: SRAM address, in float32 elements, at which each PE stores the number of (token,
+            expert) pairs of its column. It is used only if the length of messages depends on this
+            number.
     """
 
     name: ClassVar[str] = "line"
@@ -60,7 +61,8 @@ class AlongLine(Transfer):
 class CacheShift(Transfer):
     """Transfer in which each of the last rows of a region sends a KV-cache entry to the row above.
 
-    How many rows send an entry depends on the number of tokens in a user's cache at run time.
+    Such transfers keep all rows about equally full. How many rows send an entry depends on the
+    number of tokens in a user's cache at run time.
     """
 
     name: ClassVar[str] = "cache_shift"
@@ -92,7 +94,7 @@ class BetweenWafers(Transfer):
         target_col: Receiving column of each wafer.
         part: Number of elements per message.
         round_count: Number of messages sent sequentially from one wafer to another.
-        latencies: Number of wafer-link latencies that elapse one after another.
+        latencies: Number of wafer-link latencies that the transfer waits for one after another.
         bytes: Payload in bytes from one wafer to another, excluding padding.
         by_choice: FROM_CHOSEN or TO_CHOSEN if only wafers that store selected experts send or
             receive, respectively; else 0.
@@ -163,7 +165,10 @@ class BetweenWafers(Transfer):
 
     @property
     def chosen_end(self) -> int:
-        """Index, in a (sender, receiver) pair, of the wafer that must store selected experts."""
+        """Index of the wafer that must store selected experts in a (sender, receiver) pair.
+
+        The index is 0 if only wafers with selected experts send, and otherwise 1.
+        """
         return 0 if self.by_choice == FROM_CHOSEN else 1
 
     @property
@@ -173,7 +178,7 @@ class BetweenWafers(Transfer):
 
     @property
     def link_latencies(self) -> int:
-        """Number of wafer-link latencies that elapse one after another during the transfer.
+        """Number of wafer-link latencies that the transfer waits for one after another.
 
         Messages that travel at the same time count once.
         """

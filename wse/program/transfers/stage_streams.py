@@ -93,7 +93,7 @@ class StageTransfer(StageStream):
 
     @property
     def in_memory(self) -> bool:
-        """True if both stages are on the same PEs, so that words are copied within their SRAM."""
+        """True if the sending and the receiving stage are on the same PEs, so no link is used."""
         return self.site.program.shares_pes(self.site.stage, self.target_stage)
 
 

@@ -34,7 +34,8 @@ class Site:
         round: Iteration of the step's loop.
         first_row: First participating row of the region.
         rows: Number of participating rows.
-        begins: True if no phase runs before this one, so that it waits for its first token ids.
+        begins: True if the phase is the first chunk of the first prompt, which waits for its token
+            ids (see `Phase.begins`).
         chosen_wafers: Wafers of the stage that store selected experts. None if the step does not
             depend on the selection, or if any wafer may store selected experts.
     """
@@ -147,7 +148,7 @@ class Transfer:
 
     @property
     def link_latencies(self) -> int:
-        """Number of wafer-link latencies that elapse one after another during the transfer."""
+        """Number of wafer-link latencies that the transfer waits for one after another."""
         return 1
 
     @property
@@ -177,5 +178,5 @@ class Transfer:
 
     @property
     def stage_transfer_bytes(self) -> int:
-        """Payload in bytes sent from one stage to another; 0 for other transfers."""
+        """Payload in bytes sent from one stage (region with its layers) to another; otherwise 0."""
         return 0

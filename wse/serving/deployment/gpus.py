@@ -106,5 +106,9 @@ class GpuDeployment:
         return ClosedLoop(self, self.shape.new_tokens)
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state with a constant number of requests in flight, at least 1."""
+        """Return the mean times and the rate of requests, with a constant number in flight.
+
+        Args:
+            concurrency: Number of requests in flight, at least 1.
+        """
         return self._loop.steady_state(concurrency)

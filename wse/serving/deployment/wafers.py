@@ -87,11 +87,11 @@ class WaferDeployment:
         return self.delay_s
 
     def is_busy(self, decoding: float) -> bool:
-        """Return whether ``decoding`` requests keep the busiest stage fully occupied."""
+        """Return whether ``decoding`` requests keep the busiest pipeline stage fully occupied."""
         return self._work_s(decoding) > self.token_s
 
     def _work_s(self, decoding: float) -> float:
-        """Return how long the busiest stage works on decoded tokens per round, in seconds.
+        """Return how long the busiest pipeline stage works on decoded tokens per round, in seconds.
 
         A round is the time in which each of ``decoding`` requests gets one token.
         """
@@ -103,5 +103,9 @@ class WaferDeployment:
         return ClosedLoop(self, self.shape.new_tokens)
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state with a constant number of requests in flight, at least 1."""
+        """Return the mean times and the rate of requests, with a constant number in flight.
+
+        Args:
+            concurrency: Number of requests in flight, at least 1.
+        """
         return self._loop.steady_state(concurrency)

@@ -20,7 +20,8 @@ class DraftSteps:
         tokens_per_pass: Tokens that the pass yields on average, including the model's own token.
         check_s: Duration of the verification pass, including the transfer of token ids.
         drafts_s: Total duration of the draft passes, which run sequentially.
-        busy_s: Time for which the busiest stage, link or draft model works on all these passes.
+        busy_s: Time for which the busiest resource (a pipeline stage, a link or the draft model)
+            works on all these passes.
     """
 
     draft_tokens: int
@@ -47,9 +48,9 @@ class DraftMachine:
         draft_s: Duration of a draft pass, given its number of tokens per user.
         ways_s: Time for which token ids are in transit between model and draft, given the number of
             tokens in a verification pass: the draft tokens and one preceding token.
-        busy_s: Time for which the busiest stage works on a verification pass and its draft passes,
-            given the number of draft tokens and the duration of the draft passes. None if the whole
-            machine works on one pass at a time.
+        busy_s: Time for which the busiest pipeline stage works on a verification pass and its draft
+            passes, given the number of draft tokens and the duration of the draft passes. None if
+            the whole machine works on one pass at a time.
         has_one_peak: Whether the speed-up, as a function of the number of draft tokens, has only
             one peak.
     """

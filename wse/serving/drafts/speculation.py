@@ -64,9 +64,9 @@ def best_draft(
         curve: Tokens per verification pass, for each number of draft tokens.
         speed_up_of: Function that maps a number of draft tokens to the speed-up over decoding
             without drafts.
-        has_one_peak: Whether the speed-up has only one peak, so that the search can stop there. It
-            has if each draft token costs at least as much as the one before, because each gains
-            less.
+        has_one_peak: Whether the speed-up, as a function of the number of draft tokens, has only
+            one peak, so that the search can stop there. This is the case if each draft token costs
+            at least as much as the one before, because each adds less than the one before.
     """
     best_gain, length = 1.0, 0
     for n in range(1, max(curve.draft_tokens) + 1):
@@ -282,7 +282,9 @@ def acceptance_of(model: str) -> Acceptance:
 
 
 def _on_line(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -> float:
-    """Interpolate linearly between known values, and continue with the last value beyond them.
+    """Return the value at a length, interpolated linearly between the nearest known lengths.
+
+    Beyond the largest known length, the value is that of the largest known length.
 
     Args:
         lengths: Known lengths in ascending order.

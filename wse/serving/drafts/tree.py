@@ -100,7 +100,10 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
     def add_children(parent: int, position: int, count: int) -> None:
         """Add ``count`` descendants to a node, in the arrangement that yields the most tokens.
 
-        ``position`` is the distance of its children from the root.
+        Args:
+            parent: Index of the node.
+            position: Distance of its children from the root.
+            count: Number of descendants.
         """
         choice = 0
         while (best := yields.children(position, choice, count))[0] > 0:
@@ -114,7 +117,9 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
 
 
 class _Yields:
-    """Calculator of how many tokens the best draft tree of a given size yields. Results are cached.
+    """Calculator of the expected number of tokens that the best draft tree of a size yields.
+
+    Results are cached.
 
     Args:
         shares: Acceptance probability of each choice at each position.
@@ -126,7 +131,7 @@ class _Yields:
         self.children = cache(self._children)
 
     def node(self, position: int, count: int) -> float:
-        """Return the maximum expected number of accepted tokens at a node, if the node is accepted.
+        """Return the maximum expected number of accepted tokens in the subtree of an accepted node.
 
         The node itself counts as 1. The other ``count`` - 1 nodes are its descendants, in the best
         arrangement.
@@ -140,9 +145,9 @@ class _Yields:
     def _children(self, position: int, choice: int, count: int) -> tuple[float, int]:
         """Return the maximum expected number of accepted tokens among siblings and descendants.
 
-        The first allowed choice and its descendants get some of the nodes, weighted by the
-        probability of the choice. Later choices get the rest. They are never more likely, so no
-        choice needs to be skipped.
+        The nodes are divided between the first allowed choice, with its descendants, and the later
+        choices. The tokens of the first choice are multiplied by its probability. No choice is
+        skipped, because later choices are never more likely.
 
         Args:
             position: Distance of the siblings from the root.
@@ -150,7 +155,7 @@ class _Yields:
             count: Number of nodes to distribute.
 
         Returns:
-            The expected number, and the number of nodes given to the first choice.
+            The expected number, and the number of nodes for the first choice and its descendants.
         """
         if position > self._deepest or choice == len(self._shares[position - 1]) or not count:
             return 0.0, 0
@@ -192,8 +197,8 @@ def fastest_tree(
 def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
     """Return the acceptance probability of each choice at each position of a draft.
 
-    A position's most likely choice is accepted with probability b / a. Here a and b are the numbers
-    of tokens that the draft tokens at the previous position and at this position add to a pass.
+    If the draft token at a position adds b tokens to a pass on average, and the one at the previous
+    position adds a tokens, the position's most likely choice is accepted with probability b / a.
     After all earlier choices have failed, a further choice is accepted with the same conditional
     probability as in ``choices``.
 

@@ -107,13 +107,16 @@ class Roofline:
 
     @property
     def bound_s(self) -> float:
-        """Minimum duration in seconds: all reads or all products, whichever take longer."""
+        """Minimum duration in seconds: the time of all reads or of all products, if longer."""
         reads = self.weights_s + self.experts_s + self.cache_s
         return max(reads, self.products_s + self.row_s + self.rows_s)
 
 
 class RooflineModel:
-    """Cost model for the minimum times of passes (rooflines) of one model on given GPUs."""
+    """Cost model for passes of one language model on given GPUs.
+
+    It computes minimum times (rooflines) from the bytes that a pass reads and its operations.
+    """
 
     def __init__(self, spec: ModelSpec, weights: WeightFormat, gpu: GpuSpec, parallelism: Parallelism) -> None:
         """Prepare the computation of rooflines.
@@ -216,7 +219,7 @@ class RooflineModel:
 
 
 def _attention_flops(spec: ModelSpec) -> int:
-    """Return the floating-point operations of a layer's attention per new and cached token.
+    """Return a layer's floating-point operations for one new token to attend to one cached token.
 
     With latent attention, queries are multiplied with the latent vectors themselves (DeepSeek-V2,
     arXiv 2405.04434).

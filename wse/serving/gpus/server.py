@@ -122,17 +122,18 @@ class GpuServer:
 
     @cached_property
     def draft_head(self) -> GpuServer:
-        """Server of a draft head: the model's last layer, as in MTP and EAGLE heads.
+        """Server of a draft head, which proposes tokens that the model then verifies.
 
-        The head uses the embedding and output tables of the model.
+        Its cost is that of the model's last layer, as in MTP and EAGLE heads. It uses the embedding
+        and output tables of the model.
         """
         return replace(self, spec=replace(self.spec, layers=self.spec.layers[-1:]), draft=None, shares_tables=True)
 
     def draft_s(self, users: float, tokens: int, context_tokens: float) -> float:
-        """Return the duration in seconds of a pass of this server as a draft model or draft head.
+        """Return the duration in seconds of a draft pass on a server of a draft model or head.
 
-        Host work is not included, because the host schedules the draft together with the
-        verification pass.
+        A draft pass proposes tokens that the main model then verifies. The work of the host is not
+        included, because the host schedules the draft pass together with the verification pass.
 
         Args:
             users: Number of users.
@@ -146,8 +147,8 @@ class GpuServer:
     def weight_bytes(self) -> float:
         """Total size of the model's weights on all GPUs, in bytes.
 
-        With data-parallel attention, each GPU has a copy of all attention weights. For a draft that
-        shares the tables of its model, the tables are not counted.
+        With data-parallel attention, each GPU has a copy of all attention weights. A draft head
+        that uses the embedding and output tables of the main model is counted without these tables.
         """
         extra = 0.0
         if self.parallelism.attention_by_data:

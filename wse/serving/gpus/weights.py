@@ -94,7 +94,7 @@ class LayerKind:
 
 
 def layer_kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
-    """Return a model's layers in groups of identical layers."""
+    """Return the groups of identical layers of a model, with the number of layers in each group."""
     return tuple(_kind(spec, layer, count) for layer, count in Counter(spec.layers).items())
 
 
@@ -115,9 +115,9 @@ def _kind(spec: ModelSpec, layer: Layer, count: int) -> LayerKind:
 
 
 def plain_bytes_per_value(spec: ModelSpec, weights: WeightFormat) -> float:
-    """Return the bytes per weight in attention and dense blocks.
+    """Return how many bytes a weight of attention, or of a dense feed-forward block, has.
 
-    In a mixture of experts, 4-bit formats apply only to the experts. The other weights then have 16
+    In a mixture of experts, 4-bit formats apply only to the experts. All other weights then have 16
     bits.
     """
     bits = PLAIN_BITS if spec.experts is not None and weights.is_of_four_bits else weights.bits

@@ -24,7 +24,7 @@ class DecodeTimes:
     """
 
     def __init__(self, contexts: Sequence[int], pass_s: Callable[[int], float]) -> None:
-        """Compute the duration of a pass at each grid point.
+        """Compute the duration of a pass for each context length of a grid.
 
         Args:
             contexts: Grid of context lengths, ascending from 0.
@@ -42,7 +42,7 @@ class DecodeTimes:
             self._sums.append(self._sums[at] + self._part(at, self._contexts[at + 1] - self._contexts[at]))
 
     def pass_s(self, context: int) -> float:
-        """Return the duration of a decode pass in seconds, given the tokens in a user's cache."""
+        """Return the duration in seconds of a decode pass with ``context`` tokens in each cache."""
         grid_index = bisect_right(self._contexts, context) - 1
         return self._seconds[grid_index] + self._slopes[grid_index] * (context - self._contexts[grid_index])
 
@@ -120,9 +120,11 @@ def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[
 def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: float) -> tuple[DecodeTimes, DecodeTimes]:
     """Return the duration of rounds in which prompts are read, as a function of the context.
 
-    Prompts are read in the time when the busiest stage has no decode work (a gap). A gap lasts at
-    least ``chunk_s``, and at least as long as the busiest stage works on one user when the maximum
-    number of users decode.
+    Prompts are read in the time when the busiest stage has no decode work (a gap). If necessary, a
+    round is extended so that its gap is at least as long as both of the following:
+
+    - ``chunk_s``
+    - the busiest stage's decode work per user when the maximum number of users decode
 
     Args:
         costs: Pass times.
@@ -137,14 +139,14 @@ def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: flo
     contexts = sorted({round(context / tokens_per_pass) for context in costs.contexts})
 
     def gap_s(context: int) -> float:
-        """Return how many seconds of a round are used to read prompts at a given context."""
+        """Return the seconds per round in which prompts are read, for a context length."""
         tokens = round(context * tokens_per_pass)
         work_s = costs.work_s(users, tokens, ())
         fair_s = costs.work_s(costs.max_users, tokens, ()) / costs.max_users
         return max(chunk_s, fair_s, costs.round_s(users, tokens, ()) - work_s)
 
     def round_s(context: int) -> float:
-        """Return the duration in seconds of a round that reads prompts at a given context."""
+        """Return the duration in seconds of a round that reads prompts, for a context length."""
         return costs.work_s(users, round(context * tokens_per_pass), ()) + gap_s(context)
 
     return DecodeTimes(contexts, round_s), DecodeTimes(contexts, gap_s)

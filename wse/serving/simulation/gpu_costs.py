@@ -65,7 +65,7 @@ class GpuCosts:
 
     @property
     def chunk_tokens(self) -> int:
-        """Size in tokens of which parts of a prompt are multiples: 1, as GPUs read any length."""
+        """Granularity of prompt parts in tokens: 1, because GPUs can read parts of any length."""
         return 1
 
     @cached_property
@@ -75,7 +75,7 @@ class GpuCosts:
 
     @property
     def host_s(self) -> float:
-        """Seconds between host and machine: 0, because every pass includes the host's work."""
+        """Transit time between host and GPUs: 0 s, because pass times include the host's work."""
         return 0.0
 
     @property
@@ -104,9 +104,10 @@ class GpuCosts:
         return self.server.pass_time(groups).total_s + drafting_s
 
     def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the duration of the whole round in seconds, because all GPUs work all the time.
+        """Return how long the GPUs work in a round, in seconds: for the whole round.
 
-        The arguments are the same as for `round_s`.
+        A round is one pass of the model, in which all GPUs work all the time. The arguments are the
+        same as for `round_s`.
         """
         return self.round_s(users, context, parts)
 

@@ -103,14 +103,15 @@ class Recorder:
     def __init__(
         self, workload: Workload, requests: Iterable[int] | None = None, *, keeps_distance: bool = True
     ) -> None:
-        """Start the clock at the first arrival.
+        """Create a recorder whose clock starts at the first arrival on this machine.
 
         Args:
             workload: The requests of all machines.
             requests: Indices of the requests of this machine, in arrival order; None for all
                 requests.
-            keeps_distance: Whether requests of a closed loop keep a minimum distance, so that
-                requests that end together do not start together.
+            keeps_distance: Whether requests of a closed loop (a constant number in flight) arrive
+                with a minimum time between them. Otherwise, requests that end together are followed
+                by requests that start together.
         """
         self.workload = workload
         self.order = list(range(len(workload)) if requests is None else requests)

@@ -75,33 +75,37 @@ class PassCosts(Protocol):
         ...
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the duration in seconds of a round, which decodes tokens and reads prompt parts.
+        """Return the duration in seconds of a round, in which parts of prompts may be read.
+
+        In a round, each user gets one decode pass.
 
         Args:
-            users: Number of users.
+            users: Number of users that decode.
             context: Mean number of tokens in a user's cache.
             parts: Prompt parts that are read in the round.
         """
         ...
 
     def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return how long the busiest stage works in a round, in seconds.
+        """Return how long the busiest pipeline stage works in a round, in seconds.
 
-        On a machine with a single stage, this is the whole round. The arguments are the same as for
-        `round_s`.
+        In a round, each user gets one decode pass. On a machine with a single stage, the result is
+        the duration of the round. The arguments are the same as for `round_s`.
         """
         ...
 
     def drain_s(self, part: PromptPart) -> float:
-        """Return the time in seconds from a prompt's last round to the answer's first token.
+        """Return the time in seconds from the end of a prompt's last round to the first token.
+
+        In a round, each user gets one decode pass, and parts of prompts are read.
 
         Args:
-            part: The last part of the prompt, which was read in the round.
+            part: The part of the prompt that is read in its last round.
         """
         ...
 
     def part_busy_s(self, part: PromptPart) -> float:
-        """Return how long the busiest stage works on one part of a prompt, in seconds."""
+        """Return how long the busiest pipeline stage works on one part of a prompt, in seconds."""
         ...
 
 

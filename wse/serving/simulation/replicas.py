@@ -96,7 +96,9 @@ def _least_loaded(
 ) -> list[ContinuousMachine]:
     """Serve each request on the machine with the fewest requests in flight; return the machines.
 
-    Requests in flight are counted at the end of the round in which the request arrives.
+    Requests in flight are counted at the end of the round (one decode pass of each user) in which
+    the new request arrives. Among machines with equally few requests in flight, the one with the
+    fewest requests so far is chosen.
     """
     report = reporter(on_done, len(workload))
     machines = [make_machine(workload, requests=()) for _ in range(replicas)]

@@ -56,8 +56,9 @@ class ChunkGrid:
         chunks: Times of whole chunks before the last chunk, in order from the start of the prompt.
         last_tokens: Possible lengths of a prompt's last chunk, in ascending order up to a whole
             chunk. The last chunk yields a token.
-        lasts: For each of ``last_tokens``, the time of a last chunk with no chunk before it, and
-            its time with all but one of ``chunks`` before it.
+        lasts: For each of ``last_tokens``, the time of a last chunk in two cases, between which
+            times are interpolated: with no chunk before it, and with all but one of ``chunks``
+            before it.
     """
 
     chunk_tokens: int
@@ -104,9 +105,10 @@ class StagedCosts:
         return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return the duration of a round in seconds.
+        """Return the duration in seconds of a round, in which each user gets one decode pass.
 
-        This is the latency of a decode pass, or the busiest stage's work if that takes longer.
+        The result is the latency of a decode pass, or the time for which the busiest pipeline stage
+        works in the round if that is longer.
 
         Args:
             users: Number of users that decode.
@@ -117,7 +119,9 @@ class StagedCosts:
         return max(work, self._decode(context).latency_s) if users else work
 
     def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return how long the busiest stage works in a round, in seconds.
+        """Return how long the busiest pipeline stage works in a round, in seconds.
+
+        In a round, each user gets one decode pass, and parts of prompts may be read.
 
         Args:
             users: Number of users that decode.
@@ -130,11 +134,12 @@ class StagedCosts:
     def drain_s(self, part: PromptPart) -> float:
         """Return the time in seconds from the end of a prompt's last round to the first token.
 
-        During this time, the last chunk passes through the stages other than the busiest one. If it
-        follows a whole chunk, it waits for that chunk at every stage and takes at least as long.
+        A round is the time of one decode pass of each user, in which parts of prompts may be read.
+        After the round, the last chunk passes through all pipeline stages except the busiest one.
+        If a whole chunk precedes it, this takes at least as long as for that chunk.
 
         Args:
-            part: The last part of the prompt.
+            part: The part of the prompt that is read in its last round.
         """
         last_time, whole_tokens = self._last(part), part.tokens - self._last_tokens(part)
         drain_s = last_time.latency_s - last_time.busy_s
@@ -145,7 +150,7 @@ class StagedCosts:
         return max(drain_s, previous_chunk.latency_s - previous_chunk.busy_s)
 
     def part_busy_s(self, part: PromptPart) -> float:
-        """Return how long the busiest stage works on one part of a prompt, in seconds."""
+        """Return how long the busiest pipeline stage works on one part of a prompt, in seconds."""
         whole_tokens = part.tokens - self._last_tokens(part) if part.ends else part.tokens
         busy = self._busy_until(part.context + whole_tokens) - self._busy_until(part.context)
         return busy + (self._last(part).busy_s if part.ends else 0.0)
@@ -161,11 +166,11 @@ class StagedCosts:
 
     @cached_property
     def _busy_sums(self) -> list[float]:
-        """Seconds that the busiest stage works on the first 0, 1, 2, ... chunks of a prompt."""
+        """Seconds that the busiest stage works in total on the first 0, 1, 2, ... chunks."""
         return list(accumulate((chunk.busy_s for chunk in self.prefill.chunks), initial=0.0))
 
     def _busy_until(self, tokens: int) -> float:
-        """Return how long the busiest stage works on the first tokens of a prompt, in seconds.
+        """Return how long the busiest pipeline stage works on a prompt's first tokens, in seconds.
 
         The tokens are read in whole chunks. A chunk that is only partly included counts in
         proportion to its tokens.
@@ -180,14 +185,14 @@ class StagedCosts:
         return sums[chunk] + extra_tokens / self.chunk_tokens * chunks[chunk].busy_s
 
     def _last_tokens(self, part: PromptPart) -> int:
-        """Return the length in tokens of the last chunk of a part that is read chunk by chunk."""
+        """Return the number of tokens in the last chunk if a part is read chunk by chunk."""
         return (part.tokens - 1) % self.chunk_tokens + 1
 
     def _last(self, part: PromptPart) -> PassTime:
         """Return the time of the last chunk of a prompt, which may be shorter than the others.
 
-        The time is interpolated between the chunk lengths that are known, and between the shortest
-        and the longest context that are known.
+        The time is interpolated twice: between chunk lengths with known times, and between the
+        minimum and the maximum number of preceding tokens with known times.
         """
         grid, tokens = self.prefill, self._last_tokens(part)
         last_context = max(1, (len(grid.chunks) - 1) * grid.chunk_tokens)

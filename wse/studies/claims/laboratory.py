@@ -94,7 +94,9 @@ class _SampledEstimate:
 
 @dataclass(slots=True)
 class Laboratory:
-    """Cached computations shared by the claims about fast inference, such as model estimates.
+    """Computations from which claims about fast inference are decided, such as model estimates.
+
+    Slow computations are cached, because several claims need the same ones.
 
     Attributes:
         on_work: Called with a description before each long computation.

@@ -137,7 +137,7 @@ def _check_values(option: str, values: tuple[float, ...] | None, bounds: tuple[f
 
     Args:
         option: Name of the option, for the message.
-        values: Values in the unit; None if the option is not given.
+        values: Values of the option, in ``unit``; None if the option is not given.
         bounds: Smallest and largest allowed value.
         unit: Unit, for the message.
     """

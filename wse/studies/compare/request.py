@@ -50,23 +50,27 @@ cut-through switch.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareRequest:
-    """The options of ``wse compare`` as given.
+    """Options of ``wse compare``, as the user states them.
 
     Attributes:
-        base: Options that all rows share; its ``wafers`` and ``mapping`` are ignored.
-        wafers: Numbers of wafers; None for 1, 2, 4 and 8 times the fewest on which the model fits.
-        mappings: Names and files of mappings; None for those of ``candidates`` that apply.
+        base: Options that apply to all compared machines. Its ``wafers`` and ``mapping`` are
+            ignored.
+        wafers: Numbers of wafers. None for 1, 2, 4 and 8 times the smallest number on which the
+            model fits.
+        mappings: Names and files of mappings. None for all ``candidates`` that make a difference.
         candidates: Mappings that are tried by default.
-        link_gb_per_s: Bandwidths of the links between wafers; None for the wafer's own.
-        link_latency_us: Latencies of the links between wafers; None for the wafer's own. If neither
-            is given, the wafer's own link is compared with ``SLOWEST`` and ``FASTEST``.
-        own_link: Whether the wafer's own link is the only one if none is requested.
-        gpu: GPUs to compare the wafers with; None for wafers only.
-        plain_speed_tokens_per_s: Speed of the plain tier in tokens/s per user, if GPUs are compared
-            by speed. None for the usual speed.
-        replicas: Number of equal machines that share the users; None for the fewest that meet the
-            targets.
-        targets: Limits of latency, and rows to show. If any is given, machines are ranked.
+        link_gb_per_s: Bandwidths of the links between wafers; None for the wafer's own bandwidth.
+        link_latency_us: Latencies of the links between wafers; None for the wafer's own latency. If
+            neither bandwidths nor latencies are requested, the wafer's own link is compared with
+            ``SLOWEST`` and ``FASTEST``.
+        own_link: Whether only the wafer's own link is compared if no other link is requested.
+        gpu: GPUs with which wafers are compared; None to compare only wafers.
+        plain_speed_tokens_per_s: Speed of the plain service tier in tokens/s per user, if wafers
+            are compared with GPUs. None for the default speed.
+        replicas: Number of identical machines that share the users. None for the smallest number
+            that meets the targets.
+        targets: Latency limits, request lengths, and rows to show. If users, limits or an objective
+            are requested, machines are ranked.
     """
 
     base: Annotated[

@@ -104,10 +104,10 @@ class CompareResult(Result):
 
     @property
     def best(self) -> tuple[ComparisonRow, ...]:
-        """Fastest rows for one user and for all users for each wafer count, fewest wafers first.
+        """Best rows of each wafer count: fastest for one user, and fastest for all users.
 
-        If `by_link` is true, there are such rows for each inter-wafer link. Otherwise they are
-        chosen from the rows with the wafers' own link.
+        The rows are sorted by the number of wafers. If `by_link` is true, there are best rows for
+        each inter-wafer link. Otherwise, only rows with the wafers' own link are considered.
         """
         first: dict[str, object] = {}
         for row in self.possible:

@@ -82,8 +82,8 @@ def print_text(console: Console, text: str, style: str = "") -> None:
 def _stands_alone(row: ComparisonRow, result: CompareResult) -> bool:
     """Return whether to print an impossible row even without ``--detail``.
 
-    It is printed if no row of a possible combination has the same mapping, or if no such row has
-    the same number of wafers. Otherwise, the output would not mention this mapping or this number.
+    It is printed if no row of a possible combination has its mapping, or if none has its number of
+    wafers. Without it, the output would not mention this mapping or this number.
     """
     possible = result.possible
     return all(r.mapping != row.mapping for r in possible) or all(r.wafers != row.wafers for r in possible)

@@ -11,14 +11,14 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def attention_scores_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int, add: int) -> float:
-    """Return the cycles of ``attention_scores``, vectorised over the cache slots of a head.
+    """Return how many cycles ``attention_scores`` takes if it is vectorised over cache slots.
 
     The kernel multiplies queries by cached keys.
 
     Args:
         c: Costs of operations on the PE.
-        M, Hk, queries_per_kv: Tokens, KV heads, and query heads per KV head.
-        F, T: Features of a head on the PE, and cache slots.
+        M, Hk, queries_per_kv: Number of tokens, KV heads, and query heads per KV head.
+        F, T: Number of features per head on the PE, and of cache slots.
         add: 1 to add to existing scores, 0 to clear them first.
     """
     heads = M * Hk * queries_per_kv
@@ -29,14 +29,14 @@ def attention_scores_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F:
 def attention_scores_cycles_over_heads(
     c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int, add: int
 ) -> float:
-    """Return the cycles of ``attention_scores``, vectorised over the query heads of a KV head.
+    """Return how many cycles ``attention_scores`` takes if it is vectorised over query heads.
 
     The kernel multiplies queries by cached keys.
 
     Args:
         c: Costs of operations on the PE.
-        M, Hk, queries_per_kv: Tokens, KV heads, and query heads per KV head.
-        F, T: Features of a head on the PE, and cache slots.
+        M, Hk, queries_per_kv: Number of tokens, KV heads, and query heads per KV head.
+        F, T: Number of features per head on the PE, and of cache slots.
         add: 1 to add to existing scores, 0 to clear them first.
     """
     zero = 0.0 if add else c.vector(M * Hk * queries_per_kv * T, c.acc)
@@ -44,42 +44,43 @@ def attention_scores_cycles_over_heads(
 
 
 def attention_values_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
-    """Return the cycles of ``attention_values``, vectorised over the features of a head.
+    """Return how many cycles ``attention_values`` takes if it is vectorised over features.
 
     The kernel multiplies softmax weights by cached values.
 
     Args:
         c: Costs of operations on the PE.
-        M, Hk, queries_per_kv: Tokens, KV heads, and query heads per KV head.
-        F, T: Features of a head on the PE, and cache slots.
+        M, Hk, queries_per_kv: Number of tokens, KV heads, and query heads per KV head.
+        F, T: Number of features per head on the PE, and of cache slots.
     """
     heads = M * Hk * queries_per_kv
     return c.vector(heads * F, c.acc) + heads * (c.loop + c.rows(T, F, c.mac))
 
 
 def attention_values_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
-    """Return the cycles of ``attention_values``, vectorised over the query heads of a KV head.
+    """Return how many cycles ``attention_values`` takes if it is vectorised over query heads.
 
     The kernel multiplies softmax weights by cached values.
 
     Args:
         c: Costs of operations on the PE.
-        M, Hk, queries_per_kv: Tokens, KV heads, and query heads per KV head.
-        F, T: Features of a head on the PE, and cache slots.
+        M, Hk, queries_per_kv: Number of tokens, KV heads, and query heads per KV head.
+        F, T: Number of features per head on the PE, and of cache slots.
     """
     zero = c.vector(M * Hk * queries_per_kv * F, c.acc)
     return zero + M * Hk * F * (c.loop + c.strided_rows(T, queries_per_kv, c.mac))
 
 
 def attention_online_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
-    """Return the cycles of ``attention_online``, which adds cached tokens to a running softmax.
+    """Return how many cycles ``attention_online`` takes.
 
-    The softmax weights of each head are computed first, and then its weighted values.
+    The kernel adds cached tokens to a running softmax. For each head, it computes softmax weights
+    and then weighted values.
 
     Args:
         c: Costs of operations on the PE.
-        M, Hk, queries_per_kv: Tokens, KV heads, and query heads per KV head.
-        F, T: Features of a head on the PE, and cached tokens.
+        M, Hk, queries_per_kv: Number of tokens, KV heads, and query heads per KV head.
+        F, T: Number of features per head on the PE, and of cached tokens.
     """
     heads = M * Hk * queries_per_kv
     weights = c.vector(T, c.f32) + c.vector(T, c.max_f32) + (T + 1) * c.function
@@ -88,68 +89,68 @@ def attention_online_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F:
 
 
 def attention_max_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
-    """Return the cycles of ``attention_max``, vectorised over the cache slots of a head.
+    """Return how many cycles ``attention_max`` takes if it is vectorised over cache slots.
 
     The kernel computes the maximum score of each token and head.
 
     Args:
         c: Costs of operations on the PE.
-        M, H, T: Tokens, query heads and cache slots.
+        M, H, T: Number of tokens, query heads and cache slots.
     """
     return M * H * (c.vector(T, c.f32) + c.vector(T, c.max_f32))
 
 
 def attention_max_cycles_over_heads(c: PeCosts, M: int, H: int, T: int) -> float:
-    """Return the cycles of ``attention_max``, vectorised over tokens and heads.
+    """Return how many cycles ``attention_max`` takes if it is vectorised over tokens and heads.
 
     The kernel computes the maximum score of each token and head.
 
     Args:
         c: Costs of operations on the PE.
-        M, H, T: Tokens, query heads and cache slots.
+        M, H, T: Number of tokens, query heads and cache slots.
     """
     return c.vector(M * H * T, c.f32) + c.loop + T * c.strided_vector(M * H, c.max_f32)
 
 
 def attention_exp_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
-    """Return the cycles of ``attention_exp``, vectorised over the cache slots of a head.
+    """Return how many cycles ``attention_exp`` takes if it is vectorised over cache slots.
 
     The kernel computes the softmax weights and their sums.
 
     Args:
         c: Costs of operations on the PE.
-        M, H, T: Tokens, query heads and cache slots.
+        M, H, T: Number of tokens, query heads and cache slots.
     """
     one_head = 2 * c.vector(T, c.f32) + T * c.function + c.vector(T, c.convert)
     return M * H * (c.loop + one_head)
 
 
 def attention_exp_cycles_over_heads(c: PeCosts, M: int, H: int, T: int) -> float:
-    """Return the cycles of ``attention_exp``, vectorised over tokens and heads.
+    """Return how many cycles ``attention_exp`` takes if it is vectorised over tokens and heads.
 
     The kernel computes the softmax weights and their sums. Operations that need no sum or maximum
     of a head are vectorised over all scores.
 
     Args:
         c: Costs of operations on the PE.
-        M, H, T: Tokens, query heads and cache slots.
+        M, H, T: Number of tokens, query heads and cache slots.
     """
     elementwise = c.vector(M * H * T, c.f32) + c.vector(M * H * T, c.convert)
     return elementwise + M * H * T * c.function + 2 * (c.loop + T * c.strided_vector(M * H, c.f32))
 
 
 def attention_exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int, groups: int, sharers: int) -> float:
-    """Return the cycles of ``attention_exp_share`` on the PE with the most scores.
+    """Return how many cycles ``attention_exp_share`` takes on the PE with the most scores.
 
     The kernel computes softmax weights. Neighbouring columns of PEs have the same scores and divide
     the work among themselves. A PE also writes zeros for the scores of the other PEs.
 
     Args:
         c: Costs of operations on the PE.
-        M, H, T: Tokens, query heads and cache slots.
-        columns, groups: Columns of PEs, and groups into which they are divided.
-        sharers: Minimum number of columns of a group that divide the scores; a smaller group
-            divides them among all of its columns.
+        M, H, T: Number of tokens, query heads and cache slots.
+        columns, groups: Number of columns of PEs, and number of groups that they form.
+        sharers: Minimum number of columns among which scores are divided. A group with fewer
+            columns divides its scores among all of them.
     """
     columns_of_group = columns // groups
     scores = ceil_div(M * H * T, columns_of_group // max(1, columns_of_group // sharers))
@@ -164,31 +165,31 @@ def round_maxima_cycles(c: PeCosts, n: int) -> float:
 
 
 def softmax_rescale_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
-    """Return the cycles of ``softmax_rescale``, vectorised over the features of a head.
+    """Return how many cycles ``softmax_rescale`` takes if it is vectorised over features.
 
     The kernel multiplies softmax sums and values by a power of two.
 
     Args:
         c: Costs of operations on the PE.
-        M, H, F: Tokens, query heads, and features of a head on the PE.
+        M, H, F: Number of tokens, query heads, and features per head on the PE.
     """
     return _powers_cycles(c, M * H) + M * H * (c.loop + c.vector(F, c.scale_acc))
 
 
 def softmax_rescale_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
-    """Return the cycles of ``softmax_rescale``, vectorised over tokens and heads.
+    """Return how many cycles ``softmax_rescale`` takes if it is vectorised over tokens and heads.
 
     The kernel multiplies softmax sums and values by a power of two.
 
     Args:
         c: Costs of operations on the PE.
-        M, H, F: Tokens, query heads, and features of a head on the PE.
+        M, H, F: Number of tokens, query heads, and features per head on the PE.
     """
     return _powers_cycles(c, M * H) + c.loop + F * c.strided_vector(M * H, c.scale_acc)
 
 
 def _powers_cycles(c: PeCosts, heads: int) -> float:
-    """Return the cycles to multiply the softmax sum of each head by a power of two.
+    """Return how many cycles it takes to multiply the softmax sum of each head by a power of two.
 
     Args:
         c: Costs of operations on the PE.
@@ -199,25 +200,25 @@ def _powers_cycles(c: PeCosts, heads: int) -> float:
 
 
 def attention_finish_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
-    """Return the cycles of ``attention_finish``, vectorised over the features of a head.
+    """Return how many cycles ``attention_finish`` takes if it is vectorised over features.
 
     The kernel divides the weighted values of each head by its softmax sum. Each head needs one
     division, which is a scalar function.
 
     Args:
         c: Costs of operations on the PE.
-        M, H, F: Tokens, query heads, and features of a head on the PE.
+        M, H, F: Number of tokens, query heads, and features per head on the PE.
     """
     return M * H * (c.loop + c.function + c.vector(F, c.convert))
 
 
 def attention_finish_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
-    """Return the cycles of ``attention_finish``, vectorised over tokens and heads.
+    """Return how many cycles ``attention_finish`` takes if it is vectorised over tokens and heads.
 
     The kernel divides the weighted values of each head by its softmax sum.
 
     Args:
         c: Costs of operations on the PE.
-        M, H, F: Tokens, query heads, and features of a head on the PE.
+        M, H, F: Number of tokens, query heads, and features per head on the PE.
     """
     return M * H * c.function + c.loop + F * c.strided_vector(M * H, c.convert)

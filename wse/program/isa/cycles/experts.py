@@ -17,18 +17,19 @@ _MXFP4: Final = CODINGS["mxfp4"].number
 
 
 def expert_pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, segments: int) -> float:
-    """Return the cycles of listing the (token, expert) pairs whose experts a column of PEs stores.
+    """Return the cycles needed to list the (token, expert) pairs that a column of PEs processes.
 
-    If a column stores parts of all experts, the list contains every pair. Tokens, expert ids and
-    routing weights are then copied with vector operations, each to every third element of the list.
+    A column processes the pairs of the experts that it stores. If it stores a part of every expert,
+    the list contains all pairs and is written with vector operations, without a loop over pairs.
 
     Args:
         c: Costs of operations on the PE.
-        M, A: Tokens, and experts per token.
+        M, A: Number of tokens, and experts per token.
         P: Maximum number of pairs in the list.
-        groups, segments: Number of groups into which each segment of the columns is divided, and
-            number of segments. Each group stores different experts. Both numbers are 1 if every
-            column stores parts of all experts.
+        groups: Number of groups into which each segment of the columns is divided. Each group
+            stores different experts.
+        segments: Number of segments. This number and ``groups`` are 1 if every column stores a part
+            of every expert.
     """
     if groups * segments > 1:
         return _list_cycles(c, M * A) + _list_cycles(c, P)
@@ -36,7 +37,7 @@ def expert_pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, segment
 
 
 def _list_cycles(c: PeCosts, count: int) -> float:
-    """Return the cycles of a loop that reads the token, expert and routing weight of each pair.
+    """Return the cycle count of a loop that reads token, expert and routing weight of each pair.
 
     Args:
         c: Costs of operations on the PE.
@@ -46,13 +47,13 @@ def _list_cycles(c: PeCosts, count: int) -> float:
 
 
 def expert_in_cycles(c: PeCosts, product: float, P: int, N: int, weighted: int) -> float:
-    """Return the cycles of the first product of an expert layer, for all (token, expert) pairs.
+    """Return the cycle count of an expert layer's first product, for all (token, expert) pairs.
 
     Args:
         c: Costs of operations on the PE.
         product: Cycles of the product for one pair.
         P: Maximum number of pairs.
-        N: Outputs.
+        N: Number of outputs.
         weighted: 1 to multiply the outputs by the pair's router weight, else 0.
     """
     weighing = c.vector(N, c.acc) if weighted else 0.0
@@ -60,7 +61,7 @@ def expert_in_cycles(c: PeCosts, product: float, P: int, N: int, weighted: int) 
 
 
 def expert_out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weighted: int) -> float:
-    """Return the cycles of the second product of an expert layer, for all (token, expert) pairs.
+    """Return the cycle count of an expert layer's second product, for all (token, expert) pairs.
 
     The outputs of each pair are added to the sums of its token.
 
@@ -68,9 +69,9 @@ def expert_out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int
         c: Costs of operations on the PE.
         product: Cycles of the product for one pair.
         P: Maximum number of pairs.
-        M: Tokens.
-        K: Inputs.
-        N: Outputs.
+        M: Number of tokens.
+        K: Number of inputs.
+        N: Number of outputs.
         weighted: 1 to multiply the inputs by the pair's router weight, else 0.
     """
     weighing = c.vector(K, c.act) if weighted else 0.0
@@ -78,7 +79,7 @@ def expert_out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int
 
 
 def expert_bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted: int, share: int) -> float:
-    """Return the cycles to add the biases of the experts, for all (token, expert) pairs.
+    """Return the cycles needed to add the biases of experts for all (token, expert) pairs.
 
     A PE reads the whole list of pairs. It stores only ``share`` biases of each part, and adds them
     to the outputs of those few pairs whose biases it stores.
@@ -86,7 +87,7 @@ def expert_bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted:
     Args:
         c: Costs of operations on the PE.
         P, M: Maximum number of pairs, and tokens.
-        N, parts: Outputs of each part, and number of parts, such as gate and up.
+        N, parts: Number of outputs of each part, and number of parts, such as gate and up.
         weighted: 1 to multiply the biases by the pair's router weight, else 0.
         share: Number of biases of each part that the PE stores.
     """
@@ -95,7 +96,7 @@ def expert_bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted:
 
 
 def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> float:
-    """Return the cycles of the product of one token with an expert whose weights are quantised.
+    """Return the cycle count of the product of one token with an expert with quantised weights.
 
     Each weight is scaled before the product, and the product is added to existing sums. A word
     stores several neighbouring weights of a row. If N is odd, a row can begin in the middle of a
@@ -104,9 +105,9 @@ def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> flo
     Args:
         c: Costs of operations on the PE.
         coding: Index of the storage format of the weights.
-        K: Inputs.
-        N: Outputs.
-        rows: Rows of weights that are unpacked at once.
+        K: Number of inputs.
+        N: Number of outputs.
+        rows: Number of rows of weights that are unpacked at once.
     """
     loops = math.ceil(K / rows) * c.loop
     products = c.rows(K, N, c.scale) + c.rows(K, N, c.mac)
@@ -114,25 +115,25 @@ def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> flo
 
 
 def one_mxfp4_expert_cycles(c: PeCosts, K: int, N: int, G: int, rows: int) -> float:
-    """Return the cycles of the product of one token with one expert that is stored in MXFP4.
+    """Return the cycle count of the product of one token with one expert that is stored in MXFP4.
 
     Args:
         c: Costs of operations on the PE.
-        K, N: Inputs and outputs of the expert.
-        G: Groups of inputs that share scales.
-        rows: Rows of codes that are unpacked at once.
+        K, N: Number of inputs and outputs of the expert.
+        G: Number of groups of inputs that share scales.
+        rows: Number of rows of codes that are unpacked at once.
     """
     return one_expert_cycles(c, _MXFP4, K, N, rows) + power_cycles(c, N, G)
 
 
 def one_fp8_blocks_expert_cycles(c: PeCosts, K: int, N: int, G: int, B: int, rows: int) -> float:
-    """Return the cycles of the product of one token with one expert in FP8 with block scales.
+    """Return the cycle count of the product of one token with one expert in FP8 with block scales.
 
     Args:
         c: Costs of operations on the PE.
-        K, N: Inputs and outputs of the expert.
-        G: Groups of inputs that share scales.
-        B: Blocks of outputs that share scales.
-        rows: Rows of codes that are unpacked at once.
+        K, N: Number of inputs and outputs of the expert.
+        G: Number of groups of inputs that share scales.
+        B: Number of blocks of outputs that share scales.
+        rows: Number of rows of codes that are unpacked at once.
     """
     return one_expert_cycles(c, _FP8, K, N, rows) + run_cycles(c, N, G, B)

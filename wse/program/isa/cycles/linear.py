@@ -24,11 +24,14 @@ from wse.program.isa.pe_costs import PeCosts
 class Unpacking:
     """Operations that unpack quantised weights from 16-bit words to float16 values.
 
+    The numbers per quantised weight (code) can be fractions, because an element that is processed
+    may be a word with several codes.
+
     Attributes:
-        operations: Vector operations that unpack one group of rows.
-        shifts: Elements shifted, per quantised weight (code).
-        logic: Elements of bitwise operations, per code.
-        adds: Elements of additions, per code.
+        operations: Number of vector operations for the rows that are unpacked at once.
+        shifts: Number of elements that are shifted, per code.
+        logic: Number of elements in bitwise operations, per code.
+        adds: Number of elements in additions, per code.
     """
 
     operations: int
@@ -76,13 +79,13 @@ BY_CODING: Final = (INT8, FP8, INT4, MXFP4, FP8)
 
 
 def unpacking_cycles(c: PeCosts, u: Unpacking, K: int, N: int, rows: int) -> float:
-    """Return the cycles to unpack a ``[K, N]`` tile of quantised weights.
+    """Return how many cycles it takes to unpack a ``[K, N]`` tile of quantised weights.
 
     Args:
         c: Costs of operations on the PE.
         u: Operations that unpack the weights.
-        K, N: Inputs and outputs.
-        rows: Rows of weights that are unpacked at once.
+        K, N: Number of inputs and outputs.
+        rows: Number of rows of weights that are unpacked at once.
     """
     codes, iterations = K * N, math.ceil(K / rows)
     operations = u.operations + int(c.widen > 0)
@@ -91,35 +94,37 @@ def unpacking_cycles(c: PeCosts, u: Unpacking, K: int, N: int, rows: int) -> flo
 
 
 def power_cycles(c: PeCosts, N: int, G: int) -> float:
-    """Return the cycles to convert power-of-two scales to factors.
+    """Return how many cycles it takes to convert power-of-two scales to floating-point factors.
 
     Args:
         c: Costs of operations on the PE.
-        N, G: Outputs, and groups of inputs; each combination of them has a scale.
+        N, G: Number of outputs, and groups of inputs; each combination of them has a scale.
     """
     return unpacking_cycles(c, E8M0, G, N, 1)
 
 
 def run_cycles(c: PeCosts, N: int, G: int, B: int) -> float:
-    """Return the cycles to expand shared float32 scales to one scale per output and group.
+    """Return the cycles needed to expand shared float32 scales to one scale per output and group.
 
     For each of G groups of inputs, B scales are converted and then copied to all N outputs.
 
     Args:
         c: Costs of operations on the PE.
-        N: Outputs.
-        G: Groups of inputs that share scales.
-        B: Runs of outputs that share scales.
+        N: Number of outputs.
+        G: Number of groups of inputs that share scales.
+        B: Number of runs of neighbouring outputs that share scales.
     """
     return G * (c.vector(B, c.convert) + B * (c.loop + c.issue) + math.ceil(N / c.act))
 
 
 def matmul_cycles(c: PeCosts, M: int, K: int, N: int, add: int) -> float:
-    """Return the cycles of multiplying M tokens by a ``[K, N]`` matrix, vectorised over the tokens.
+    """Return the cycles needed to multiply M tokens by a ``[K, N]`` matrix, all at once.
+
+    The product is vectorised over the tokens.
 
     Args:
         c: Costs of operations on the PE.
-        M, K, N: Tokens, inputs and outputs.
+        M, K, N: Number of tokens, inputs and outputs.
         add: 1 to add to existing sums, 0 to clear the sums first.
     """
     zero = 0.0 if add else c.vector(M * N, c.acc)
@@ -127,27 +132,27 @@ def matmul_cycles(c: PeCosts, M: int, K: int, N: int, add: int) -> float:
 
 
 def gemv_cycles(c: PeCosts, M: int, K: int, N: int) -> float:
-    """Return the cycles of multiplying M tokens by a ``[K, N]`` matrix, one token after another.
+    """Return the cycles needed to multiply M tokens by a ``[K, N]`` matrix, one at a time.
 
     The product of a token is vectorised over the outputs.
 
     Args:
         c: Costs of operations on the PE.
-        M, K, N: Tokens, inputs and outputs.
+        M, K, N: Number of tokens, inputs and outputs.
     """
     return M * (c.vector(N, c.acc) + c.loop + c.rows(K, N, c.mac))
 
 
 def one_scale_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
-    """Return the cycles of a product with quantised weights that have one scale per output.
+    """Return the cycle count of a product with quantised weights that have one scale per output.
 
     The sums are multiplied by the scales, which are first converted to float32 if necessary.
 
     Args:
         c: Costs of operations on the PE.
         unpacking: Operations that unpack the weights.
-        M, K, N: Tokens, inputs and outputs.
-        rows: Rows of weights that are unpacked at once.
+        M, K, N: Number of tokens, inputs and outputs.
+        rows: Number of rows of weights that are unpacked at once.
     """
     scales = 0.0 if c.widen else c.vector(N, c.convert)
     scaling = min(M * c.vector(N, c.scale_acc), c.rows(N, M, c.scale_acc))
@@ -155,28 +160,28 @@ def one_scale_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, r
 
 
 def scale_a_group_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
-    """Return the cycles of a product with quantised weights that are scaled before the product.
+    """Return the cycle count of a product with quantised weights that are scaled before it.
 
     This is necessary if a scale applies to only a group of the inputs.
 
     Args:
         c: Costs of operations on the PE.
         unpacking: Operations that unpack the weights.
-        M, K, N: Tokens, inputs and outputs.
-        rows: Rows of weights that are unpacked at once.
+        M, K, N: Number of tokens, inputs and outputs.
+        rows: Number of rows of weights that are unpacked at once.
     """
     return unpacking_cycles(c, unpacking, K, N, rows) + c.rows(K, N, c.scale) + _unpacked_products(c, M, K, N, rows)
 
 
 def _unpacked_products(c: PeCosts, M: int, K: int, N: int, rows: int) -> float:
-    """Return the cycles of multiplying M tokens by a ``[K, N]`` matrix that has been unpacked.
+    """Return the cycles needed to multiply M tokens by a ``[K, N]`` matrix that has been unpacked.
 
     The product is vectorised over tokens or over outputs, whichever is cheaper.
 
     Args:
         c: Costs of operations on the PE.
-        M, K, N: Tokens, inputs and outputs.
-        rows: Rows of weights that are unpacked at once.
+        M, K, N: Number of tokens, inputs and outputs.
+        rows: Number of rows of weights that are unpacked at once.
     """
     iterations = math.ceil(K / rows)
     by_outputs = M * (iterations * c.loop + c.rows(K, N, c.mac))

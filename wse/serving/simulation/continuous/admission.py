@@ -70,11 +70,19 @@ class Admission:
         self.room.give_back(request)
 
     def needed_release(self, now_s: float) -> bool:
-        """Return whether a request just left, and the next waiting request did not fit before."""
+        """Return whether the next waiting request had to wait until another request left just now.
+
+        This is the case if a request left at ``now_s``, and the next waiting request did not fit
+        before.
+        """
         return self.released_s == now_s and self._was_full
 
     def may_admit_arrival(self, request: int) -> bool:
-        """Return whether a request that arrives next may be admitted before another one leaves."""
+        """Return whether the request that arrives next may be admitted before another one leaves.
+
+        With a single service tier, no request may be waiting, and the new request must fit. With
+        several tiers, it suffices that no request of the fast tier is waiting.
+        """
         head = self._head()
         if self._is_tiered:
             return head is None or self.tiers[head] == NORMAL

@@ -23,8 +23,8 @@ from wse.serving.simulation.workload import Workload
 class GapRun(NamedTuple):
     """Duration of consecutive decode rounds in whose gaps prompts are read.
 
-    In a decode round, each user gets one decode pass. A gap is the time in a round for which the
-    busiest stage would otherwise be idle.
+    In a decode round, each user gets one decode pass. A gap is the time in a round in which the
+    busiest pipeline stage would otherwise be idle.
 
     Attributes:
         seconds: Total duration of the rounds.
@@ -47,7 +47,7 @@ class DecodeRounds:
     """
 
     def __init__(self, workload: Workload, costs: PassCosts, answers: AnswerPasses, record: Recorder) -> None:
-        """Prepare rounds without users.
+        """Start without users in flight.
 
         Args:
             workload: The requests.
@@ -65,9 +65,11 @@ class DecodeRounds:
 
     @property
     def round_per_gap(self) -> float:
-        """Duration of the next round, divided by the idle time of the busiest stage in it.
+        """Duration of the next decode round, divided by the duration of its gap.
 
-        The ratio is 1 without users.
+        In a decode round, each user gets one decode pass. A gap is the time in which the busiest
+        pipeline stage would otherwise be idle, and in which prompts are read. The ratio is 1
+        without users, because then all time is a gap.
         """
         if not self.users.count:
             return 1.0
@@ -75,18 +77,25 @@ class DecodeRounds:
         return times.pass_s(self.users.mean_context) / gaps.pass_s(self.users.mean_context)
 
     def join(self, request: int, delay_s: float) -> None:
-        """Add the user of a request, ``delay_s`` seconds after the request's first token."""
+        """Add the user of a request, whose answer is decoded from the next pass on.
+
+        Args:
+            request: Index of the request.
+            delay_s: Seconds between the first token of the answer and this pass.
+        """
         self._delays_s.append(delay_s)
         self.users.join(request)
 
     def run(self, until_s: float) -> tuple[float, float]:
         """Simulate decode rounds until an answer is complete or another event may occur.
 
+        In a decode round, each user gets one decode pass.
+
         Args:
-            until_s: Seconds until another event may occur, such as an admission.
+            until_s: Seconds until another event may occur, such as the admission of a request.
 
         Returns:
-            Duration of all rounds and of the last round, in seconds.
+            Total duration of the rounds and duration of the last round, in seconds.
         """
         context, max_passes = self.users.mean_context, self.users.passes_to_first
         times, work_times = self._times(self.users.count)
@@ -99,7 +108,8 @@ class DecodeRounds:
     def run_with_gaps(self, unread_s: float, until_s: float) -> GapRun:
         """Simulate rounds in whose gaps prompts are read, until a prompt or an answer ends.
 
-        A gap is the time in a round for which the busiest stage would otherwise be idle.
+        In a round, each user gets one decode pass. A gap is the time in a round in which the
+        busiest pipeline stage would otherwise be idle.
 
         Args:
             unread_s: Seconds of gaps that are still needed to read the first prompt.
@@ -118,7 +128,10 @@ class DecodeRounds:
         return GapRun(seconds, gaps.run_s(context, passes), times.pass_s(last) / gaps.pass_s(last))
 
     def run_with_prompts(self, parts: Sequence[PromptPart]) -> float:
-        """Simulate one round in which parts of prompts are read, and return its seconds."""
+        """Simulate one round in which parts of prompts are read, and return its seconds.
+
+        In a round, each user also gets one decode pass.
+        """
         users = self.users.count
         context = round(self.users.mean_context * self._tokens_per_pass) if users else 0
         seconds = self._costs.round_s(users, context, parts)

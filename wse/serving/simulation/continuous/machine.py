@@ -101,7 +101,10 @@ class ContinuousMachine:
 
     @property
     def in_flight(self) -> int:
-        """Number of received requests that had not left by the end of the machine's last round."""
+        """Number of received requests that had not left when the last simulated round ended.
+
+        A round is the time in which each user gets one decode pass.
+        """
         return len(self.record.order) - self.record.left
 
     def offer(self, request: int) -> None:
@@ -120,7 +123,8 @@ class ContinuousMachine:
     def run_until(self, horizon_s: float) -> None:
         """Simulate up to the end of the round that contains the time ``horizon_s``.
 
-        Afterwards, the machine may be given requests that arrive at this time.
+        A round is the time in which each user gets one decode pass. After the call, requests that
+        arrive at this time may be assigned to the machine.
         """
         record, self.horizon_s = self.record, horizon_s
         self._advance(record.now)
@@ -167,9 +171,10 @@ class ContinuousMachine:
     def _begin_to_read(self, request: int, context: int, *, needed_release: bool) -> None:
         """Start to read the prompt of a request that was just admitted.
 
-        In general, reading starts with the next pass. If prompts are read in the idle time of the
-        busiest stage (its gaps), reading begins at the arrival of the request, in the gaps of the
-        round that is just ending, unless the request had to wait for room.
+        - If prompts are read in gaps (the idle time of the busiest stage), reading starts at the
+          arrival of the request, in the gaps of the round that is just ending. If the request had
+          to wait for room, reading starts now.
+        - Otherwise, reading starts with the next pass.
 
         Args:
             request: Index of the request.
@@ -226,7 +231,12 @@ class ContinuousMachine:
             self.rounds.join(request, now_s - self.phase_s[request] - token_s)
 
     def _leave(self, request: int, at_s: float) -> None:
-        """Record that a request has left, and free its batch slot and its cache."""
+        """Record that a request has left, and free its batch slot and its cache.
+
+        Args:
+            request: Index of the request.
+            at_s: Time at which the request left.
+        """
         self.admission.release(request, self.record.now)
         self.record.leave(request, at_s, self.pass_s)
 
@@ -237,10 +247,10 @@ class ContinuousMachine:
         self._end_rounds(seconds)
 
     def _rounds_with_gaps(self) -> None:
-        """Simulate rounds in which prompts are read in gaps, the idle time of the busiest stage.
+        """Simulate rounds in which prompts are read in the idle time (gaps) of the busiest stage.
 
-        The rounds end when the first prompt is complete, a user has a complete answer, or users may
-        join or be admitted.
+        In a round, each user gets one decode pass. The simulated rounds end when the first prompt
+        has been read, a user has a complete answer, or users may join or be admitted.
         """
         record = self.record
         run = self.rounds.run_with_gaps(self.reader.first_unread_s(), self._next_change() - record.now)
@@ -261,8 +271,9 @@ class ContinuousMachine:
     def _round_with_prompts(self, budget: int) -> None:
         """Simulate one round that reads at most ``budget`` tokens of prompts.
 
-        The first token of an answer is available slightly after the end of the round, when the
-        prompt has passed the remaining stages.
+        In a round, each user gets one decode pass. The first token of an answer is available
+        slightly after the end of the round, when the prompt has passed the remaining pipeline
+        stages.
         """
         parts, completed = self.reader.next_parts(budget)
         seconds = self.rounds.run_with_prompts(parts)
@@ -273,10 +284,10 @@ class ContinuousMachine:
         self._end_rounds(seconds)
 
     def _end_rounds(self, seconds: float) -> None:
-        """Advance to the end of some rounds, and let users whose answers are complete leave.
+        """Advance to the end of the simulated rounds, and remove users with complete answers.
 
         Args:
-            seconds: Duration of the rounds.
+            seconds: Total duration of the rounds.
         """
         record = self.record
         record.busy_s += seconds

@@ -11,8 +11,9 @@ class ContinuousPolicy:
 
     Attributes:
         max_users: Number of batch slots: maximum number of admitted users.
-        prompt_tokens: Maximum number of prompt tokens per round, rounded down to whole chunks. With
-            None, prompts are read in the time when the busiest stage has no decode work.
+        prompt_tokens: Maximum number of prompt tokens that are read per round (one decode pass of
+            each user), rounded down to whole chunks. With None, prompts are read in the time when
+            the busiest pipeline stage has no decode work.
         prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
     """
 

@@ -51,7 +51,9 @@ class PromptReader:
         self._queues[tier].append(request)
 
     def next_parts(self, budget: int) -> tuple[list[PromptPart], list[tuple[int, PromptPart]]]:
-        """Choose the parts of prompts that the next round reads, and count them as read.
+        """Choose the parts of prompts that are read in the next round, and count them as read.
+
+        In a round, each user also gets one decode pass.
 
         Args:
             budget: Maximum number of tokens, at least 1. A budget of less than a chunk is rounded
@@ -86,16 +88,19 @@ class PromptReader:
         return self._seconds(next(queue[0] for queue in self._queues if queue))
 
     def read_in_gaps(self, gap_s: float, end_s: float, round_per_gap: float) -> tuple[float, list[tuple[float, int]]]:
-        """Read prompts in gaps: the time when the busiest stage has no decode work.
+        """Read prompts in the gaps of some rounds, in the order of the queue.
+
+        A gap is the time in a round (one decode pass of each user) in which the busiest pipeline
+        stage has no decode work.
 
         Args:
-            gap_s: Total duration of the gaps in some rounds, in seconds.
+            gap_s: Total duration of the gaps, in seconds.
             end_s: Time at which the last gap ends.
             round_per_gap: Duration of the last round, divided by the duration of its gap.
 
         Returns:
-            Seconds of gaps that no prompt uses; and, for each completed prompt, the time of the
-            answer's first token and the request.
+            1. The seconds of the gaps that no prompt uses.
+            2. For each completed prompt, the time of the answer's first token and the request.
         """
         ready: list[tuple[float, int]] = []
         for queue in self._queues:
@@ -114,7 +119,7 @@ class PromptReader:
         return gap_s, ready
 
     def _seconds(self, request: int) -> float:
-        """Return how many seconds the busiest stage must still work on a request's prompt."""
+        """Return how long the busiest pipeline stage must still work on a prompt, in seconds."""
         if request not in self._unread_s:
             self._unread_s[request] = self._costs.part_busy_s(self._rest(request))
         return self._unread_s[request]

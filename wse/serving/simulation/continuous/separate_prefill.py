@@ -51,14 +51,14 @@ class SeparatePrefill:
         self._link_free_s = -inf
 
     def read(self, request: int, prompt_tokens: int, context: int, *, needed_release: bool) -> float:
-        """Read the prompt of a request that is admitted now, and send its KV cache on.
+        """Read the prompt of a newly admitted request, and send its cache to the decode machine.
 
         Args:
             request: Index of the request.
             prompt_tokens: Length of its prompt.
             context: Tokens of its prompt that are already in the cache.
-            needed_release: Whether the request did not fit until another request left. Otherwise,
-                its prompt may be read from its arrival on, during the round that is just ending.
+            needed_release: Whether the request did not fit until another request left. If not, its
+                prompt is read from its arrival on, if the machine was free at that time.
 
         Returns:
             Time at which the cache has arrived on the decode machine.

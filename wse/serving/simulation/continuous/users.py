@@ -35,21 +35,21 @@ class Users:
 
     @property
     def passes_to_first(self) -> int:
-        """Number of rounds until the first user has a complete answer."""
+        """Number of decode passes until the first of the users has a complete answer."""
         return self._finish[0][0] - self._rounds
 
     def join(self, request: int) -> None:
-        """Add the user of a request, whose first decode pass is in the next round."""
+        """Add the user of a request. The next simulated decode pass is the first for this user."""
         self.count += 1
         self._context_sum += self._answers.contexts[request] - self._rounds
         heappush(self._finish, (self._rounds + self._answers.passes[request], request))
 
     def run(self, passes: int) -> None:
-        """Advance all users by ``passes`` rounds, which must not exceed `passes_to_first`."""
+        """Advance all users by a number of decode passes, at most `passes_to_first`."""
         self._rounds += passes
 
     def pop_done(self) -> int | None:
-        """Remove a user with a complete answer and return the request, or None if there is none."""
+        """Remove one user with a complete answer, if any, and return the index of its request."""
         if not self._finish or self._finish[0][0] != self._rounds:
             return None
         request = heappop(self._finish)[1]

@@ -67,7 +67,12 @@ def best_machines(rows: Sequence[CurveRow]) -> list[str]:
 
 
 def _points(rows: Sequence[CurveRow], key: str) -> tuple[list[float], list[float]]:
-    """Return the coordinates of a line: the speeds of the rows and the values of a field."""
+    """Return the x and y coordinates of a plotted line: speeds per user, and values of a field.
+
+    Args:
+        rows: Rows of a machine, one for each point of the line.
+        key: Name of the row field on the vertical axis.
+    """
     return [row.tokens_per_s_per_user for row in rows], [getattr(row, key) for row in rows]
 
 

@@ -73,8 +73,9 @@ class CombinationRows:
 def combination_rows(request: CompareRequest, combination: Combination) -> CombinationRows:
     """Compile a model for a combination, and time it with every requested inter-wafer link.
 
-    The function runs in worker processes, so errors are returned instead of raised. An impossible
-    combination has a single row with the reason.
+    A combination consists of a mapping, a number of wafers and an objective. The function runs in
+    worker processes, so errors are returned instead of raised. An impossible combination has a
+    single row with the reason.
     """
     base = replace_options(
         request.base, mapping=combination.mapping, wafers=combination.wafers, objective=combination.objective
@@ -88,12 +89,19 @@ def combination_rows(request: CompareRequest, combination: Combination) -> Combi
 
 
 def impossible_row(combination: Combination, reason: str) -> ComparisonRow:
-    """Create the row for a combination that cannot be compiled, with the reason."""
+    """Create the row of a combination of mapping, wafer count and objective that is impossible.
+
+    Args:
+        combination: The combination.
+        reason: Why it cannot be compiled, such as too little SRAM.
+    """
     return ComparisonRow(mapping=combination.mapping, wafers=combination.wafers, reason=reason)
 
 
 def _combination_rows(request: CompareRequest, base: EstimateRequest) -> CombinationRows:
     """Compile a model for a combination, and time it with every requested inter-wafer link.
+
+    A combination consists of a mapping, a number of wafers and an objective.
 
     Args:
         request: Options of the comparison.

@@ -69,7 +69,12 @@ def samples_of(
 
 
 def with_ranges(row: ComparisonRow, samples: RowSamples) -> ComparisonRow:
-    """Return a row with the 90 % interval of each sampled figure."""
+    """Return a copy of a row that also states the 90 % intervals of its figures.
+
+    Args:
+        row: The row.
+        samples: Values of its figures for random samples of the uncertain constants.
+    """
     if not samples:
         return row
     return replace(row, ranges={name: range_of(getattr(row, name), values) for name, values in samples.items()})

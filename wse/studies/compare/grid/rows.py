@@ -150,9 +150,10 @@ def distinct_rows(rows: Sequence[ComparisonRow]) -> list[int]:
 
 
 def with_best(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:
-    """Return the rows, with ``best`` set for the fastest row for one user and for all users.
+    """Return the rows, with ``best`` set for the best row for one user and for all users.
 
-    The best rows are selected separately for each wafer count and each inter-wafer link.
+    The best row has the highest tokens/s of a single user, or of all users together. The best rows
+    are selected separately for each wafer count and each inter-wafer link.
     """
     groups: dict[object, list[int]] = {}
     for index, row in enumerate(rows):

@@ -151,10 +151,10 @@ def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Co
 
 
 def _refusal(request: CompareRequest, results: Sequence[CombinationRows]) -> str:
-    """Return the error message if no combination of mapping and wafer count is possible.
+    """Return the error message for a comparison in which no combination is possible.
 
-    The message says why the model does not fit on the largest compared wafer count that the mapping
-    allows, and which option to change.
+    The message says why the model does not fit with the first mapping on the largest compared wafer
+    count that this mapping allows, and which option to change.
     """
     first = results[0].rows[0]
     for wafers in sorted({row.wafers for result in results for row in result.rows}, reverse=True):

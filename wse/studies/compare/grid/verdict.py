@@ -157,9 +157,10 @@ def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[Compariso
 def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> str:
     """Return a clause that explains why a token became slower or faster.
 
-    It names all causes whose cycles changed noticeably, the cause that contributed most to the
-    change first and those in the opposite direction last. Changes are stated as percentages of a
-    token's time before the change. The clause is empty if they add up to the opposite change.
+    It names all causes whose cycles changed noticeably, ordered by their contribution to the
+    change; causes that changed in the opposite direction come last. Changes are stated as
+    percentages of a token's time before the change. The clause is empty if the stated changes add
+    up to a change in the opposite direction.
 
     Args:
         base: The row before the change.
@@ -208,7 +209,12 @@ def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[Co
 def _fastest_over(rows: Sequence[ComparisonRow], wafers: int, link: object) -> ComparisonRow | None:
     """Return the row with the fastest single user for a certain wafer count and link.
 
-    Returns None if no such row is possible.
+    The result is None if no possible row has this wafer count and link.
+
+    Args:
+        rows: Rows of the comparison.
+        wafers: Number of wafers.
+        link: Link between the wafers.
     """
     candidates = [row for row in rows if row.possible and row.wafers == wafers and row.link == link]
     return max(candidates, key=speed, default=None)

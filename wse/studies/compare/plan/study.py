@@ -89,7 +89,14 @@ def plan_machines(
             request_of_lengths = replace(request, base=base)
 
             def report_progress(done: int, total: int, name: str, position: int = position) -> None:
-                """Report the progress for one pair of lengths as progress over all pairs."""
+                """Report progress within one pair of lengths as progress over all pairs.
+
+                Args:
+                    done: Number of finished combinations of this pair.
+                    total: Number of combinations of this pair.
+                    name: Name of the last combination.
+                    position: Index of the pair.
+                """
                 on_progress(position * total + done, len(lengths) * total, name)
 
             first, wafer_samples, wafer_reasons, wafers = _wafer_rows(request_of_lengths, report_progress, pool)
@@ -151,7 +158,14 @@ def _wafer_rows(
         done_before = len(outputs)
 
         def report_progress(done: int, total: int, name: str, done_before: int = done_before) -> None:
-            """Report progress, including the combinations of earlier iterations of the search."""
+            """Report progress, including the combinations of earlier iterations of the search.
+
+            Args:
+                done: Number of finished combinations in this iteration.
+                total: Number of combinations in this iteration.
+                name: Name of the last combination.
+                done_before: Number of combinations in earlier iterations.
+            """
             on_progress(done_before + done, done_before + total, name)
 
         outputs |= all_outputs(
