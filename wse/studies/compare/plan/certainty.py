@@ -18,20 +18,15 @@ def cheaper_kinds(
 ) -> tuple[CheaperResult, ...]:
     """Return whether wafers or GPUs are cheaper per token, and how certain this is.
 
-    <<<<<<< HEAD
-        For each pair of lengths, the first row of wafers is compared with the first row of GPUs. Pairs
-        without one of them, or where one of them misses the limits, are left out. The machines and
-        their numbers of replicas are the same in all samples.
-    =======
-        For each pair of lengths, the best row of wafers is compared with the best row of GPUs. A pair
-        is left out if one of these rows does not exist, misses the limits or has an unknown cost.
-    >>>>>>> again4
+    For each pair of lengths, the best row of wafers is compared with the best row of GPUs. Pairs
+    without one of them, or where one of them misses the limits, are left out. The machines and
+    their numbers of replicas are the same in all samples.
 
-        Args:
-            rows: Rows of the ranking, best first.
-            samples: Samples of the figures of each row.
-            lengths: (prompt tokens, new tokens) pairs.
-            goal: The latency limits.
+    Args:
+        rows: Rows of the ranking, best first.
+        samples: Samples of the figures of each row.
+        lengths: (prompt tokens, new tokens) pairs.
+        goal: The latency limits.
     """
     results = []
     for pair in lengths:

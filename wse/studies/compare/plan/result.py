@@ -69,11 +69,7 @@ RowSamples = dict[PlannedRow, Mapping[str, F64]]
 
 @dataclass(frozen=True, kw_only=True)
 class CheaperResult(Result):
-<<<<<<< HEAD
-    """How certain it is whether the best wafers or the best GPUs are cheaper per token."""
-=======
     """Whether the best wafers or the best GPUs are cheaper per token, and how certain this is."""
->>>>>>> again4
 
     prompt_len: Annotated[int, Doc("tokens of a prompt")]
     new_tokens: Annotated[int, Doc("output tokens of a request")]
