@@ -152,7 +152,7 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     yield from ("", base + ".", "")
     yield f"Each row shows the time for one generated token: the median of {len(series[0].s)} repetitions, the range"
     yield "of the middle half of the repetitions, and the median relative to the first row of the group. Four groups"
-    yield "have a row with all of these values, whose times show how much measurements vary."
+    yield "have a row with exactly the values above, so these rows show how much measurements vary."
     yield from ("", "| number | value | ms per token | middle half | relative |", "|---|---:|---:|---:|---:|")
     for growth in series:
         first = float(np.median(growth.s[:, 0]))
