@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from wse.arrays import F64
-from wse.errors import DoesNotFit
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.hardware.number import SourcedNumber
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
-from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.progress import ignore
 from wse.serving.deployment.gpus import GpuDeployment
 from wse.serving.economics import load_gpu_economics
@@ -30,9 +25,9 @@ from wse.serving.gpus.weights import weight_format
 from wse.serving.operating_point import RequestShape, operating_point
 from wse.serving.plan import saturating_users
 from wse.studies.claims.certainty import Cases
+from wse.studies.claims.layers_that_fit import LayersThatFit, find_layers
 from wse.studies.claims.serving import Serving, serving_of
 from wse.studies.compare.grid.combination import with_link
-from wse.studies.compare.grid.streaming import weights_of
 from wse.studies.compare.request import WaferLink
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.drafts.result import DraftPlanResult
@@ -63,17 +58,6 @@ from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate_of, timed_estimate
 from wse.studies.options.option import make_request
 from wse.studies.results.operating_points import point_result
-
-FILL: Final = 0.85
-"""Fraction of SRAM that weights fill at the start of the search for the maximum number of
-layers."""
-
-
-class LayersThatFit(NamedTuple):
-    """The largest model that fits on a number of wafers: its layer and parameter counts."""
-
-    layers: int
-    parameters: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -301,53 +285,8 @@ class Laboratory:
         """
         key = (model, wafers, dtype)
         if key not in self._layers:
-            self._layers[key] = self._find_layers(model, wafers, dtype)
+            self._layers[key] = find_layers(model, wafers, dtype, self.on_work)
         return self._layers[key]
-
-    def _find_layers(self, model: str, wafers: int, dtype: str) -> LayersThatFit:
-        """Search for the maximum number of layers that fit by compiling models of several sizes.
-
-        1. Start with the number of layers whose weights fill the fraction `FILL` of the SRAM. Go up
-           or down with doubling steps until one number fits and another does not.
-        2. Bisect the interval between these two numbers until they are consecutive.
-        """
-        config = json.loads(CONFIGURATIONS[model].read_text(encoding="utf-8"))
-        parameters: dict[int, int] = {0: 0}
-
-        def fits(layers: int) -> bool:
-            """Return whether a model with ``layers`` layers fits on the wafers.
-
-            If the model fits, its number of parameters is stored for the result.
-            """
-            with TemporaryDirectory() as folder:
-                path = Path(folder, "config.json")
-                path.write_text(json.dumps({**config, "num_hidden_layers": layers}), encoding="utf-8")
-                self.on_work(f"{layers} layers of {model} as {dtype} on {wafers}")
-                request = make_request(EstimateRequest, model=str(path), wafers=wafers, dtype=dtype, mapping="auto")
-                try:
-                    estimate = prepare_estimate(request)
-                    compile_fastest(estimate)
-                except DoesNotFit:
-                    return False
-                parameters[layers] = _parameters(estimate)
-                return True
-
-        low, high, step = 0, None, 1
-        layers = max(wafers, _layers_by_bytes(model, wafers, dtype))
-        while high is None or high - low > 1:
-            if fits(layers):
-                low = layers
-            else:
-                high = layers
-            if high is None:
-                layers, step = low + step, 2 * step
-            elif low == 0:
-                layers, step = max(wafers, high - step), 2 * step
-                if high == wafers:
-                    break
-            else:
-                layers = (low + high) // 2
-        return LayersThatFit(low, parameters[low])
 
 
 def with_type(model: str, dtype: str | None = None) -> str:
@@ -369,23 +308,6 @@ def own_link() -> WaferLink:
     """Return the inter-wafer link of the default wafer type."""
     wafer = load_wafer(DEFAULT_WAFER)
     return WaferLink(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
-
-
-def _parameters(estimate: PreparedEstimate) -> int:
-    """Return the number of parameters (weights) of the estimated model."""
-    return parameter_count(estimate.spec)
-
-
-def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
-    """Return the number of layers whose weights fill the fraction `FILL` of the wafers' SRAM.
-
-    A search for the maximum number of layers starts from this number. The embedding and output head
-    are ignored.
-    """
-    spec, wafer = read_config(CONFIGURATIONS[model]), load_wafer(DEFAULT_WAFER)
-    weight_room_bytes = FILL * wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe
-    weights = weights_of(spec, dtype, "bfloat16")
-    return int(weight_room_bytes / ((weights.always_bytes + weights.expert_bytes) / spec.layer_count))
 
 
 def _sampled_estimate(request: EstimateRequest, link: WaferLink | None) -> _SampledEstimate:
