@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse.errors import DoesNotFit
-from wse.studies.claims import laboratory
+from wse.studies.claims import layers_that_fit
 from wse.studies.claims.laboratory import Laboratory
 from wse.studies.claims.serving import Serving
 from wse.studies.claims.topics.gpus import aggregate
@@ -32,21 +32,21 @@ def test_most_layers_are_found_wherever_the_search_begins(
     """A stand-in for the compiler takes up to ``most`` layers; a pipeline has a layer a wafer at least."""
     tried: list[int] = []
 
-    def prepare(request: EstimateRequest) -> int:
+    def prepare(request: EstimateRequest) -> SimpleNamespace:
         import json
         from pathlib import Path
 
-        return int(json.loads(Path(str(request.model)).read_text())["num_hidden_layers"])
+        return SimpleNamespace(spec=int(json.loads(Path(str(request.model)).read_text())["num_hidden_layers"]))
 
-    def compile_(layers: int) -> None:
-        tried.append(layers)
-        if layers > most:
+    def compile_(estimate: SimpleNamespace) -> None:
+        tried.append(estimate.spec)
+        if estimate.spec > most:
             message = "too many"
             raise DoesNotFit(message)
 
-    monkeypatch.setattr(laboratory, "prepare_estimate", prepare)
-    monkeypatch.setattr(laboratory, "compile_fastest", compile_)
-    monkeypatch.setattr(laboratory, "_parameters", lambda layers: 10 * layers)
+    monkeypatch.setattr(layers_that_fit, "prepare_estimate", prepare)
+    monkeypatch.setattr(layers_that_fit, "compile_fastest", compile_)
+    monkeypatch.setattr(layers_that_fit, "parameter_count", lambda layers: 10 * layers)
     lab = Laboratory()
     found = lab.layers_that_fit("llama-3.1-70b", wafers, "bfloat16")
     expected = most if most >= wafers else 0
