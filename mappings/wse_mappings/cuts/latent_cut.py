@@ -51,10 +51,10 @@ class LatentCut:
     value: I32
 
     def on_the_middle(self, cols: int) -> LatentCut:
-        """Return the same division, placed on the middle columns of a wider region.
+        """Return the same division for a wider rectangle of PEs, whose outer columns stay empty.
 
         Args:
-            cols: Number of columns of the wider region.
+            cols: Number of columns of the wider rectangle. Its middle columns store the features.
         """
         column_indices = {name: on_the_middle(getattr(self, name), cols) for name in ("source", "latent", "hidden")}
         return replace(self, **column_indices)

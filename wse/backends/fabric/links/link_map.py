@@ -106,9 +106,11 @@ def merge_repeats(rectangles: I64) -> I64:
 
 
 def ends_of(rectangles: I64) -> tuple[int, int]:
-    """Return the numbers of rows and columns of the smallest map with all rectangles of links.
+    """Return the size of the smallest map that contains all given rectangles of links.
 
-    Both are 0 if there are no rectangles.
+    Returns:
+        Number of rows and number of columns of the map, which begins at PE (0, 0). Both are 0 if
+        there are no rectangles.
     """
     repeat_offsets = (rectangles[:, TIMES, None] - 1) * rectangles[:, [ROW_STEP, COL_STEP]]
     end_row, end_col = (rectangles[:, [END_ROW, END_COL]] + repeat_offsets).max(axis=0, initial=0).tolist()
