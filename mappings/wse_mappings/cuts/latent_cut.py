@@ -26,8 +26,9 @@ from wse_mappings.result_cache import ResultCache
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LatentCut:
-    """Features of latent attention stored by each row and each column of a region.
+    """Features of latent attention stored by each row and each column of a rectangle of PEs.
 
+    In latent attention, the cache stores a short vector of latent features per token for all heads.
     All arrays are int32 indices, with -1 for padding.
 
     Attributes:

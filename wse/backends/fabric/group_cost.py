@@ -233,7 +233,7 @@ class GroupCosts:
         return cost
 
     def _depends_on_position(self, steps: Steps) -> npt.NDArray[np.bool_]:
-        """Return for which steps the cost depends on where their region is placed.
+        """Return for which steps the cost depends on the position of their rectangle of PEs.
 
         On a wafer with dead PEs or links, these are all steps.
 

@@ -35,7 +35,7 @@ CacheUse = tuple[Slots, tuple[int, ...]]
 
 
 class TokenClass(NamedTuple):
-    """Decode passes of equal cost, because they use the same cache slots in every stage.
+    """Decode passes of equal cost, because the fullest PEs store equal numbers of cached tokens.
 
     Attributes:
         tokens: Number of decode passes in the class.

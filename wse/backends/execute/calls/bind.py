@@ -56,9 +56,9 @@ class BoundPhase(NamedTuple):
             operands depend on it.
         calls: Functions and arguments, in order of execution.
         steps: For each call, the index of the step that it executes.
-        loads: How often each transfer along rows or columns is executed, keyed by its stage and
-            `LineLoads`. Words on links are counted from this table, because the calls of these
-            transfers do not count them.
+        loads: How often each transfer along rows or columns is executed, keyed by its stage and by
+            the words that it sends over links (`LineLoads`). Words on links are counted from this
+            table, because the calls of these transfers do not count them.
     """
 
     phase: Phase

@@ -38,9 +38,10 @@ def rectangles_of(
 ) -> I64:
     """Return rectangles of links with equal word counts, int64 ``[n, 9]``, omitting empty ones.
 
-    A rectangle consists of the links that leave a rectangle of PEs in one direction. It may be
-    repeated ``times`` times, each time moved by ``row_step`` and ``col_step``. Each argument is
-    int64 ``[n]``, or one number for all rectangles.
+    Such rectangles are a compact description of the words on many links. A rectangle consists of
+    the links that leave a rectangle of PEs in one direction. It may be repeated ``times`` times,
+    each time moved by ``row_step`` and ``col_step``. Each argument is int64 ``[n]``, or one number
+    for all rectangles.
 
     Args:
         plane: Index of the set of links to which the rectangle belongs, such as one direction.
