@@ -132,8 +132,8 @@ class CompiledKernel(NamedTuple):
         serial: Version for one core.
         parallel: Version for all cores. For kernels that store weights, it is the same as
             ``serial``.
-        takes: SRAM views and counters that a compute kernel needs before its operands, as indices
-            into `wse_kernels.codegen.blocks.VIEWS`.
+        takes: First arguments of a compute kernel, before its operands: SRAM arrays and counters,
+            as indices into `wse_kernels.codegen.blocks.VIEWS`. Empty for other kernels.
     """
 
     serial: Callable[..., None]

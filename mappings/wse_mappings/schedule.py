@@ -56,7 +56,7 @@ class LineSchedule:
             round. A loop with more rounds starts again with the first one.
         colours: Number of colours (virtual channels, whose routes are configured in the routers)
             that the pattern occupies on a PE.
-        slowest_variants: Set of variants that includes a slowest one; empty if unknown.
+        slowest_variants: Variants, at least one of which takes the longest time; empty if unknown.
         changes_with_round: Whether rounds may take different times.
         message_colours: int32 ``[m]``: colour of each message, from 0 to colours - 1. Messages of
             one colour pass a router in order. None to give different colours to messages that cross
@@ -110,7 +110,7 @@ class LineSchedule:
 
     @cached_property
     def _slowest_set(self) -> frozenset[int]:
-        """Variants (lists of messages) that include a slowest one; empty if this is unknown."""
+        """Variants (lists of messages), one of which takes the longest time; empty if unknown."""
         return frozenset(self.slowest_variants)
 
     def words_of_messages(self, words: int) -> npt.NDArray[np.int64]:
@@ -220,7 +220,7 @@ def varied_schedule(
         variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each
             round.
         colours: Number of colours that the pattern occupies on a PE.
-        slowest_variants: Set of variants that includes a slowest one; empty if unknown.
+        slowest_variants: Variants, at least one of which takes the longest time; empty if unknown.
         message_colours: Colour of each message of all variants, or None.
     """
     first = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
@@ -256,7 +256,7 @@ def even_schedule(
         variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each
             round.
         colours: Number of colours that the pattern occupies on a PE.
-        slowest_variants: Set of variants that includes a slowest one; empty if unknown.
+        slowest_variants: Variants, at least one of which takes the longest time; empty if unknown.
         changes_with_round: Whether rounds may take different times.
     """
     count, size = messages.shape[:2]

@@ -126,10 +126,11 @@ class SoftmaxColumns(NamedTuple):
     Attributes:
         first_col: First mesh column that computes weights.
         columns: Number of columns that compute weights.
-        groups: Number of groups that these columns form. Group sizes differ by at most one, and the
-            larger groups come first.
+        groups: Number of groups of columns. The columns of a group store the same scores. Group
+            sizes differ by at most one, and the larger groups come first.
         sharers: Desired number of columns in a set. A group of c columns is divided into c //
-            sharers sets (at least one). The columns of a set divide all weights among themselves.
+            sharers sets (at least one). The columns of a set divide all weights of the group among
+            themselves.
     """
 
     first_col: int

@@ -246,6 +246,8 @@ class CodeWeights:
     def _range(self, term: Term, lanes: Lanes) -> tuple[Any, Any]:
         """Return pointers to the range of scale groups that must be read before a term is computed.
 
+        A scale group consists of neighbouring rows that share scales. `prepare` stores the range.
+
         Returns:
             Pointers to the index of the first group, and to the index after the last group.
         """

@@ -77,9 +77,11 @@ def _move_wavelets(tables: Any, selected_queues: Any, count: Any, events: Any, e
 
 @helper_function
 def _end_position(queues: Any, routes: Any, q: Any) -> Any:
-    """End the switch position of a queue, and start the positions that follow it.
+    """End the current router setting of a queue, and start the settings that depend on its end.
 
-    A switch position is a setting of a router: it determines where wavelets of a queue are sent.
+    A setting (switch position) determines to which queues a router sends the wavelets of a queue.
+    At the end of a setting, the next one of the same colour (virtual channel) starts, and also a
+    setting of another colour that has waited for it.
 
     Args:
         queues: Flat table of queues.

@@ -127,9 +127,10 @@ def runs_with_fewest_cuts(weights: Sequence[float], parts: int, cuts: Sequence[b
 def _runs_with_fewest_cuts(
     weights: tuple[float, ...], parts: int, cuts: tuple[bool, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Find the division that `runs_with_fewest_cuts` returns, for at least as many items as runs.
+    """Divide weighted items into runs with nearly the smallest maximum sum and the fewest cuts.
 
-    The docstring of that function explains the numbered steps of the code.
+    There must be at least as many items as runs. `runs_with_fewest_cuts` explains the numbered
+    steps of the code.
 
     Args:
         weights: Weight of each item.

@@ -93,10 +93,10 @@ class HeadGroups:
         return np.where((heads < 0) | (features < 0), np.int32(-1), index).reshape(len(index), -1)
 
     def on_the_middle(self, cols: int) -> HeadGroups:
-        """Return the same assignment on the middle columns of a wider region.
+        """Return the same assignment for a wider rectangle of PEs, whose outer columns stay empty.
 
         Args:
-            cols: Columns of the wider region.
+            cols: Number of columns of the wider rectangle. Its middle columns store the heads.
         """
         first, _ = middle_segment(len(self.features), cols)
         return replace(
@@ -195,7 +195,7 @@ def head_places(
         return ceil_div(kv_head_count, cols), head_size
 
     def places(sharing: int) -> int:
-        """Return the features per head on a column, if ``sharing`` heads share columns."""
+        """Return how many features of a head a column stores if ``sharing`` heads share a group."""
         return features_per_column(
             head_size, rotary_size, cols // (kv_head_count // sharing), allows_mixed_pairs=mixed_pairs
         )

@@ -26,8 +26,9 @@ from wse_mappings.result_cache import ResultCache
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LatentCut:
-    """Features of latent attention stored by each row and each column of a region.
+    """Features of latent attention stored by each row and each column of a rectangle of PEs.
 
+    In latent attention, the cache stores a short vector of latent features per token for all heads.
     All arrays are int32 indices, with -1 for padding.
 
     Attributes:
@@ -51,10 +52,10 @@ class LatentCut:
     value: I32
 
     def on_the_middle(self, cols: int) -> LatentCut:
-        """Return the same division, placed on the middle columns of a wider region.
+        """Return the same division for a wider rectangle of PEs, whose outer columns stay empty.
 
         Args:
-            cols: Number of columns of the wider region.
+            cols: Number of columns of the wider rectangle. Its middle columns store the features.
         """
         column_indices = {name: on_the_middle(getattr(self, name), cols) for name in ("source", "latent", "hidden")}
         return replace(self, **column_indices)

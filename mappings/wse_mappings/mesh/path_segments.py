@@ -154,10 +154,12 @@ class LinkLoads:
         return cls(top, left, int(row.max()) - top + 1, int(col.max()) - left + 1)
 
     def add(self, segments: PathSegments, forward: I64, backward: I64) -> None:
-        """Add the words of logical links to the physical links of their segments.
+        """Add the words of logical links to the physical links on their paths.
+
+        A logical link connects two neighbours of the mesh of live PEs.
 
         Args:
-            segments: Segments of the paths.
+            segments: Straight segments of the paths.
             forward, backward: int64 ``[links]``: words along the path of each logical link, and in
                 the opposite direction.
         """

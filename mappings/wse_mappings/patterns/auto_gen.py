@@ -99,7 +99,9 @@ def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
 def best_depth(length: int, words: int, level_cycles: int) -> int:
     """Return the depth of the auto-gen tree with the fewest cycles in the published cost model.
 
-    If several depths are equally good, the smallest is returned. The depth is 0 for a single PE.
+    An auto-gen tree is the reduction tree with the fewest hops for a given depth (Luczynski et al.,
+    HPDC 2024). If several depths are equally good, the smallest is returned. The depth is 0 for a
+    single PE.
 
     Args:
         length: Number of PEs in the line.
@@ -129,7 +131,9 @@ def _last_subtree(count: int, depth: int, energy: I32) -> int:
 def terms(length: int, words: int, level_cycles: int) -> Terms:
     """Return the cost terms of the best auto-gen tree in the published cost model.
 
-    Contention is ignored, so the resulting cost is the published lower bound of a reduce.
+    An auto-gen tree is the reduction tree with the fewest hops for a given depth (Luczynski et al.,
+    HPDC 2024). Contention is ignored, so the resulting cost is the published lower bound of a
+    reduce.
 
     Args:
         length: Number of PEs in the line.
@@ -141,7 +145,7 @@ def terms(length: int, words: int, level_cycles: int) -> Terms:
 
 
 def _reduce_of_depth(depth: int) -> Reduce:
-    """Return the auto-gen reduce whose trees have at most ``depth`` relays on the longest path."""
+    """Return the reduce by the tree with the fewest hops and at most ``depth`` relays in a row."""
     return partial(auto_gen, depth=depth)
 
 

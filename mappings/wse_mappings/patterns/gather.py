@@ -21,9 +21,9 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def gather(length: int, lines: int, owners: Sequence[int], root: int, segment_count: int = 1) -> LineSchedule:
     """Return the messages of a gather: PE ``owners[i]`` of each line sends part i to PE ``root``.
 
-    The side of the root whose farthest owner is closer to the root sends first. A PE may own
-    several parts only if they have one or two words each: all of its parts except the last wait in
-    router queues while the parts of other PEs pass.
+    The two sides of the root send one after the other, beginning with the side whose farthest owner
+    is closer to the root. A PE may own several parts only if they have one or two words each: all
+    of its parts except the last wait in router queues while the parts of other PEs pass.
 
     Args:
         length: Number of PEs in a line.

@@ -51,7 +51,8 @@ def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule
 def ring_keep(length: int) -> LineSchedule:
     """Return the pattern that copies the sum of each round of `ring_reduce` to its final address.
 
-    The PE that has computed the sum of its line makes the copy. No words travel between PEs.
+    In each round, one PE of a line computes the sum of the line. This PE copies the sum within its
+    own memory, so no words travel between PEs.
     """
     messages = np.array([[(root, root, Arrival.COPY)] for root in range(length)], np.int32)
     return even_schedule("ring_keep", length, messages, _roots(length), colours=0)

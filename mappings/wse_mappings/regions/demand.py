@@ -24,7 +24,8 @@ class ListedRegion(NamedTuple):
         first_layer, last_layer: First layer, and index after the last layer. The two are equal if
             the region stores only a table (the embedding or the output head).
         first_part, last_part: First part of the first layer, and index after the last part of the
-            last layer. A layer has LAYER_PARTS parts.
+            last layer. A layer has LAYER_PARTS parts: its attention, and equal slices of its
+            feed-forward block.
     """
 
     wafer: int

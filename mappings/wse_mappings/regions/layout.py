@@ -43,9 +43,9 @@ class Layout(NamedTuple):
     def without_sizes(self) -> Layout:
         """Copy of this layout with the same numbers of regions, but defaults for all other choices.
 
-        The mapping, the numbers of bands and of regions per band, and the division of feed-forward
-        blocks are kept. By default, the whole mesh is used without transposition, and the user's
-        options determine the groups of all-reduces and the placement of experts.
+        The copy has the same mapping, the same numbers of bands (strips of the mesh) and of regions
+        (rectangles of PEs) per band, and the same division of feed-forward blocks. It uses the
+        whole mesh without transposition. The user's options determine everything else.
         """
         return Layout(self.mapping, self.bands, self.per_band, block_parts=self.block_parts)
 

@@ -98,7 +98,7 @@ def _shapes(
 def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ...]:
     """Return the fraction of a column's bytes on its fullest PE, for 1 row up to ``rows`` rows.
 
-    Dimensions are divided over rows in whole elements, so n rows may store more than 1 / n each.
+    Rows store whole elements, so the fullest of n rows may store more than 1 / n of the bytes.
 
     Args:
         row_share: Function that maps a number of rows to the fraction on the fullest row.

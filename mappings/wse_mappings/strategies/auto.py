@@ -42,9 +42,9 @@ class Auto(Strategy):
     def smaller(self, demand: Demand, layout: Layout, steps: int) -> Iterable[Layout]:
         """Yield copies of a layout with smaller regions in which the model's bytes may still fit.
 
-        A region keeps its number of rows or columns, or gets a smaller number: an integer nearest
-        to a power of the ``steps``-th root of two. If the layout is transposed, sizes that also fit
-        on the mesh without transposition are omitted.
+        Regions have fewer rows, fewer columns, or fewer of both. About ``steps`` numbers are tried
+        per factor of two: the integers nearest to powers of the ``steps``-th root of two. If the
+        layout is transposed, sizes that also fit on the mesh without transposition are omitted.
         """
         if demand.region is not None or demand.as_released:
             return

@@ -75,6 +75,8 @@ def stage_problems(trace: Trace) -> Iterator[str]:
 def attention_problems(trace: Trace) -> Iterator[str]:
     """Yield a message for each kind of error in the records of PE columns that attention uses.
 
+    Each record is for a stage, which is a rectangle of PEs with the layers that it stores.
+
     1. A stage is listed twice.
     2. The columns are not part of the rectangle of their stage.
     """
@@ -118,7 +120,7 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
 
 
 def _furthest_ends(ends: Array) -> Array:
-    """Return, for each buffer, the highest end address of all buffers before it, or 0."""
+    """Return, for each buffer, the highest of the end addresses before it in ``ends``, or 0."""
     return np.concatenate([[0], np.maximum.accumulate(ends)])[: len(ends)]
 
 

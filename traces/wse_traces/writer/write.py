@@ -62,7 +62,7 @@ class TraceWriter(TableWriter):
         Args:
             steps: Columns of the table of steps.
             phase: "prefill", "decode" or "verify".
-            kv_slots: KV cache slots in use on the fullest row of PEs.
+            kv_slots: Number of cached tokens (KV-cache slots in use) on the fullest row of PEs.
             cycles: Duration of the schedule. None means the end of its last step.
 
         Returns:

@@ -145,7 +145,7 @@ class StepTimes:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
         """
         kernel, arena = KERNELS[phase.steps.code[step]], self._arenas[phase.steps.stage[step]]
         sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
@@ -167,7 +167,7 @@ class StepTimes:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
         """
         arena, iterations, total = self._arenas[phase.steps.stage[step]], phase.steps.iterations(step), 0
         for iteration in range(iterations):

@@ -54,7 +54,8 @@ def phase_counts(
         wafer: Wafer type.
         software: Software profile.
         phase: Prefill chunk, decode pass or verification pass of the Program.
-        slots_of_runs: For each run, the cache slots in use in each stage.
+        slots_of_runs: For each run, the number of cached tokens on the fullest row of PEs of each
+            stage (group of layers).
         classes: int64 ``[steps]``: for each step, the index of a step of the same class, from
             ``Fabric.shape_classes``.
 
@@ -98,7 +99,7 @@ class _StepCounts:
         Args:
             step: A step of the class.
             times: Number of steps of the class.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
 
         Returns:
             Counts float64 ``[3]`` (multiply-adds, bytes read, vector operations): one array for

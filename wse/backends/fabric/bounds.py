@@ -104,7 +104,7 @@ class PhaseBounds:
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             classes: int64 ``[steps]``: for each step, the index of a step that costs the same, from
                 ``Fabric.shape_classes``.
         """
@@ -125,7 +125,7 @@ class PhaseBounds:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             grows: Whether the bounds increase with the cache slots in use, so that they cannot be
                 cached.
         """

@@ -102,7 +102,7 @@ class RoutedCosts:
             cost: Cost of the phase without routed steps.
             phase: Prefill chunk, decode pass or verification pass of the Program.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             pairs: For each layer, the number of tokens routed to each expert; empty for an even
                 distribution.
         """
@@ -144,7 +144,7 @@ class RoutedCosts:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             pairs: For each layer, the number of tokens routed to each expert.
         """
         routed_classes = self._classes(phase, classes, slots, pairs)
@@ -163,7 +163,7 @@ class RoutedCosts:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             pairs: For each layer, the number of tokens routed to each expert.
         """
         steps, program = np.flatnonzero(phase.steps.depends_on_experts), self.program
@@ -191,7 +191,7 @@ class RoutedCosts:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             steps: int64 ``[n]``, indices of the steps.
             step_class: Number of the class, under which its times are cached.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             columns: int64 ``[cols]``, (token, expert) pairs on each column of PEs.
         """
         step = int(steps[0])
@@ -222,7 +222,7 @@ class RoutedCosts:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
             step_class: Number of the step's class of equal steps.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             chosen_wafers: Wafers that store selected experts.
             crossings: Number of crossings.
         """
@@ -240,7 +240,7 @@ class RoutedCosts:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
             step_class: Number of the step's class of equal steps.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             pairs: Number of pairs on the fullest column of PEs.
         """
         key = (phase.steps, step_class, pairs)
@@ -306,9 +306,9 @@ def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
     """Return a step with the operands of the column of PEs that has the most work.
 
-    The work of a column is its number of (token, expert) pairs. The operands in ``phase`` allow for
-    the maximum number of pairs that any column may get. If tokens are distributed evenly over the
-    experts, as is assumed here, the fullest column has fewer pairs.
+    The work of a column is the number of (token, expert) pairs whose experts it stores. The
+    operands in ``phase`` are for the maximum number of pairs that any column may get. The returned
+    operands are for the fullest column if tokens are distributed evenly over the experts.
 
     Args:
         program: The compiled Program.

@@ -62,7 +62,8 @@ class _GroupClass:
     Attributes:
         group: Steps of the group that represents the class.
         depends_on_experts: True if the work depends on which experts the tokens are routed to.
-        growing_stages: Stages of those steps whose cost grows with the cache slots in use.
+        growing_stages: For each step whose cost grows with the number of cached tokens, its stage
+            (group of layers).
         content: Key with everything else that the cost depends on. Groups with equal keys cost the
             same, even in different Programs. None if the cost depends on the positions of PEs and
             wafers.
@@ -81,8 +82,8 @@ class _GroupClasses(NamedTuple):
 
     Attributes:
         classes: The classes, each with the group that represents it.
-        rows: int64 ``[steps]``: for each step of the phase, the row with its cost in the array that
-            lists the steps of all representing groups, class by class.
+        rows: int64 ``[steps]``: for each step of the phase, the row of the cost table that applies
+            to it. The table has one row for each step of the representing groups, class by class.
     """
 
     classes: list[_GroupClass]
@@ -130,7 +131,7 @@ class GroupCosts:
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             classes: int64 ``[steps]``, equal numbers for steps that cost the same. All phases with
                 the same steps must have the same numbers, because results are cached by steps.
             first: int64 ``[groups]``, index of the first step of each group.
@@ -196,7 +197,7 @@ class GroupCosts:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             group_class: The class.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
         """
         if group_class.depends_on_experts:
             return _no_cost(len(group_class.group))
@@ -218,8 +219,8 @@ class GroupCosts:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             group_class: The class.
-            in_use: Cache slots in use in each stage of ``group_class.growing_stages``.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            in_use: Number of cached tokens for each item of ``group_class.growing_stages``.
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
         """
         if group_class.content is None:
             return _cost(self._costs, phase, group_class.group, slots)
@@ -232,7 +233,7 @@ class GroupCosts:
         return cost
 
     def _depends_on_position(self, steps: Steps) -> npt.NDArray[np.bool_]:
-        """Return for which steps the cost depends on where their region is placed.
+        """Return for which steps the cost depends on the position of their rectangle of PEs.
 
         On a wafer with dead PEs or links, these are all steps.
 
@@ -248,11 +249,11 @@ class GroupCosts:
 def costs_by_content(
     wafer: WaferSpec, software: SoftwareProfile, element_types: tuple[str, ...]
 ) -> dict[Hashable, GroupCost]:
-    """Return the cache of group costs that all Programs of the process share.
+    """Return the cache of the costs of overlap groups that all Programs of the process share.
 
-    There is one cache for each combination of wafer, software profile and element types. A key
-    is a pair: `_GroupClass.content`, and the number of KV-cache slots in use for each step whose
-    cost grows with it.
+    The steps of an overlap group run concurrently. There is one cache for each combination of
+    wafer, software profile and element types. A key is a pair: a description of the group
+    (`_GroupClass.content`), and the number of cached tokens for each step whose cost grows with it.
     """
     return {}
 
@@ -299,7 +300,7 @@ def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) ->
         costs: Cycles of single steps.
         phase: Prefill chunk, decode pass or verification pass of the Program.
         group: Indices of the steps of the group.
-        slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+        slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
     """
     cost = _no_cost(len(group))
     chain = [i for i, step in enumerate(group) if phase.steps.computes(step) or phase.steps.in_chain[step]]

@@ -35,11 +35,11 @@ CacheUse = tuple[Slots, tuple[int, ...]]
 
 
 class TokenClass(NamedTuple):
-    """Decode passes of equal cost, because they use the same cache slots in every stage.
+    """Decode passes of equal cost, because the fullest PEs store equal numbers of cached tokens.
 
     Attributes:
         tokens: Number of decode passes in the class.
-        slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+        slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
         cost: Cost of one pass, without the traffic of cache shifts.
         shift_traffic: Traffic of the cache shifts of all passes in the class. A cache shift moves a
             user's cache entries to the row of PEs above.
@@ -143,8 +143,8 @@ class Fabric:
             length: Number of tokens in the user's cache before the pass.
 
         Returns:
-            The number of KV-cache slots in use in each stage, and an empty tuple in place of the
-            cache lengths that `cache_use` returns.
+            For each stage (group of layers), the number of cached tokens on its fullest row of PEs;
+            and an empty tuple, so that the key has the same type as the keys of decode passes.
         """
         return self.program.cache_slots(length + self.program.verify_tokens), ()
 
@@ -182,7 +182,8 @@ class Fabric:
         A cache shift moves a user's cache entries to the row of PEs above.
 
         Args:
-            slots: Cache slots in use in each stage, which must be the same for all passes.
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers). They
+                must be the same for all passes.
             lengths: Number of tokens in the cache before the pass, for every pass and user.
 
         Returns:
@@ -205,8 +206,8 @@ class Fabric:
             lengths: Number of tokens in each user's cache before the pass.
 
         Returns:
-            The number of KV-cache slots in use in each stage (tokens of the user with the longest
-            cache on its fullest row of PEs), and ``lengths``.
+            For each stage (group of layers), the number of tokens that the user with the longest
+            cache has on the fullest row of PEs; and ``lengths``.
         """
         return self.program.cache_slots(max(lengths) + 1), tuple(lengths)
 
@@ -222,7 +223,7 @@ class Fabric:
 
         Args:
             index: Index of the phase in ``Program.phases``.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             lengths: Number of tokens in each user's cache before a decode pass; empty for other
                 phases.
             pairs: For each layer, the number of tokens routed to each expert.
@@ -249,7 +250,7 @@ class Fabric:
         Args:
             cost: Cost of the phase without the traffic of cache shifts.
             phase: Prefill chunk, decode pass or verification pass of the Program.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             lengths: Number of tokens in each user's cache.
         """
         if not lengths or not len(by_counters(phase.steps)):
@@ -266,7 +267,7 @@ class Fabric:
         Args:
             cost: Cost of the phase, with traffic that excludes cache shifts.
             phase: Prefill chunk, decode pass or verification pass of the Program.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             lengths: Number of tokens in each user's cache.
         """
         traffic, steps = cost.traffic, by_counters(phase.steps)

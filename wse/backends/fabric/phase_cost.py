@@ -25,7 +25,7 @@ class CostClass(NamedTuple):
     Attributes:
         steps: Steps of the phase.
         begins: True if nothing is cached before the phase.
-        slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+        slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
     """
 
     steps: Steps

@@ -32,13 +32,16 @@ _ALL: Final = slice(None)
 def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
     """Return, for each step, the index of the first equivalent step, as int64 ``[steps]``.
 
-    Equivalent steps differ at most in addresses, op, layer and route rewrites.
+    Many steps are repeated in every layer, so costs are computed for only one of several equivalent
+    steps. Equivalent steps do the same work. They may differ in memory addresses, in the op and
+    layer that they belong to, and in the router settings that they change.
 
     Args:
         steps: Steps of a phase.
-        shapes: int64 ``[stages]``, equal numbers for stages whose regions have the same shape.
-            Steps of such stages can be equivalent, except for transfers whose cost depends on
-            positions. None if steps of different stages are never equivalent.
+        shapes: For each stage (group of layers), a number for the shape of its rectangle of PEs,
+            int64 ``[stages]``. Steps of stages with equal numbers can be equivalent, except for
+            transfers whose cost depends on positions. None if steps of different stages are never
+            equivalent.
     """
     streams = transfer_steps(steps, lambda kind: kind.by_place)
     stage = steps.stage if shapes is None else np.where(streams, steps.stage, shapes[steps.stage])
@@ -51,8 +54,9 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
 def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
     """Return a key for each of the given steps, by which steps of equal cost are recognised.
 
-    Two steps with equal keys, even in different Programs, cost the same if their patterns, regions
-    and cache slots are also equal and the cost does not depend on positions.
+    With such keys, the cost of a step can be reused for other steps, even of other Programs. Equal
+    keys mean equal costs if the steps also have the same communication pattern, rectangle of PEs
+    and number of cached tokens, and if their cost does not depend on the position of the PEs.
 
     Args:
         steps: Steps of a phase.
@@ -87,17 +91,17 @@ def _traits(steps: Steps, step_indices: _Which) -> I64:
 def _numbers(steps: Steps, step_indices: _Which) -> Iterator[I64]:
     """Yield the arrays of coefficients from which the operands of steps are computed.
 
-    Operands are linear functions of the cache slots in use, the round and the number of (token,
-    expert) pairs. Each array contains the coefficients of one term, int64 ``[steps,
-    OPERAND_COUNT]``. The coefficients of address operands are set to 0, because costs do not
-    depend on addresses.
+    Operands are linear functions of the number of cached tokens, the iteration of the step's loop,
+    and the number of (token, expert) pairs. Each array contains the coefficients of one term, int64
+    ``[steps, OPERAND_COUNT]``. The coefficients of address operands are set to 0, because costs do
+    not depend on addresses.
     """
     address = _is_address(steps, step_indices)
     return (np.where(address, 0, values[step_indices]) for values in steps.linear)
 
 
 def by_slots(steps: Steps) -> npt.NDArray[np.bool_]:
-    """Return which steps cost more if more cache slots are in use, as bool ``[steps]``."""
+    """Return which steps cost more if the KV cache has more tokens, as bool ``[steps]``."""
     grows = (steps.per_slot != 0) | (steps.per_slot_round != 0)
     return np.asarray((grows & ~_is_address(steps, _ALL)).any(axis=1), np.bool_)
 

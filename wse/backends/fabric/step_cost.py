@@ -50,14 +50,15 @@ class StepCosts:
     def cost_as(self, other: StepCosts, phase: Phase, group: Sequence[int], *, at_place: bool) -> bool:
         """Return True if an overlap group certainly costs the same with the costs of another model.
 
-        An overlap group consists of steps that run at the same time.
+        An overlap group consists of steps that run at the same time. Only the costs that affect
+        these steps are compared. If they are equal, the group need not be timed again.
 
         Args:
             other: Costs of steps of the same Program, for another wafer type or software.
             phase: Prefill chunk, decode pass or verification pass of the Program.
             group: Indices of the steps of the group.
-            at_place: Whether the cost may depend on positions, or on links between wafers or to the
-                host.
+            at_place: Whether the group's cycles may depend on the positions of PEs, or on links
+                between wafers or to the host.
         """
         if self._task_costs != other._task_costs:
             return False
@@ -113,7 +114,7 @@ class StepCosts:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             steps: Indices of the steps, which are transfers along rows or columns.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             iteration: Iteration of the loop.
         """
         transfers = [transfer_of(self.program, phase, step, slots, iteration) for step in steps]
@@ -127,7 +128,7 @@ class StepCosts:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             iteration: Iteration of the step's loop.
             chosen_wafers: Wafers that store experts to which tokens are routed, if the step depends
                 on them; None for all wafers.

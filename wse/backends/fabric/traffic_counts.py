@@ -63,7 +63,7 @@ class TrafficCounts:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             steps: Indices of the steps that shift caches.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             lengths: Number of tokens in each user's cache, for every pass.
 
         Returns:

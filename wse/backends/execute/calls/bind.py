@@ -52,12 +52,13 @@ class BoundPhase(NamedTuple):
 
     Attributes:
         phase: Prefill chunk, decode pass or verification pass of the Program.
-        slots: Number of KV-cache slots in use in each stage. Kernel operands depend on it.
+        slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers). Kernel
+            operands depend on it.
         calls: Functions and arguments, in order of execution.
         steps: For each call, the index of the step that it executes.
-        loads: How often each transfer along rows or columns is executed, keyed by its stage and
-            `LineLoads`. Words on links are counted from this table, because the calls of these
-            transfers do not count them.
+        loads: How often each transfer along rows or columns is executed, keyed by its stage and by
+            the words that it sends over links (`LineLoads`). Words on links are counted from this
+            table, because the calls of these transfers do not count them.
     """
 
     phase: Phase
@@ -127,7 +128,8 @@ class Binder:
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
-            slots: Cache slots in use in each stage, for the user with the longest cache.
+            slots: For each stage (a group of layers), the number of tokens that the user with the
+                longest cache has on the fullest row of PEs.
         """
         return self._bound(self._equal.setdefault((phase.steps, phase.begins, phase.user), phase), slots)
 
@@ -154,7 +156,7 @@ class Binder:
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
         """
         bound = BoundPhase(phase, slots, [], [], Counter())
         calls_after_step = self._reads_of_choices(phase, slots)
@@ -208,7 +210,7 @@ class Binder:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             iteration: Iteration of the step's loop.
             user: User whose KV-cache counters the kernel reads.
         """

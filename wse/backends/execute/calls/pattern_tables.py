@@ -21,8 +21,8 @@ U8 = npt.NDArray[np.uint8]
 class Runs(NamedTuple):
     """Kernel operands of an exchange along rows, in which each PE receives from at most one PE.
 
-    The operands are for kernel ``exchange_along_rows``. A run is a range of PEs whose senders are
-    at the same distance. A variant is a list of messages that some of the rows execute.
+    The operands are for kernel ``exchange_along_rows``. A run is a set of PEs that all receive from
+    the PE at the same distance. A variant is a list of messages that some of the rows execute.
 
     Attributes:
         runs: int32 ``[runs, 3]``: distance to the senders, first receiving PE, one past the last.
@@ -59,9 +59,9 @@ def message_spans(schedule: LineSchedule, elements: int, element_bytes: int) -> 
 def multicasts_cover(schedule: LineSchedule) -> bool:
     """Return True if the multicasts of a pattern overwrite all partial sums and maxima.
 
-    This is the case if every line first computes sums or maxima and then multicasts the result to,
-    or past, every PE that sent or received a partial result. The pattern must not divide words into
-    parts.
+    If so, a kernel need not store the partial results. The result is True if every line first
+    computes sums or maxima, and then multicasts the result to, or past, every PE that sent or
+    received a partial result. The pattern must not divide words into parts.
     """
     for variant in range(len(schedule.first) - 1):
         messages, _, part = schedule.variant_messages(variant)

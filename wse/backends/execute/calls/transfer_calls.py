@@ -66,7 +66,7 @@ class TransferCalls:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             iteration: Iteration of the loop.
             user: User whose KV-cache counters the step depends on.
         """
@@ -207,7 +207,7 @@ class TransferCalls:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             iteration: Iteration of the loop.
         """
         transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, iteration))

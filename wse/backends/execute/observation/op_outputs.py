@@ -126,7 +126,7 @@ def parts_of(
         phase: Prefill chunk, decode pass or verification pass of the Program.
         op: The op.
         steps: Steps of the op in the phase.
-        slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+        slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
     """
     if op.kind == "head":
         return _logits(program, phase, steps, slots)

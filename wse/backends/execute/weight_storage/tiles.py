@@ -131,9 +131,10 @@ def _cuts(length: int, count: int) -> list[tuple[int, int]]:
 
 
 def split_by_offset(part: TilePart) -> list[TilePart]:
-    """Split a tile part with several offsets into parts with one offset each.
+    """Split a part of a tile (block of weights on a PE) into parts with at most one offset each.
 
-    An offset is added to all inner tensor indices (usually columns) of a column of PEs. The
+    An offset is added to the tensor indices (usually columns) that the PEs of a mesh column store.
+    With several offsets, a PE stores several copies of the indices, each with its own offset. The
     resulting parts are read one after another.
     """
     if part.offset is None:

@@ -90,13 +90,14 @@ class PieceArrival(NamedTuple):
     """Arrival of a stream of words at the start of a piece, which is a part of the words' path.
 
     Attributes:
-        path: Path of the stream.
-        age: Cycles from the start of the path to this point, for words that never wait.
+        path: Path of the stream. It also records when a later operation receives the words.
+        age: Cycles that a word needs from the start of the path to this point if it never waits.
         room: Number of words that fit on the path up to this point, in queues and on wires.
-        operations: Number of operations that have received the words before this point.
-        first, last: Cycles at which the first and last word leave the router of the piece's source.
-            They are valid until the next operation receives the words and forwards them at its own
-            rate. They are infinite for the last piece before such an operation.
+        operations: Number of operations (of PEs on the path) that have received the words before
+            this point.
+        first, last: Cycles at which the first and last word leave the router at this point. Once
+            the next operation receives the words, `span` uses its times instead. Both are infinite
+            for the last piece before such an operation.
         contention_cycles: Cycles by which words of other streams delay the last word.
     """
 

@@ -75,7 +75,8 @@ class LineTime:
         """Return the time of a line of PEs, which is the time of its slowest section.
 
         Args:
-            ends: End of the last operation of each section. No message leaves its section.
+            ends: End of the last operation of each section, a part of the line that no message
+                leaves.
         """
         total, hops, relays, launch, contention = max((end.time for end in ends), default=START)
         streams = max(end.streams for end in ends) if contention else 1

@@ -70,8 +70,8 @@ class SectionMessages(NamedTuple):
     Attributes:
         section: The messages.
         words: Number of words per message.
-        crosses_first: True if the pattern runs along columns and the first of the simultaneous
-            patterns along rows, or vice versa, so that their lines cross.
+        crosses_first: True if the lines of this pattern cross those of the first pattern that is
+            timed with it: one pattern runs along rows, and the other along columns.
     """
 
     section: LineSection

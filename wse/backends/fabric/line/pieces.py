@@ -71,9 +71,9 @@ class Pieces:
 
     @property
     def side_by_side(self) -> bool:
-        """True if there is a single piece, which stands for several messages side by side.
+        """True if all messages use different links and PEs, so that they do not affect each other.
 
-        Such messages use different links and PEs, so they do not affect each other.
+        They are then combined into a single piece (part of a message path).
         """
         return len(self.source) > len(self)
 
@@ -147,7 +147,7 @@ def pieces_of_messages(
 
 
 def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
-    """Return a single piece for several messages that do not affect each other.
+    """Return a single piece (part of a message path) for messages that do not affect each other.
 
     No link carries two of the messages, and no PE sends or receives two of them. Words are only
     stored on arrival, not combined.

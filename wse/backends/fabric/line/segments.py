@@ -63,17 +63,18 @@ class PathSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinePlan:
-    """Properties of the messages on one line that do not depend on word counts and times.
+    """Messages on one line of PEs, prepared for timing with different numbers of words.
 
-    The messages are grouped into path segments: sends of a PE with the paths of their words. Each
-    path is divided into pieces on which words move at the same rate.
+    A path segment is a send of one PE, with the path of its words to the next receiving PE. Each
+    path is divided into pieces, on which words move at the same rate.
 
     Attributes:
-        segments: Path segments, in order.
-        pieces: Pieces of the paths.
-        hop_cycles: Cycles of the hops of each piece.
-        colours: Colour of each piece; -1 if no other piece uses its colour.
-        conflicts: Links and ramps that each piece shares with earlier pieces.
+        segments: Path segments, in the order in which they are timed.
+        pieces: Pieces of all paths.
+        hop_cycles: For each piece, the cycles in which a word crosses its links.
+        colours: For each piece, its colour (virtual channel); -1 if no other piece uses the colour.
+        conflicts: For each piece, the links and ramps (connections between router and PE) that it
+            shares with earlier pieces.
     """
 
     segments: list[PathSegment]

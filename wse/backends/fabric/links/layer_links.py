@@ -77,10 +77,10 @@ class _Moves:
     """The transfers of a phase, grouped into classes of equal steps, with their words on links.
 
     Attributes:
-        regions: For each class, the region of its step on each wafer, in the same format as
-            ``rectangles``, with 0 words. A map of links also covers these regions.
-        rectangles: For each class, the links that one step uses: rectangles of links with equal
-            word counts, summed over all runs (see ``link_map.rectangles_of``).
+        regions: For each class, the rectangle of PEs that runs a step, on each wafer. It is stored
+            as links with 0 words, so that maps of links also cover PEs that send nothing.
+        rectangles: For each class, the links that one step uses, with the words of all runs:
+            rectangles of links with equal word counts (see ``link_map.rectangles_of``).
         counts: For each layer, the number of its steps in each class, int64 ``[classes]``.
     """
 
@@ -102,8 +102,8 @@ def layer_links(
 
     Args:
         fabric: Timing model of the Program.
-        runs: Number of runs, keyed by (phase index, cache slots in use in each stage, tokens in
-            each user's cache).
+        runs: Number of runs, keyed by (phase index, cached tokens on the fullest row of PEs of each
+            stage, tokens in each user's cache). A stage is a group of layers.
         chosen_experts: For each phase index and layer, the number of tokens routed to each expert.
         chosen_wafers: For each phase index and layer, the number of runs that selected experts on
             each wafer.
@@ -232,23 +232,24 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers:
 
 
 def _region(stage: Stage) -> I64:
-    """Return the region of a stage on each of its wafers, as rectangles of links with 0 words.
+    """Return the rectangle of PEs of a stage (group of layers), as links that carry 0 words.
 
-    Added to the links in use, they make a map of links cover the whole region.
+    There is one rectangle of links for each wafer of the stage. Added to the links in use, they
+    make a map of links cover all PEs of the stage.
     """
     planes, rect = np.array(stage.wafers, np.int64) * DIRECTIONS, stage.rect
     return rectangles_of(planes, rect.row, rect.row + rect.rows, rect.col, rect.col + rect.cols, 0)
 
 
 def _uses(runs: Counter[CacheUse]) -> _Uses:
-    """Group the runs of a phase by the number of cache slots in use.
+    """Group the runs of a phase by the KV-cache slots in use on the fullest row of PEs.
 
     Args:
         runs: Number of runs, keyed by (cache slots in use, tokens in each user's cache).
 
     Returns:
-        Keyed by the cache slots in use in each stage: the number of runs, and a list with each
-        user's number of cached tokens before each of these runs.
+        Keyed by the slots in use in each stage (group of layers): the number of runs, and a list
+        with each user's number of cached tokens before each of these runs.
     """
     counts: Counter[Slots] = Counter()
     all_lengths: defaultdict[Slots, list[int]] = defaultdict(list)

@@ -38,9 +38,10 @@ def rectangles_of(
 ) -> I64:
     """Return rectangles of links with equal word counts, int64 ``[n, 9]``, omitting empty ones.
 
-    A rectangle consists of the links that leave a rectangle of PEs in one direction. It may be
-    repeated ``times`` times, each time moved by ``row_step`` and ``col_step``. Each argument is
-    int64 ``[n]``, or one number for all rectangles.
+    Such rectangles are a compact description of the words on many links. A rectangle consists of
+    the links that leave a rectangle of PEs in one direction. It may be repeated ``times`` times,
+    each time moved by ``row_step`` and ``col_step``. Each argument is int64 ``[n]``, or one number
+    for all rectangles.
 
     Args:
         plane: Index of the set of links to which the rectangle belongs, such as one direction.
@@ -106,9 +107,11 @@ def merge_repeats(rectangles: I64) -> I64:
 
 
 def ends_of(rectangles: I64) -> tuple[int, int]:
-    """Return the numbers of rows and columns of the smallest map with all rectangles of links.
+    """Return the size of the smallest map that contains all given rectangles of links.
 
-    Both are 0 if there are no rectangles.
+    Returns:
+        Number of rows and number of columns of the map, which begins at PE (0, 0). Both are 0 if
+        there are no rectangles.
     """
     repeat_offsets = (rectangles[:, TIMES, None] - 1) * rectangles[:, [ROW_STEP, COL_STEP]]
     end_row, end_col = (rectangles[:, [END_ROW, END_COL]] + repeat_offsets).max(axis=0, initial=0).tolist()

@@ -238,10 +238,10 @@ class Routes:
 
 
 def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tuple[Any, Any, Any, Any]:
-    """Convert a rectangle of sending PEs to the west (or north) ends of the links that they use.
+    """Return the rectangle of PEs at the west (or north) ends of the links that some PEs use.
 
-    Sums of hops are stored from west to east and from north to south. If words travel west or
-    north, the sending PEs are at the other ends of their links, so the rectangle is moved by one.
+    Tables of hops list each link at its west or north end. A PE that sends to the west or north is
+    at the other end of its link, so the rectangle of PEs is then moved by one.
 
     Args:
         direction: Direction in which the words leave the PEs.

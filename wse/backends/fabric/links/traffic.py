@@ -95,7 +95,7 @@ class Traffic:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             chosen_wafers: Wafers that store selected experts, for a step that depends on the
                 selection.
         """
@@ -121,7 +121,7 @@ class Traffic:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             columns: int64 ``[cols]``, number of (token, expert) pairs on each column.
         """
         # Neighbouring columns with equal numbers of pairs are computed together.
@@ -144,7 +144,7 @@ class Traffic:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: KV-cache slots in use in each stage (tokens on its fullest row of PEs).
+            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             lengths: For each shift, the number of tokens in the user's cache.
         """
         transfer = transfer_of(self.program, phase, step, slots)

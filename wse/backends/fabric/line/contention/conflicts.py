@@ -34,13 +34,14 @@ words of the second piece that wait between its start and this place.
 class Conflict(NamedTuple):
     """Range of PEs at which words of a message share links or ramps with words of another message.
 
-    A piece is a part of a message's path. A plan contains all messages of one line.
+    A ramp connects a PE and its router. A piece is a part of a message's path.
 
     Attributes:
-        other_piece: Index of the other message's piece in its plan.
-        resource: Type of the link or ramp, a `Resource`.
-        low, high: First and last PE at which both pieces use this link or ramp.
-        shared_ends: Places at which to compare the times of both pieces: the two ends of this
+        other_piece: Index of the other message's piece in its plan, which contains the messages of
+            a pattern on one line.
+        resource: Type of the shared links or ramps, a `Resource`.
+        low, high: First and last PE at which both pieces use them.
+        shared_ends: Places at which the times of both pieces are compared: the two ends of this
             range or, if pieces consist of several messages, all common places.
     """
 

@@ -11,16 +11,16 @@ from wse.backends.fabric.line.contention.conflicts import SharedEnd
 class Window(NamedTuple):
     """Time window in which words of a message leave a router, at the start of a part of their path.
 
-    If the operation that receives the words starts after they arrive, they wait on the path.
-    ``departed_words`` and ``room`` describe how far they have come by then.
+    If the receiving operation starts only after the first words have arrived, they wait on the
+    path. ``departed_words`` and ``room`` limit how many words wait there.
 
     Attributes:
-        first, last: Cycles at which the first and the last word leave.
+        first, last: Cycles at which the first and the last word leave this router.
         words: Number of words.
-        departed_words: Upper limit of the words that had left the source when the operation
-            started; 0 if words do not wait.
-        room: Number of words that fit between source and receiver, in queues and on wires; used
-            only if words wait.
+        departed_words: Upper limit of the words that had left this router when the receiving
+            operation started; 0 if words do not wait.
+        room: Number of words that fit between this router and the receiver, in queues and on
+            wires; used only if words wait.
         contention_cycles: Part of the window in which words wait for words of other streams.
     """
 
@@ -42,14 +42,14 @@ class Window(NamedTuple):
         return self.words / (self.last - self.contention_cycles - self.first + 1)
 
     def first_at(self, shift: int, room: int) -> float:
-        """Return the cycle at which words begin to pass a place on the path.
+        """Return the cycle from which words pass a place on the path without interruption.
 
-        If words wait at the destination, the first words fill the path between the place and the
-        destination. These words are not counted, because they have passed the place earlier.
+        If the receiver is not ready, the first words pass the place, and wait between it and the
+        receiver. The result is the cycle in which the next word passes.
 
         Args:
-            shift: Cycles from the source to the place.
-            room: Words that can wait between the source and the place.
+            shift: Cycles that a word needs from the start of the path to the place.
+            room: Number of words that fit between the start and the place.
         """
         if not self.departed_words:
             return self.first + shift
