@@ -138,11 +138,11 @@ class RouteDemand(NamedTuple):
     tokens: tuple[tuple[tuple[Visits, int], ...], ...]
 
     def routes_by_phase(self) -> Iterator[tuple[list[int], int]]:
-        """Yield alternative sets of routes to colour first, each with the colours that it needs.
+        """Yield the routes that get their colours first, and the number of colours they need.
 
-        The first set contains the routes of token phases (decode and verification). The second set
-        contains all routes. It is tried if the first set leaves too few colours for the routes of
-        prompts.
+        A route (router configuration for a transfer) that gets its colours early shares them less.
+        The first item therefore contains only the routes used in decode and verification. If this
+        leaves too few colours for the routes of prompts, the second item is used: all routes.
 
         Yields:
             Indices of the routes, and the maximum total number of colours that concurrently used

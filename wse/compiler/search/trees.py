@@ -97,10 +97,10 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
 
 
 def _useful_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[TreeSize]:
-    """Return the all-reduce sizes to fit so that a request needs the fewest cycles.
+    """Choose the all-reduces that use the best number of PE groups instead of the default number.
 
-    A fitted all-reduce uses the number of groups that is best for its size, but may need additional
-    routes.
+    An all-reduce with the best number of groups for its size is called fitted. It saves cycles, but
+    may need additional routes. The result contains the sizes of the all-reduces to fit.
 
     1. Start with no fitted sizes. Add or remove one size at a time if that saves cycles, until
        nothing changes.
@@ -113,23 +113,26 @@ def _useful_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
     """
 
     def rank(stages: Iterable[int], sizes: frozenset[TreeSize]) -> tuple[float, int]:
-        """Return a key for comparing sets of fitted sizes: cycles of the stages, then set size.
-
-        Of two sets with equal cycles, the smaller one is better.
+        """Return a sort key that is smaller for a better set of all-reduces to optimise.
 
         Args:
             stages: Indices of the stages whose cycles are compared.
-            sizes: Sizes of the all-reduces that use fitted trees.
+            sizes: Sizes of the all-reduces that use the best number of PE groups.
+
+        Returns:
+            Cycles of these stages in a request, and the number of sizes, which decides ties.
         """
         by_phase = (costs.cycles_of_stage(stage, sizes) for stage in stages)
         cycles = sum(runs[phase] * cycles for stage_cycles in by_phase for phase, cycles in stage_cycles.items())
         return cycles, len(sizes)
 
     def descent(fitted_sizes: frozenset[TreeSize]) -> frozenset[TreeSize]:
-        """Return the fitted sizes after adding or removing sizes as long as that saves cycles.
+        """Improve a set of all-reduces to optimise, by adding or removing one size at a time.
+
+        This local search ends when no single change saves cycles.
 
         Args:
-            fitted_sizes: The sizes to start from.
+            fitted_sizes: Sizes of the all-reduces that are optimised at the start.
         """
         previous_sizes = None
         while fitted_sizes != previous_sizes:
@@ -287,14 +290,15 @@ def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
 
 
 def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, int]]:
-    """Return the words per message for all-reduces of each size, for each stage.
+    """Return how many words the messages of all-reduces have, for a given length of KV caches.
 
     Args:
-        state: State after lowering.
-        tokens: Number of tokens in a KV cache, keyed by phase name.
+        state: Compilation state after lowering to steps.
+        tokens: Number of tokens in a user's KV cache, keyed by phase name.
 
     Returns:
-        Number of words, keyed by size and then by stage index.
+        Number of words per message, keyed by all-reduce size and then by stage index. A size
+        contains the message length as a function of the cache length.
     """
     words: dict[TreeSize, dict[int, int]] = defaultdict(dict)
     for phase in (state.phases[number] for number in distinct_phases(state.phases)):

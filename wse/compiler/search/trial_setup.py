@@ -57,8 +57,9 @@ class TrialSetup:
         timing: Functions that time Programs; None for trials without times.
         misfits: Stages that are known to need more bytes than a PE has.
         whole_layers: Whether layers must not be split between stages.
-        many_users: Whether layouts are compared with as many passes in flight as they allow. In
-            this case, `explore` tries only layouts on whole wafers.
+        many_users: Whether layouts are compared with as many concurrent passes (runs of decode,
+            each for a batch of users) as they allow. In this case, `explore` tries only layouts on
+            whole wafers.
     """
 
     spec: ModelSpec

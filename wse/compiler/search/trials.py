@@ -248,7 +248,10 @@ def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, token
 
 
 def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites) -> float | None:
-    """Return the approximate cycles of all layers with some rewrites; None if routes run out.
+    """Return the approximate cycles of all layers with given rewrites; None if these do not fit.
+
+    A rewrite changes the steps of a layer to save cycles. Some rewrites need more colours (routes
+    that a router can store) than the wafer has.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
