@@ -78,7 +78,9 @@ class _Stage:
 def route(state: State) -> State:
     """Assign router colours to all transfers and count how often routes are rewritten at run time.
 
-    The pass fills in ``colour_uses`` and ``route_rewrites``.
+    A colour is a virtual channel of the routers. A route, the configuration of routers for a
+    transfer, must be rewritten if another route has used its colours. The pass fills in
+    ``colour_uses`` and ``route_rewrites``.
 
     Raises:
         TooFewColours: Patterns that run concurrently need more colours than the wafer has.

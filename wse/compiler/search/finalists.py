@@ -107,7 +107,7 @@ class Finalists:
 
         A trial contains estimates for a layout. Before the whole model is compiled on a layout, a
         better prompt chunk size may be chosen for it. Its trial is replaced by one with this size
-        and the resulting times, even if the whole model then did not fit. Replaced trials come last.
+        and the resulting times, even if the whole model then did not fit. These trials come last.
 
         Args:
             trials: Trials of all layouts.

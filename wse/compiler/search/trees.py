@@ -45,6 +45,9 @@ than the fastest of all numbers up to 16, and 0.1 % on average.
 class FittedTrees(NamedTuple):
     """Compiler settings in which the number of groups of each all-reduce tree suits its size.
 
+    An all-reduce adds up values within groups of PEs, and then among the groups. Its size is mainly
+    the length of its line of PEs and of its messages.
+
     Attributes:
         choice: The settings, including the number of groups for each size.
         saved_cycles: Cycles that the trees save in one run of each phase, keyed by phase name.
@@ -57,7 +60,9 @@ class FittedTrees(NamedTuple):
 def without_fitted(rewrites: Rewrites) -> Rewrites:
     """Return the given rewrites without those whose settings are fitted to each layout later.
 
-    These are fitted trees and wide unpacking. A search tries the remaining rewrites one by one.
+    These settings are the number of PE groups of each all-reduce (`fitted_trees`), and the number
+    of quantised weights that a PE unpacks at a time (`wide_unpacking`). A search tries the
+    remaining rewrites one by one.
     """
     return tuple(rewrite for rewrite in rewrites if rewrite[0] not in {WIDE_UNPACKING, FITTED_TREES})
 
@@ -267,9 +272,10 @@ def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:
 
 
 def _sizes(run: BlockRun) -> list[TreeSize]:
-    """Return the distinct sizes of the all-reduces in a block of steps whose groups can be chosen.
+    """Return the distinct sizes of those all-reduces in a list of steps that a search may change.
 
-    A size is mainly the length of the line of PEs and the length of its messages (`TreeSize`).
+    A search may choose into how many groups an all-reduce divides the PEs. A size is mainly the
+    length of the line of PEs and of the messages (`TreeSize`).
     """
     return list(dict.fromkeys(step.tree for step in run.block.steps if step.tree is not None))
 

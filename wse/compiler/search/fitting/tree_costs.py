@@ -151,6 +151,7 @@ class TreeCosts:
     def _saved_cycles(self, run: BlockRun, fitted_sizes: frozenset[TreeSize]) -> float:
         """Return the cycles that all-reduces with fitted trees save in one run of a block.
 
+        A fitted tree has the number of PE groups that is fastest for the size of the all-reduce.
         All iterations of the block's loops are included.
 
         Args:
