@@ -146,7 +146,10 @@ def _print_agreement(reference: str, *, has_measurement_options: bool, json: boo
 
 
 def _print_left_out(files: list[Path], *, json: bool) -> None:
-    """Fit the constants of GPU stacks without one model or GPU at a time; print the errors.
+    """Cross-validate the timing model of GPUs, and print the errors of its predictions.
+
+    Each test omits the measurements of one model or GPU, fits the constants of serving stacks to
+    the others, and predicts the omitted measurements.
 
     Args:
         files: Files with measurements.

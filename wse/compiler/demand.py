@@ -21,12 +21,13 @@ from wse_mappings.regions.demand import Demand
 
 
 def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
-    """Return the bytes of a model's layers and tables, with the wafers on which to place them.
+    """Return the layer sizes and wafers from which mappings build layouts.
 
-    For the baseline schedule (the step order of the published research code),
-    ``Demand.as_released`` is set. Wafers are then divided into regions by an earlier rule. The
-    costs of this schedule were fitted with that rule to two speeds published in August 2024, so a
-    different rule would invalidate the fit.
+    A mapping is a rule for placing layers, and a layout divides wafers into regions of PEs. The
+    result contains the bytes of layers and vocabulary tables, and the number and mesh size of the
+    wafers. ``Demand.as_released`` is set for the baseline schedule (the step order of the published
+    research code). Layouts then follow an earlier rule, because the costs of this schedule were
+    fitted with that rule to two speeds published in August 2024.
 
     Args:
         spec: Model.
@@ -62,11 +63,11 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
 
 
 def _row_share(spec: ModelSpec, weight_types: WeightTypes) -> Callable[[int], float]:
-    """Return a cached function that maps a row count to the fullest PE's fraction of a column.
+    """Return a function that computes what fraction of a column's bytes its fullest PE stores.
 
-    The fraction is the number of bytes on the fullest PE of a column, relative to the bytes of the
-    whole column. It includes padding, and scales of quantised weights that the bytes of the column
-    do not include (`WeightTypes.row_share`).
+    The argument of the function is the number of rows over which a column's bytes are divided. The
+    fraction may exceed 1 / rows, because it includes padding, and scales of quantised weights that
+    are not included in the bytes of the column. Results are cached.
     """
     return cache(lambda rows: weight_types.row_share(spec, rows))
 

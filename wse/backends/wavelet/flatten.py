@@ -20,11 +20,14 @@ from wse_kernels.operands.wavelet_tables import WaveletTables
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tables:
-    """Arrays of the wavelet simulation kernel, and what their rows stand for in the machine.
+    """Input arrays of the cycle-by-cycle simulation kernel, and the PEs that their rows refer to.
 
     Attributes:
-        queues, routes, links, members, routers, threads, ops, times, spans: Arrays of the kernel.
-            `wse_kernels.operands.wavelet_tables` describes their columns.
+        queues, routes, links, members, routers, threads, ops, times: Arrays of the kernel, with one
+            row per queue of words, router setting, link, queue that may send over a link, router,
+            thread, operation, and operation. ``times`` contains the cycles in which operations
+            begin and end. `wse_kernels.operands.wavelet_tables` describes all columns.
+        spans: int32 ``[batches, 8]``: the queues, routers and threads that are simulated together.
         identity: int32 ``[queues, 3]``: PE, side and colour of each queue.
         thread_pe: int32 ``[threads]``: PE of each thread.
         op_order: int32 ``[operations]``: for each row of ``ops``, the index of the operation in the
@@ -161,15 +164,14 @@ class _Flattening:
         return table
 
     def _link_table(self) -> tuple[I32, I32, I32, I32]:
-        """Return the tables of links, members and routers, and the batch of each router.
+        """Return the tables that say which queues of words compete for each link between routers.
 
-        The members of a link are the queues that may send over it, sorted by colour and then by
-        port. Members are listed only for links used by a queue that shares some link with other
-        queues.
+        Links whose queues share no link with other queues need no such entries and have none.
 
         Returns:
-            The four arrays, in this order. `wse_kernels.operands.wavelet_tables` describes their
-            columns.
+            Four arrays: the links; the queues that may send over each of them, sorted by colour and
+            then by port; the routers, with the links at their ports; and the batch in which each
+            router is simulated. `wse_kernels.operands.wavelet_tables` describes the columns.
         """
         table = np.zeros((len(self.links), 4), np.int32)
         table[:, k.TAKEN] = NONE
@@ -234,6 +236,7 @@ class _Flattening:
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
         """Return which queues, routers and threads belong to each batch, int32 ``[batches, 8]``.
 
+        A batch is simulated as a whole before the next batch, so that it fits into the cache.
         Columns 0 to 5 are the first and end index of the queues, routers and threads of a batch.
         Only router queues that share no link are included. The last two columns are 0.
         """

@@ -207,8 +207,8 @@ class Lines:
             plan: Streams, switch positions and operations of the pattern.
             numbers: int32 ``[lines, places]``, PEs of the lines.
             colour: First colour to use, which is added to each colour number of the plan.
-            port: Function that converts a side of the plan to a port of a router. Its arguments are
-                the place of the PE on the line and the side.
+            port: Function that returns the port of a router, given the place of its PE on the line
+                and the side (the direction along the line) that the plan specifies.
         """
         for (place, pattern_colour), positions in plan.positions.items():
             for i, planned_position in enumerate(positions):

@@ -114,7 +114,8 @@ class OperationBlock:
         pes: int32 ``[n]``: the PEs.
         thread: Number of the thread on each PE.
         operation: The operation.
-        after: int32 ``[n]``: operation that must have ended before; -1 if there is none.
+        after: int32 ``[n]``: for each PE, the index of an earlier operation that must have ended
+            before this one starts; -1 if there is none.
     """
 
     pes: I32

@@ -93,8 +93,10 @@ class PeOperations:
         2. A receive that only stores runs on a thread of its own.
         3. Other operations run on the main thread. If words are divided into parts, operations that
            send run on a separate thread.
-        4. The operation is recorded as the last one that reads its address. If words are divided
-           into parts and it receives words, it is also recorded as the last one that writes there.
+        4. Operations that are added later must not overwrite words before they have been read, nor
+           read words before they have been received. The operation is therefore recorded as the
+           last one that reads its address. If words are divided into parts and it receives words,
+           it is also recorded as the last one that writes there.
 
         Args:
             plan: Streams, switch positions and operations of the pattern.

@@ -96,8 +96,10 @@ def _circular_wait(plan: Plan) -> str:
 def _waiting_pairs(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
     """Yield all pairs of streams in which the first stream waits for the second.
 
-    A stream may wait at a router, on a PE's main thread, or in the SRAM of a PE (cases 1 to 3 of
-    the module docstring).
+    1. At a router, a stream waits for an earlier stream that has the same colour.
+    2. On a PE, the main thread executes operations one after another.
+    3. In the SRAM of a PE, a stream that uses words waits for the stream that stored them. A stream
+       that replaces words waits for the streams that still use them.
     """
     for positions in plan.positions.values():  # 1. at a router
         flows_in_order = (flow for position in positions for flow in position.flows)

@@ -23,9 +23,10 @@ from wse_mappings.cuts.layer_parts import BLOCK
 def norm(c: Context, op: Op) -> None:
     """Lower the norm of the residual stream before attention or a feed-forward block to steps.
 
-    If a block is split between stages, all stages need the normalised input of the first part. If
-    the first stage also sends its selection of experts, it sends that input already normalised, and
-    the other stages only copy it. Otherwise every stage normalises the input.
+    A feed-forward block may be split between stages (groups of PEs that store parts of the model).
+    All of these stages need the same normalised input. If the first stage sends its selection of
+    experts to the others, it also sends them the normalised input, which they only copy. Otherwise
+    every stage normalises the input itself.
     """
     if op.parts.first <= BLOCK.first:
         _normalise(c, op, c.stream, c.normed_hidden)

@@ -25,7 +25,8 @@ class _Columns(NamedTuple):
         leave: First sending column, counted from the first column of the source region.
         enter: First receiving column, counted from the first column of the target region.
         cols: Number of columns.
-        stride: Number of neighbouring columns that divide the rows of the region between them.
+        stride: Number of neighbouring columns that form a group, in which each row is sent by only
+            one column; 1 if every sending column sends all rows.
     """
 
     leave: int

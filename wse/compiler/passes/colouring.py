@@ -121,6 +121,9 @@ def _own_routes(routes: Sequence[int], conflicts: Sequence[int]) -> int:
 def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, pool: int) -> dict[int, int] | None:
     """Assign colours to routes: some get colours of their own, and the others share a pool.
 
+    A route is the configuration of routers for a transfer. A colour is one of the few virtual
+    channels of each router. Routes that share colours must be configured again at run time.
+
     1. The most frequently used routes get colours of their own, outside the pool.
     2. Each remaining route, most used first, gets pool colours that no concurrently used route has.
        Among these, the colours whose other routes are used least are preferred.
@@ -152,8 +155,9 @@ def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, poo
 def _with_prompts(demand: RouteDemand, available: int, placed_routes: dict[int, int]) -> dict[int, int] | None:
     """Assign colours to the remaining routes, which only prompts need.
 
-    Each route gets colours that no concurrently used route has. Among these, the colours whose
-    other routes are used least are preferred.
+    A route is the configuration of routers for a transfer. A colour is one of the few virtual
+    channels of each router. Each route gets colours that no concurrently used route has. Among
+    these, the colours whose other routes are used least are preferred.
 
     Args:
         demand: The routes of the stage.
@@ -180,10 +184,13 @@ def _move_routes(
 ) -> dict[int, int]:
     """Move routes one by one to other colours while this reduces the route rewrites per token.
 
+    A route is the configuration of routers for a transfer. It must be configured again (rewritten)
+    if another route has used its colours since its last use.
+
     This local search ends when no single move helps. The number of rewrites depends only on which
-    routes share colours. If a route would share colours with the same routes at several positions,
-    only the first position is tried. A position is also skipped if another one leads to a proper
-    subset of these routes.
+    routes share colours. Of several colours that a route would share with the same routes, only the
+    first is tried. A colour is skipped if there is another that the route would share with only
+    some of these routes.
 
     Args:
         demand: The routes of the stage.

@@ -148,10 +148,11 @@ class _Life:
 
 
 def _runs_once(step: SymStep, block: Block) -> bool:
-    """Return whether a loop step runs once, in sequence with the kernels of its overlap group.
+    """Return whether a step of a loop runs once and in sequence, so that it uses buffers only then.
 
-    An overlap group is a one-iteration loop whose steps run concurrently. Within it, kernels and
-    transfers with ``in_chain`` run sequentially, in parallel with the other transfers.
+    Other steps of a loop may run again or at any time within the loop. An overlap group is a
+    one-iteration loop whose steps run concurrently, except that its kernels, and transfers with
+    ``in_chain``, run one after another.
     """
     iterations = block.loops[step.loop][2]
     return iterations == 1 and (step.kind == StepKind.COMPUTE or step.in_chain)

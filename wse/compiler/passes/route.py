@@ -78,7 +78,9 @@ class _Stage:
 def route(state: State) -> State:
     """Assign router colours to all transfers and count how often routes are rewritten at run time.
 
-    The pass fills in ``colour_uses`` and ``route_rewrites``.
+    A colour is a virtual channel of the routers. A route, the configuration of routers for a
+    transfer, must be rewritten if another route has used its colours. The pass fills in
+    ``colour_uses`` and ``route_rewrites``.
 
     Raises:
         TooFewColours: Patterns that run concurrently need more colours than the wafer has.
@@ -182,13 +184,16 @@ def _demand(state: State, routes: BlockRoutes) -> list[_Stage]:
 
 
 def _count_block(demand: _Stage, block: Block, routes: BlockRoutes, weight: int, *, is_of_tokens: bool) -> None:
-    """Add the routes that a block (list of steps) needs to the record of its stage.
+    """Count how often a block (list of steps) uses each route, and add this to a stage's record.
+
+    A route is the configuration of routers for a transfer.
 
     Args:
-        demand: Record of the stage, which is changed.
+        demand: Record of the stage on which the block runs; changed in place.
         block: The block.
         routes: Lookup of the routes that the steps of each block need.
-        weight: How often the block runs, times the weight of its phase.
+        weight: How often the block runs in a request, multiplied by `DECODE_WEIGHT` except in
+            prompts.
         is_of_tokens: Whether the block belongs to a decode or verification phase. True for all
             phases in the baseline schedule, or if only prompts are compiled.
     """
@@ -211,6 +216,9 @@ def _count_block(demand: _Stage, block: Block, routes: BlockRoutes, weight: int,
 
 def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cache: ResultCache) -> None:
     """Assign colours to all routes of a stage.
+
+    A route is the configuration of routers for a transfer, and a colour is one of the few virtual
+    channels of each router.
 
     1. Index the routes in descending order of use.
     2. Collect everything that affects the choice in a `RouteDemand`, which refers to routes by
@@ -265,6 +273,9 @@ def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cac
 
 def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: BlockRoutes, *, is_prompt: bool) -> I32:
     """Return how many routes each step rewrites in one run of a phase, over all loop iterations.
+
+    A route is the configuration of routers for a transfer. It must be rewritten before a transfer
+    if another route has used its colours (virtual channels of the routers) in the meantime.
 
     Args:
         phase: Steps of the phase.

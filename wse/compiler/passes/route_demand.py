@@ -138,11 +138,11 @@ class RouteDemand(NamedTuple):
     tokens: tuple[tuple[tuple[Visits, int], ...], ...]
 
     def routes_by_phase(self) -> Iterator[tuple[list[int], int]]:
-        """Yield alternative sets of routes to colour first, each with the colours that it needs.
+        """Yield the routes that get their colours first, and the number of colours they need.
 
-        The first set contains the routes of token phases (decode and verification). The second set
-        contains all routes. It is tried if the first set leaves too few colours for the routes of
-        prompts.
+        A route (router configuration for a transfer) that gets its colours early shares them less.
+        The first item therefore contains only the routes used in decode and verification. If this
+        leaves too few colours for the routes of prompts, the second item is used: all routes.
 
         Yields:
             Indices of the routes, and the maximum total number of colours that concurrently used
@@ -157,8 +157,8 @@ class RouteDemand(NamedTuple):
     def free_colours(self, route: int, start: int, end: int, first: dict[int, int]) -> list[int]:
         """Return the colours that a route could have as its first colour without conflicts.
 
-        A route uses consecutive colours. It must not share any of them with a route that is in use
-        at the same time.
+        A route is the configuration of routers for a transfer. It uses consecutive colours (virtual
+        channels of the routers), and must not share them with routes in use at the same time.
 
         Args:
             route: Index of the route.
@@ -171,6 +171,9 @@ class RouteDemand(NamedTuple):
 
     def contention(self, route: int, first: dict[int, int], at: int) -> tuple[int, int]:
         """Return how often other routes use the colours that a route would get.
+
+        A colour is a virtual channel of the routers, and a route is the configuration of routers
+        for a transfer. Colours with few uses are the best ones to share.
 
         Args:
             route: Index of the route.
@@ -186,6 +189,9 @@ class RouteDemand(NamedTuple):
     def conflicts(self, first: dict[int, int]) -> list[int]:
         """For each route, return the other routes that share a colour with it, as a bit set.
 
+        A route is the configuration of routers for a transfer. It occupies one or more colours
+        (virtual channels of the routers).
+
         Args:
             first: First colour of each route that already has colours. The set is empty for a route
                 without colours.
@@ -199,6 +205,9 @@ class RouteDemand(NamedTuple):
 
     def sharers(self, route: int, at: int, first: dict[int, int]) -> list[int]:
         """Return the routes that would share a colour with a route that starts at colour ``at``.
+
+        A route is the configuration of routers for a transfer. It occupies one or more consecutive
+        colours (virtual channels of the routers).
 
         Args:
             route: Index of the route.

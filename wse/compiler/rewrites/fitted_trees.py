@@ -29,11 +29,11 @@ from wse_mappings.patterns.k_tree import Groups, k_tree
 
 
 def groups_of(count: int) -> Groups:
-    """Convert the group count of a K-tree's first level to the argument ``groups`` of `k_tree`.
+    """Convert a number of groups of PEs to the argument ``groups`` of the function `k_tree`.
 
-    A K-tree adds up values within groups of PEs and then among the groups. The argument has one
-    number of groups for each level except the last. A single group gives a one-level tree, which
-    needs fewer router colours than a two-level tree.
+    `k_tree` creates an all-reduce that adds up values within groups of PEs, and then among the
+    groups. Its argument lists the number of groups for each level except the last. For a single
+    group it is (), because there is then only one level, which needs fewer router colours.
     """
     return (count,) if count > 1 else ()
 
@@ -49,10 +49,11 @@ def with_groups(tree: PatternCall, count: int) -> PatternCall:
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Replace all-reduce trees with the trees that a search has chosen, and record their sizes.
+    """Let each all-reduce use the number of PE groups that a search has found fastest for its size.
 
-    The size of an all-reduce is recorded in its step, so that the search can find out which sizes
-    occur. ``setting`` is not used.
+    An all-reduce adds up values within groups of PEs, and then among the groups. Its size, mainly
+    the length of its line of PEs and of its messages, is also recorded in its step, so that the
+    search can find out which sizes occur. The steps are modified in place. ``setting`` is not used.
     """
     chosen_groups = dict(c.choice.trees)
     for index, step in enumerate(block_steps.steps):
@@ -65,10 +66,11 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _tree_size(c: Context, step: SymStep) -> TreeSize | None:
-    """Return the size of an all-reduce whose groups a search may choose; None for other steps.
+    """Return the line and message lengths of an all-reduce whose groups a search may choose.
 
-    The all-reduce must be a K-tree whose groups the request does not specify, and its number of
-    elements must not change between iterations.
+    The result is None for other steps. The all-reduce must be a K-tree (it adds up values within
+    groups of PEs, then among the groups). The request must not specify the groups, and the number
+    of elements must not change between iterations.
     """
     if not is_line(step):
         return None

@@ -154,8 +154,8 @@ def _end(steps: Sequence[SymStep], outward: int) -> int:
 def _is_whole(line: SymStep) -> bool:
     """Return whether an all-reduce combines the elements of a buffer from its start, in place.
 
-    The number of elements must be constant, or vary only with the (token, expert) pairs of a column
-    of PEs.
+    The number of elements must be constant, or depend only on how many (token, selected expert)
+    pairs a column of PEs processes.
     """
     at = address(line, "source")
     return at == address(line, "target") and not at.offset and varies_by_pairs_only(number(line, "elements"))

@@ -122,9 +122,10 @@ def mergeable_norm(steps: Sequence[SymStep], scaling: int) -> MergeableNorm | No
 def _can_follow_products(steps: Sequence[SymStep], scaling: int, other_scalings: Sequence[int], products: int) -> bool:
     """Return whether the scalings of other norms may be moved after the all-reduce of the products.
 
-    The products are the matrix products of the vectors that the norm to be merged normalises. The
-    scalings of other norms may be moved if they scale other vectors, and no step reads these
-    vectors before the products are complete.
+    Several norms may share one all-reduce of their sums. If one norm is merged with the matrix
+    products that follow it, all sums are complete only together with these products, so the other
+    norms must scale their vectors later. This is possible if they scale different vectors, and no
+    step reads these vectors before the products are complete.
 
     Args:
         steps: Steps of a block.

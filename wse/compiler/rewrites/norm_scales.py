@@ -184,8 +184,10 @@ def _sum_step(steps: Sequence[SymStep], norm: MergeableNorm, kernel: str, **gain
 def _rewrite(c: Context, steps: list[SymStep], norm: MergeableNorm, new_steps: _NormSteps) -> list[SymStep]:
     """Return the steps of a block after a norm's all-reduce has been merged with that of products.
 
-    The products are the matrix products of the normalised vectors and the weights. The function
-    carries out phases 2 to 4 of the module docstring.
+    The products are the matrix products of the normalised vectors and the weights. The sums of the
+    norm are stored in front of the products, and one all-reduce combines both. The products are
+    scaled afterwards. The vectors themselves are then scaled only if later steps read them. The
+    vectors of other norms that share the all-reduce are scaled last.
 
     Args:
         c: Context of the phase being lowered.

@@ -93,8 +93,8 @@ def in_place(step: SymStep) -> bool:
 def pairs_of(step: SymStep) -> SymAddress | SymNumber:
     """Return the address from which a transfer reads its number of (token, expert) pairs.
 
-    The transfer must run along rows or columns. Its number of elements may depend on the number of
-    pairs that a column of PEs processes.
+    A pair is a token and an expert selected for it. The transfer must run along rows or columns.
+    Its number of elements may depend on the number of pairs that a column of PEs processes.
 
     Returns:
         The address; NO_PAIRS if the number of elements does not depend on pairs.
@@ -103,9 +103,10 @@ def pairs_of(step: SymStep) -> SymAddress | SymNumber:
 
 
 def varies_by_pairs_only(value: SymNumber) -> bool:
-    """Return whether a number is constant or varies only with the (token, expert) pairs.
+    """Return whether a number is constant or depends only on the router's selection of experts.
 
-    The pairs are those that a column of PEs processes.
+    Such a number depends on how many (token, selected expert) pairs a column of PEs processes. It
+    must not depend on the length of the KV cache or on the loop iteration.
     """
     return not (value.per_slot or value.per_round)
 

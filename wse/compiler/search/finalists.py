@@ -32,13 +32,13 @@ class Finalist(NamedTuple):
     """A layout on which the whole model was compiled, not only a reduced model.
 
     Attributes:
-        trial: Trial of the layout on a reduced model.
-        saved_by_attention: Fraction of a layer's cycles saved by using only some of the columns for
-            attention.
-        unpacking: Rewrite that unpacks several quantised weights at a time, with the cycles it
-            saves; empty if it saves none.
-        trees: The final compiler settings, in which the number of groups of each all-reduce tree is
-            fitted, and the cycles that this saves.
+        trial: Result of trying the layout on a reduced model (one layer of each kind).
+        saved_by_attention: Fraction of a layer's cycles that is saved because attention uses only
+            some columns of PEs.
+        unpacking: Number of quantised weights that a PE unpacks at a time, and the cycles per token
+            that this saves; empty if it saves none.
+        trees: The compiler settings with which the whole model was compiled, and the cycles saved
+            by choosing a suitable number of PE groups for each all-reduce.
         program: The Program, without weight tiles.
     """
 
@@ -103,13 +103,14 @@ class Finalists:
                 compiled.append(trial)
 
     def with_updated_trials(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Return trials in which the layouts that were compiled fully have their latest trial.
+        """Return trials with updated prompt times for the layouts whose compilation was attempted.
 
-        The latest trial contains the chosen chunk size and the resulting prompt times. Layouts that
-        did not fit when compiled fully are treated in the same way. The latest trials come last.
+        A trial contains estimates for a layout. Before the whole model is compiled on a layout, a
+        better prompt chunk size may be chosen for it. Its trial is replaced by one with this size
+        and the resulting times, even if the whole model then did not fit. These trials come last.
 
         Args:
-            trials: Trials of layouts, compiled fully or not.
+            trials: Trials of all layouts.
         """
         return [*(trial for trial in trials if trial.key not in self._trials), *self._trials.values()]
 
@@ -260,17 +261,17 @@ def with_cheaper_attention(
 
 
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
-    """Return the rewrite for fitted all-reduce trees, with the cycles that it saves in a phase.
+    """Return how many cycles all-reduces save in a phase because their PE groups were optimised.
 
-    A fitted tree has the number of groups that is fastest for its length. The search lists every
-    rewrite that saves cycles as a `RewriteTrial`.
+    An all-reduce adds up values within groups of PEs, and then among the groups. The saving is
+    returned in the form in which the search lists all changes that save cycles.
 
     Args:
-        trees: Result of `fit_trees`.
-        phase: Name of the phase.
+        trees: The chosen numbers of groups, and the cycles that they save.
+        phase: Name of the phase, such as ``decode``.
 
     Returns:
-        A tuple with one item; an empty tuple if no trees were fitted.
+        A tuple with one item; an empty tuple if all numbers of groups are the default.
     """
     if not trees.choice.trees:
         return ()

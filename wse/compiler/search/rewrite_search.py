@@ -178,9 +178,10 @@ def _try_verify_rewrites(
 def verify_choice(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, timing: Timer
 ) -> Choice:
-    """Return settings with the best rewrites, attention columns and trees for verification passes.
+    """Adapt the compiler settings for decode to verification passes, and return the new settings.
 
-    Layout and chunk sizes are taken from ``choice``.
+    A verification pass processes several draft tokens of one user. Layout and chunk sizes are not
+    changed.
 
     1. Find the rewrites that save cycles. If the model does not fit with them, use the rewrites of
        decode.

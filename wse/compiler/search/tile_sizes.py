@@ -51,9 +51,11 @@ class Sizes(NamedTuple):
     """Functions that return the sizes of a model's weight tiles, with cached results.
 
     Attributes:
-        sizes_of_op: Function that maps a region and an op to the sizes of the op's tiles.
-        sizes_of_tables: Function that maps a region and the arguments of `region_tables` to the
-            sizes of the tables.
+        sizes_of_op: Function that maps a region (a rectangle of PEs) and an op of the model to the
+            sizes of the op's tiles.
+        sizes_of_tables: Function that returns the sizes of the frequency and index tables on a
+            region. Its arguments are the region, whether it contains attention, and whether it
+            rotates queries and keys.
     """
 
     sizes_of_op: Callable[[RegionShape, Op], list[TileSize]]

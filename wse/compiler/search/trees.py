@@ -45,6 +45,9 @@ than the fastest of all numbers up to 16, and 0.1 % on average.
 class FittedTrees(NamedTuple):
     """Compiler settings in which the number of groups of each all-reduce tree suits its size.
 
+    An all-reduce adds up values within groups of PEs, and then among the groups. Its size is mainly
+    the length of its line of PEs and of its messages.
+
     Attributes:
         choice: The settings, including the number of groups for each size.
         saved_cycles: Cycles that the trees save in one run of each phase, keyed by phase name.
@@ -57,7 +60,9 @@ class FittedTrees(NamedTuple):
 def without_fitted(rewrites: Rewrites) -> Rewrites:
     """Return the given rewrites without those whose settings are fitted to each layout later.
 
-    These are fitted trees and wide unpacking. A search tries the remaining rewrites one by one.
+    These settings are the number of PE groups of each all-reduce (`fitted_trees`), and the number
+    of quantised weights that a PE unpacks at a time (`wide_unpacking`). A search tries the
+    remaining rewrites one by one.
     """
     return tuple(rewrite for rewrite in rewrites if rewrite[0] not in {WIDE_UNPACKING, FITTED_TREES})
 
@@ -97,10 +102,10 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
 
 
 def _useful_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[TreeSize]:
-    """Return the all-reduce sizes to fit so that a request needs the fewest cycles.
+    """Choose the all-reduces that use the best number of PE groups instead of the default number.
 
-    A fitted all-reduce uses the number of groups that is best for its size, but may need additional
-    routes.
+    An all-reduce with the best number of groups for its size is called fitted. It saves cycles, but
+    may need additional routes. The result contains the sizes of the all-reduces to fit.
 
     1. Start with no fitted sizes. Add or remove one size at a time if that saves cycles, until
        nothing changes.
@@ -113,23 +118,26 @@ def _useful_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
     """
 
     def rank(stages: Iterable[int], sizes: frozenset[TreeSize]) -> tuple[float, int]:
-        """Return a key for comparing sets of fitted sizes: cycles of the stages, then set size.
-
-        Of two sets with equal cycles, the smaller one is better.
+        """Return a sort key that is smaller for a better set of all-reduces to optimise.
 
         Args:
             stages: Indices of the stages whose cycles are compared.
-            sizes: Sizes of the all-reduces that use fitted trees.
+            sizes: Sizes of the all-reduces that use the best number of PE groups.
+
+        Returns:
+            Cycles of these stages in a request, and the number of sizes, which decides ties.
         """
         by_phase = (costs.cycles_of_stage(stage, sizes) for stage in stages)
         cycles = sum(runs[phase] * cycles for stage_cycles in by_phase for phase, cycles in stage_cycles.items())
         return cycles, len(sizes)
 
     def descent(fitted_sizes: frozenset[TreeSize]) -> frozenset[TreeSize]:
-        """Return the fitted sizes after adding or removing sizes as long as that saves cycles.
+        """Improve a set of all-reduces to optimise, by adding or removing one size at a time.
+
+        This local search ends when no single change saves cycles.
 
         Args:
-            fitted_sizes: The sizes to start from.
+            fitted_sizes: Sizes of the all-reduces that are optimised at the start.
         """
         previous_sizes = None
         while fitted_sizes != previous_sizes:
@@ -264,9 +272,10 @@ def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:
 
 
 def _sizes(run: BlockRun) -> list[TreeSize]:
-    """Return the distinct sizes of the all-reduces in a block of steps whose groups can be chosen.
+    """Return the distinct sizes of those all-reduces in a list of steps that a search may change.
 
-    A size is mainly the length of the line of PEs and the length of its messages (`TreeSize`).
+    A search may choose into how many groups an all-reduce divides the PEs. A size is mainly the
+    length of the line of PEs and of the messages (`TreeSize`).
     """
     return list(dict.fromkeys(step.tree for step in run.block.steps if step.tree is not None))
 
@@ -287,14 +296,15 @@ def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
 
 
 def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, int]]:
-    """Return the words per message for all-reduces of each size, for each stage.
+    """Return how many words the messages of all-reduces have, for a given length of KV caches.
 
     Args:
-        state: State after lowering.
-        tokens: Number of tokens in a KV cache, keyed by phase name.
+        state: Compilation state after lowering to steps.
+        tokens: Number of tokens in a user's KV cache, keyed by phase name.
 
     Returns:
-        Number of words, keyed by size and then by stage index.
+        Number of words per message, keyed by all-reduce size and then by stage index. A size
+        contains the message length as a function of the cache length.
     """
     words: dict[TreeSize, dict[int, int]] = defaultdict(dict)
     for phase in (state.phases[number] for number in distinct_phases(state.phases)):

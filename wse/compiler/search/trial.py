@@ -58,10 +58,10 @@ class PromptTime(NamedTuple):
 
     Attributes:
         cycles: Total cycles of all prompts.
-        chunk: Tokens per chunk: approximately the fastest size if ``sized``, otherwise one token
-            per row.
-        shortest: Time of a chunk with one token per row.
-        sized: Whether larger chunks than one token per row were considered.
+        chunk: Tokens per chunk: approximately the fastest size if ``sized``, otherwise the smallest
+            size, which is one token or, if PE rows divide the tokens, one token per row.
+        shortest: Time of one chunk of the smallest size.
+        sized: Whether larger chunks were considered.
     """
 
     cycles: float

@@ -57,8 +57,9 @@ class TrialSetup:
         timing: Functions that time Programs; None for trials without times.
         misfits: Stages that are known to need more bytes than a PE has.
         whole_layers: Whether layers must not be split between stages.
-        many_users: Whether layouts are compared with as many passes in flight as they allow. In
-            this case, `explore` tries only layouts on whole wafers.
+        many_users: Whether layouts are compared with as many concurrent passes (runs of decode,
+            each for a batch of users) as they allow. In this case, `explore` tries only layouts on
+            whole wafers.
     """
 
     spec: ModelSpec
@@ -134,9 +135,10 @@ class TrialSetup:
         return cache_bytes(self.spec, self.request_tokens, ELEMENT_BYTES[self.options.activation_type]) / pes
 
     def passes_at_once(self, reduced: ReducedModel) -> int:
-        """Return the number of passes in flight on a layout; 1 unless the search is for many users.
+        """Return how many passes can run at the same time; 1 unless the search is for many users.
 
-        There is at most one pass per stage, and the KV caches of all passes must fit.
+        A pass is one run of decode for a batch of users. There is at most one pass per stage (group
+        of PEs with its layers), and the KV caches of all passes must fit.
 
         Args:
             reduced: Allocated reduced model of the layout.

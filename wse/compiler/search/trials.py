@@ -110,9 +110,10 @@ def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], 
 
 
 def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
-    """Return the cycles of all generated tokens, divided by the number of passes in flight.
+    """Return the cycles of all generated tokens of a request; None for a trial without times.
 
-    Return None for a trial without times.
+    They are divided by the number of passes (runs of decode for different batches of users) that
+    run at the same time.
 
     Args:
         setup: Inputs that all trials share, with the number of tokens to generate.
@@ -134,7 +135,8 @@ def dominant_cycles(trial: Trial) -> float:
 def request_cycles(setup: TrialSetup, trial: Trial) -> float:
     """Return the cycles of a request: all prompts and all generated tokens; 0 without times.
 
-    The cycles of generated tokens are divided by the number of passes in flight.
+    The cycles of generated tokens are divided by the number of passes (runs of decode for different
+    batches of users) that run at the same time.
 
     Args:
         setup: Inputs that all trials share, with the number of tokens to generate.
@@ -248,7 +250,10 @@ def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, token
 
 
 def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites) -> float | None:
-    """Return the approximate cycles of all layers with some rewrites; None if routes run out.
+    """Return the approximate cycles of all layers with given rewrites; None if these do not fit.
+
+    A rewrite changes the steps of a layer to save cycles. Some rewrites need more colours (routes
+    that a router can store) than the wafer has.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

@@ -68,8 +68,8 @@ class StepRuns:
         """Simulate patterns that run concurrently on lines of one region.
 
         Each communication pattern has its own colours, threads and addresses. In memory, the words
-        that it sends are followed by an equal number of received words. A PE is busy until it has
-        added its last stored message.
+        that it sends are followed by an equal number of received words. If a PE stores messages
+        before it adds them to its own words, it is busy until it has added the last message.
 
         Args:
             messages_and_transfers: Messages of each pattern, with the transfer whose words they

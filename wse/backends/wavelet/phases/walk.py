@@ -80,8 +80,14 @@ class PhaseWalk:
     def carry_out(self, steps: range, iteration: int) -> None:
         """Simulate a step, or all steps of an overlap group, in one iteration of their loop.
 
-        The steps of an overlap group run at the same time. The simulation has five parts, which the
-        module docstring describes.
+        The steps of an overlap group run at the same time.
+
+        1. Add the cycles for configuring routers and for starting the step or the group.
+        2. Kernels, and patterns that run between the kernels or copy words within PEs, make their
+           PEs busy for the cycles that they cost.
+        3. Simulate all other patterns along rows or columns together, word by word.
+        4. Simulate each transfer that leaves the region or is not a pattern.
+        5. Record by how many cycles the end of the phase is delayed, and the hops of all words.
 
         Args:
             steps: Indices of the step, or of all steps of the group.

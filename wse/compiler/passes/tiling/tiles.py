@@ -55,8 +55,9 @@ def part_of(
         outer_cut: How the inputs are divided over PEs; None for a vector.
         inner_cut: How the outputs, or the elements of a vector, are divided over PEs.
         transposed: Whether the tensor is ``[outputs, inputs]``.
-        offset: int32 ``[cols, n]``. The inner index is repeated n times with these offsets added,
-            for example one offset per expert; -1 means padding.
+        offset: int32 ``[cols, n]``, if a PE stores n blocks with the same division, such as one per
+            expert: number to add to the indices of ``inner_cut`` for each block on each column. A
+            block with the offset -1 is padding.
         sharers: Number of neighbouring PEs, along the axis other than that of ``inner_cut``, among
             which the inner elements are divided. Each PE stores one of ``sharers`` equal blocks.
     """

@@ -112,13 +112,12 @@ class _BandSizes(NamedTuple):
 
     Attributes:
         stages: Number of stages.
-        width: Width of a layer's region as a fraction of the band, multiplied by the number of
-            wafers that the region spans; mean over all layers.
-        fullest: Size in bytes of a band of the fullest wafer, computed as if all PEs of the band
-            were as full as those in its fullest region. It is the mean over the wafer's bands,
-            because band heights adapt to the bytes. If the request specifies the shape of regions,
-            heights are fixed, and it is the maximum. The bytes of experts on a separate stage are
-            added.
+        width: Fraction of the band's width that a layer's region occupies, summed over the wafers
+            that the region spans; mean over all layers.
+        fullest: Bytes of a band if all of its PEs were as full as its fullest PE; dividing it by
+            the number of PEs of a band gives the bytes on that PE. It is the mean over the bands of
+            the fullest wafer, because fuller bands get more rows. If the request specifies the
+            shape of regions, it is the maximum. Bytes of experts on a separate stage are added.
     """
 
     stages: int

@@ -76,9 +76,11 @@ class Exploration:
         return len(self.trials) - misfits < MAX_TIMED and misfits < MAX_MISFITS and self._oversized_count < MAX_CUT
 
     def add(self, layouts: Iterable[Layout]) -> None:
-        """Add layouts that may be tried, grouped into families of layouts that share forecasts.
+        """Add layouts (ways to divide wafers into regions) to the layouts that may be tried.
 
-        Layouts on which no requested matrix product is possible for prefill are skipped.
+        Layouts of the same kind, for example with the same expert placement, form a family. Their
+        cycles and bytes are forecast by the same fitted models. Layouts on which no requested
+        matrix product is possible for prefill are skipped.
         """
         by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
         for layout in layouts:

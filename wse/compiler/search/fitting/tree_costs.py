@@ -38,12 +38,13 @@ class Saving(NamedTuple):
 
 
 class TreeCosts:
-    """Cycles of a reduced model that depend on which of its all-reduces use fitted trees.
+    """Calculator of the cycles that are saved or lost if some all-reduces use fitted trees.
 
-    A reduced model has one layer of each kind. An all-reduce is a K-tree, which reduces within
-    groups of PEs and then among the groups. A fitted tree has the number of groups that saves the
-    most cycles, instead of the default number. Different sets of fitted trees are compared without
-    lowering the model to steps again.
+    An all-reduce adds up values within groups of PEs, and then among the groups. With a fitted
+    tree, it has the fastest number of groups for its size (line and message length) instead of the
+    default number. More distinct trees, however, require more changes of routes at run time. A
+    search uses this class to choose the sizes. The cycles are those of the whole model, computed
+    from a reduced model (one layer of each kind).
 
     Attributes:
         savings: For each all-reduce size that may be fitted, the best number of groups and the
@@ -87,18 +88,19 @@ class TreeCosts:
         self._same_routes = same_routes(self._state.patterns)
 
     def cycles_of_stage(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Return the cycles of a stage that depend on which trees are fitted, for each phase.
+        """Return the cycles that depend on which all-reduces of a stage use fitted trees.
 
-        These are the cycles of all route rewrites minus the cycles that fitted all-reduces save.
-        The stage represents one or more stages of the whole model, and the result covers all of
-        them. Cycles are infinite if there are not enough colours (routes).
+        A fitted tree has the number of PE groups that is fastest for the size of the all-reduce.
+        The result is the cycles for changing routes at run time, minus the cycles that the fitted
+        trees save. It covers all stages of the whole model that the stage represents.
 
         Args:
             stage: Index of the stage in the reduced model.
             fitted_sizes: Sizes of the all-reduces that use fitted trees.
 
         Returns:
-            Cycles, keyed by phase name.
+            Cycles in one run of each phase, keyed by phase name; infinity if the routers cannot
+            store the routes.
         """
         stage_sizes = frozenset(size for size in fitted_sizes if stage in self.stages[size])
         if (stage, stage_sizes) not in self._known:
@@ -107,6 +109,9 @@ class TreeCosts:
 
     def saved_cycles(self, fitted_sizes: frozenset[TreeSize]) -> dict[str, float]:
         """Return the cycles that fitted all-reduce trees save in all stages, keyed by phase name.
+
+        A fitted tree has the number of PE groups that is fastest for the size of the all-reduce.
+        Cycles for additional changes of routes are subtracted.
 
         Args:
             fitted_sizes: Sizes of the all-reduces that use fitted trees.
@@ -120,10 +125,11 @@ class TreeCosts:
         return dict(cycles_by_phase)
 
     def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Compute the result of `cycles_of_stage`, which caches it.
+        """Compute the cycles of a stage that depend on which all-reduces use fitted trees.
 
-        It consists of the cycles of route rewrites minus the cycles that fitted all-reduce trees
-        save, keyed by phase name.
+        They are the cycles for changing routes at run time, minus the cycles that fitted trees
+        (with the fastest number of PE groups) save; keyed by phase name. The only caller,
+        `cycles_of_stage`, caches the result.
 
         Args:
             stage: Index of the stage in the reduced model.
@@ -145,6 +151,7 @@ class TreeCosts:
     def _saved_cycles(self, run: BlockRun, fitted_sizes: frozenset[TreeSize]) -> float:
         """Return the cycles that all-reduces with fitted trees save in one run of a block.
 
+        A fitted tree has the number of PE groups that is fastest for the size of the all-reduce.
         All iterations of the block's loops are included.
 
         Args:

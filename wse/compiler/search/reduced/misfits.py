@@ -44,8 +44,9 @@ class Misfits:
 def _keys(reduced: ReducedModel) -> list[Hashable]:
     """Return a key for each stage of a reduced model; stages with equal keys need the same bytes.
 
-    The key consists of the stage's entry in `ReducedModel.classes`, and of the options and choices
-    that affect its bytes.
+    The key contains everything that determines these bytes, such as the layers of the stage, the
+    shape of its region, and compiler settings. It does not contain the layout, so that a stage that
+    did not fit in one layout is recognised in others.
     """
     options, choice = reduced.state.options, reduced.state.choice
     choice_without_layout = replace(choice, bands=1, per_band=1, mesh=None, is_transposed=False, block_parts=0)

@@ -100,17 +100,19 @@ class ReducedModel:
     def needed_bytes(self) -> list[int]:
         """Return how many bytes per PE each stage needs with all layers of the whole model.
 
-        If the request plans for more KV caches than those of one pass (``Options.cache_tokens``),
-        they are included. The reduced model must have been allocated (`allocate`).
+        The KV caches of all users for whom the request reserves room (``Options.cache_tokens``) are
+        included, not only those decoded together. The reduced model must be the result of
+        `allocate`.
         """
         options = self.state.options
         return self._bytes_with_caches(options.planned_cache_tokens / (options.context * options.batch))
 
     def _bytes_with_caches(self, passes: float) -> list[int]:
-        """Return the bytes per PE of each stage, including the KV caches of passes in flight.
+        """Return the bytes per PE of each stage, including the KV caches of several user batches.
 
         Args:
-            passes: Number of passes whose caches are counted; may be a fraction.
+            passes: Number of passes (runs of decode, each for its own batch of users) whose caches
+                are counted; may be a fraction.
         """
         state = self.state
         assert state.addresses is not None
@@ -225,11 +227,12 @@ class ReducedModel:
         return float(by_step @ times)
 
     def slowest_stage_sum(self, program: Program, phase: Phase, by_step: F64) -> float:
-        """Return the maximum over all stages of the sum of per-step values, for a prompt chunk.
+        """Add up per-step values, such as cycles, for each stage; return the largest sum.
 
-        The final norm and the head are not included, because only the last chunk needs them. If the
-        experts of all layers have a separate stage on the same PEs, the sum over all stages is
-        returned.
+        Stages work on different prompt chunks at the same time, so the slowest stage determines
+        when the next chunk can follow. The final norm and the head are not included, because only
+        the last chunk needs them. If the experts of all layers have a separate stage on the same
+        PEs, the sum over all stages is returned.
 
         Args:
             program: Program of the reduced model.
