@@ -29,10 +29,10 @@ class NamedPattern:
         name: The requested name.
         make: Function that makes the pattern for a number of PEs, a number of words per PE, and the
             cycles that one PE needs to receive, add and forward a word (level_cycles).
-        form: Collective and algorithm under which `wse.backends.fabric.line.closed_forms` has a
-            formula for the cycles of the pattern; None if it has no formula.
-        reduce: Reduce on which a pattern from a user's file is based, which may have formulas of
-            its own. None for all other patterns.
+        form: (collective, algorithm) names with which `wse.backends.fabric.line.closed_forms` finds
+            a formula for the cycles of the pattern; None if there is no formula.
+        reduce: For a pattern from a user's file, the reduce on which it is based, which may come
+            with formulas of its own. None for all other patterns.
     """
 
     name: str

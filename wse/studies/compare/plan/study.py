@@ -142,7 +142,7 @@ def _wafer_rows(
 
     Returns:
         1. The request prepared for the smallest number of wafers.
-        2. Samples of the figures of each row.
+        2. For each row, its figures for random samples of the uncertain constants.
         3. The reasons for impossible combinations of mapping, objective and number of wafers,
            keyed by the description of the combination.
         4. The numbers of wafers that were tried.

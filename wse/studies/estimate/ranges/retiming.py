@@ -55,7 +55,9 @@ class Retiming:
             costs: Wafer and software profile, which must have the same mesh and generation.
 
         Returns:
-            float64 ``[4]``, the four times that `TIMES` names, in seconds.
+            float64 ``[4]``, four durations in seconds, in the order of `TIMES`: the time of a
+            decode pass, the busiest stage's work on this pass and on the prompts, and the rest of
+            the time to first token.
         """
         fabric = self._fabric.with_costs(costs.wafer, costs.software)
         reader = self._reader.with_costs(fabric)
@@ -98,7 +100,7 @@ def scaled_deployment(deployment: WaferDeployment, ratios: F64) -> WaferDeployme
 
     Args:
         deployment: The deployment.
-        ratios: float64 ``[4]``, one ratio for each of the four times that `TIMES` names.
+        ratios: float64 ``[4]``, one ratio for each field of the deployment that `TIMES` lists.
     """
     token, stage, prompt, delay = ratios.tolist()
     return replace(
