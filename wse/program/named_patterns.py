@@ -116,11 +116,13 @@ def maker_of_reduce(
 
 
 def pattern_of_collective(pattern_name: str, number: int | None, collective: LineCollective) -> NamedPattern:
-    """Return the pattern of a collective that is not based on a reduce.
+    """Return the pattern of a collective that is not based on a reduce, such as a broadcast.
+
+    A reduce adds up the words of a line of PEs on one PE.
 
     Args:
-        pattern_name: Requested name.
-        number: Requested number after ``@``, or None.
+        pattern_name: Requested name, for example with a number after ``@``.
+        number: That number, or None.
         collective: The collective.
 
     Raises:
@@ -189,7 +191,8 @@ def pattern_of_object(
 def _pattern_of_user_pattern(pattern_name: str, number: int | None, pattern: Pattern) -> NamedPattern:
     """Convert a Pattern object from a user's file to a named pattern.
 
-    The named pattern is the reduce of the object or, if it has none, its first collective.
+    The named pattern is the reduce of the object (a summation on one PE). If the object has none,
+    it is its first collective (any other pattern, such as a broadcast).
 
     Raises:
         BadInput: The object has neither, or does not accept the number.

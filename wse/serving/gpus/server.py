@@ -168,7 +168,7 @@ class GpuServer:
 
     @property
     def _draft_copies(self) -> float:
-        """Number of copies of the draft's weights on all GPUs; 0 without a draft."""
+        """Number of copies of the weights of the draft model or head on all GPUs; 0 if none."""
         return 0.0 if self.draft is None else self.parallelism.gpus / self.draft.parallelism.gpus
 
     @cached_property

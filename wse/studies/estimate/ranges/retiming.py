@@ -24,10 +24,11 @@ TIMES: Final = ("token_s", "stage_s", "prompt_s", "delay_s")
 class Retiming:
     """Timing model that times a compiled Program repeatedly with different constants.
 
-    It is faster than an estimate, for two reasons. First, all timings share the routes of passes
-    and the classes of equal steps. Second, only one decode pass, halfway through the answer, and
-    two chunks of a prompt are timed. Because of these simplifications, the times are used only in
-    ratios: the time with changed constants, divided by the time with the stated constants.
+    It is faster than an estimate, for two reasons. First, work that does not depend on the
+    constants, such as finding equal steps, is done once for all timings. Second, only one decode
+    pass, halfway through the answer, and two chunks of a prompt are timed. Because of these
+    simplifications, the times are used only in ratios: the time with changed constants, divided by
+    the time with the stated constants.
 
     Attributes:
         costs: Wafer and software profile with the stated constants.
