@@ -70,7 +70,7 @@ class Tile:
     """Block of weights that every PE of a stage stores: ``[outer, inner]`` elements, row-major.
 
     A stage is a region of PEs with the layers that it stores. The block has the same shape and
-    address on all of its PEs, but different values.
+    address on all of its PEs, but usually different values.
 
     Attributes:
         stage: Index of the stage.

@@ -19,8 +19,8 @@ def cheaper_kinds(
     """Return whether wafers or GPUs are cheaper per token, and how certain this is.
 
     For each pair of prompt and answer lengths, the best wafer machine is compared with the best GPU
-    machine. A pair is left out if a machine of either kind is missing or misses the limits. The
-    machines and their numbers of replicas are the same in all samples.
+    machine. A pair is left out if one of these machines is missing, misses the limits, or has an
+    unknown cost. The machines and their numbers of replicas are the same in all samples.
 
     Args:
         rows: Rows of the ranking, best first.
