@@ -176,11 +176,14 @@ _FINISHES: dict[str, Finish] = {
 
 
 def _reduces() -> dict[str, tuple[str, Finish]]:
-    """Return the patterns that are made from a reduce of a line into its end.
+    """Return the patterns that are based on adding up the words of a line of PEs at its end.
+
+    This summation is called a reduce. A pattern may extend it, for example with a multicast that
+    sends the sum to all PEs.
 
     Returns:
         Keys are names of patterns. A value is the name of the reduce, and a function that makes the
-        pattern from it, for example by adding a multicast.
+        pattern from it.
     """
     return {base + end: (base, finish) for base in line_reduces() for end, finish in _FINISHES.items()}
 

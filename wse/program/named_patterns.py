@@ -29,10 +29,10 @@ class NamedPattern:
         name: The requested name.
         make: Function that makes the pattern for a number of PEs, a number of words per PE, and the
             cycles that one PE needs to receive, add and forward a word (level_cycles).
-        form: Collective and algorithm under which `wse.backends.fabric.line.closed_forms` has a
-            formula for the cycles of the pattern; None if it has no formula.
-        reduce: Reduce on which a pattern from a user's file is based, which may have formulas of
-            its own. None for all other patterns.
+        form: (collective, algorithm) names with which `wse.backends.fabric.line.closed_forms` finds
+            a formula for the cycles of the pattern; None if there is no formula.
+        reduce: For a pattern from a user's file, the reduce on which it is based, which may come
+            with formulas of its own. None for all other patterns.
     """
 
     name: str
@@ -116,11 +116,13 @@ def maker_of_reduce(
 
 
 def pattern_of_collective(pattern_name: str, number: int | None, collective: LineCollective) -> NamedPattern:
-    """Return the pattern of a collective that is not based on a reduce.
+    """Return the pattern of a collective that is not based on a reduce, such as a broadcast.
+
+    A reduce adds up the words of a line of PEs on one PE.
 
     Args:
-        pattern_name: Requested name.
-        number: Requested number after ``@``, or None.
+        pattern_name: Requested name, for example with a number after ``@``.
+        number: That number, or None.
         collective: The collective.
 
     Raises:
@@ -189,7 +191,8 @@ def pattern_of_object(
 def _pattern_of_user_pattern(pattern_name: str, number: int | None, pattern: Pattern) -> NamedPattern:
     """Convert a Pattern object from a user's file to a named pattern.
 
-    The named pattern is the reduce of the object or, if it has none, its first collective.
+    The named pattern is the reduce of the object (a summation on one PE). If the object has none,
+    it is its first collective (any other pattern, such as a broadcast).
 
     Raises:
         BadInput: The object has neither, or does not accept the number.

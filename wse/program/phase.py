@@ -49,7 +49,7 @@ class Phase:
         return self.cached == 0 and self.user <= 0
 
     def user_of(self, step: int, iteration: int) -> int:
-        """Return the index of the user whose numbers of tokens and cache slots a step uses.
+        """Return the index of the user whose token count and cache determine a step's operands.
 
         Args:
             step: Index of the step.
@@ -59,15 +59,19 @@ class Phase:
         return iteration if loop >= 0 and self.steps.over_users[loop] else max(self.user, 0)
 
     def round_of(self, step: int, iteration: int) -> int:
-        """Return the value of ``round``, a variable from which the operands of a step are computed.
+        """Return the loop iteration from which the operands of a step are computed.
 
-        The value is the iteration of the loop that contains the step. For a step outside loops, it
-        is the user of the phase, or 0 for decode.
+        In the operand formulas, this number is called ``round``. For a step outside loops, it is
+        the user of the phase, or 0 for decode.
+
+        Args:
+            step: Index of the step.
+            iteration: Iteration of the loop that contains the step; ignored outside loops.
         """
         return iteration if self.steps.loop[step] >= 0 else max(self.user, 0)
 
     def with_pairs(self, step: int, pairs: int) -> Phase:
-        """Return a copy of the phase with only one step, for a number of (token, expert) pairs.
+        """Return a phase with one step, whose operands are for a number of (token, expert) pairs.
 
         In a mixture of experts, the work of a column of PEs depends on how many pairs it processes.
         The operands of the original step are for the maximum number of pairs.

@@ -201,10 +201,10 @@ class Program:
         return self.verify[0].tokens if self.verify else 0
 
     def host_places(self, phase: Phase) -> range:
-        """Return the range of indices of a phase's token ids and logits in the host's arrays.
+        """Return the indices at which the host stores the token ids and logits of a phase.
 
-        The arrays have one element per user, followed by one element per token of a verification
-        pass.
+        The host's arrays have one element per user, followed by one element per token of a
+        verification pass.
         """
         if phase.name == "verify":
             return range(self.batch, self.batch + phase.tokens)

@@ -140,7 +140,8 @@ class Steps:
             step: Index of the step.
             slots: For each stage (region with its layers), the number of cache slots in use on its
                 fullest row of PEs. A cache slot stores the keys and values of one token.
-            round_: Value of the variable ``round``, normally the iteration (``Phase.round_of``).
+            round_: Iteration of the step's loop. Outside loops, it is the user of the phase
+                (``Phase.round_of``).
 
         Returns:
             OPERAND_COUNT integers. Each is an address, in elements, or a number.
@@ -156,19 +157,22 @@ class Steps:
 
     @property
     def linear(self) -> tuple[I64, ...]:
-        """Arrays of coefficients from which the operands of all steps are computed.
+        """Coefficients of the formula that computes the operands of each step at run time.
 
-        An operand depends on the cache slots in use, the round and the number of (token, expert)
-        pairs. Each array is ``[steps, OPERAND_COUNT]``. The order is ``fixed``, ``per_slot``,
-        ``per_round``, ``odd``, ``per_slot_round``, ``per_pair``.
+        The operands are ``fixed + per_slot * slots + per_round * round + odd * (round % 2) +
+        per_slot_round * slots * round``, minus ``per_pair`` for each (token, expert) pair below the
+        maximum. ``slots`` is the number of cache entries in use, and ``round`` is the iteration of
+        the step's loop. The tuple contains one array ``[steps, OPERAND_COUNT]`` per coefficient, in
+        the order of the formula.
         """
         return tuple(getattr(self, name) for name in _OPERANDS)
 
     def with_pairs(self, step: int, pairs: int) -> Steps:
-        """Return a sequence with only one of the steps, for a number of (token, expert) pairs.
+        """Return one of the steps with its operands changed to a number of (token, expert) pairs.
 
         In a mixture of experts, the work of a column of PEs depends on how many pairs it processes.
-        The operands of the original step are for the maximum number of pairs.
+        The original operands are for the maximum number of pairs. The result is a sequence with
+        this step alone.
 
         Args:
             step: Index of the step.

@@ -46,12 +46,12 @@ class TilePart:
 
     @property
     def width(self) -> int:
-        """Number of elements of this part in each row (inner dimension) of a PE's tile."""
+        """Number of elements per row that this tensor contributes to the weight block of a PE."""
         index_count = int(self.inner.shape[1]) * (1 if self.offset is None else int(self.offset.shape[1]))
         return -(-index_count // self.sharers)
 
     def real_elements(self, rows: int, cols: int) -> int:
-        """Return how many elements all PEs of a region store together, excluding padding.
+        """Return how many elements of this tensor all PEs of a region store, excluding padding.
 
         Args:
             rows, cols: Rows and columns of the region.
@@ -69,13 +69,16 @@ class TilePart:
 class Tile:
     """Block of weights that every PE of a stage stores: ``[outer, inner]`` elements, row-major.
 
+    A stage is a region of PEs with the layers that it stores. The block has the same shape and
+    address on all of its PEs, but usually different values.
+
     Attributes:
         stage: Index of the stage.
         name: Name of the tile.
-        address: Address in elements of ``view``.
+        address: SRAM address, counted in elements of ``view``.
         view: Name of the SRAM view, which determines the element type.
-        outer, inner: Shape.
-        parts: Sources of the values, side by side along ``inner``.
+        outer, inner: Numbers of rows and columns of the block.
+        parts: Tensors from which the values are taken, side by side along ``inner``.
         coding: Storage format of quantised weights; empty if elements are stored as they are. Codes
             that share a byte are neighbours in a column, with the first one in the low bits.
         blocks: If more than 1, every part is divided into this many equal blocks. Block 0 of every
@@ -94,11 +97,11 @@ class Tile:
 
     @property
     def elements(self) -> int:
-        """Number of elements of ``view`` that the tile occupies."""
+        """Number of elements of ``view`` in the block. Quantised weights are counted in bytes."""
         return CODINGS[self.coding].code_bytes(self.outer, self.inner) if self.coding else self.outer * self.inner
 
     def real_elements(self, rows: int, cols: int) -> int:
-        """Return how many elements all PEs of a region store together, excluding padding.
+        """Return how many weights the tiles of all PEs of a region contain, excluding padding.
 
         Args:
             rows, cols: Rows and columns of the region.

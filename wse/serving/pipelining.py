@@ -112,11 +112,12 @@ def chunks_cycles(routes: Sequence[PassRoute]) -> CycleEstimate:
     Each chunk enters the next pipeline stage as soon as it can. It must not start a visit before
     the previous chunk has ended the same visit, because it needs the keys and values of that chunk.
 
-    The result is exact if every server works on the chunks in order, which is the case if only the
-    last chunk returns to a server. Then a visit ends at max(arrival, end of the previous chunk) +
-    busy. This recurrence is a running maximum once the work of earlier chunks is subtracted.
-    Otherwise the result is a lower bound, the larger of the duration of the longest chunk and the
-    maximum of ``_server_bounds``.
+    A server is a pipeline stage or a link. The result is exact if every server works on the chunks
+    in order, which is the case if only the last chunk visits a server twice. Each visit then ends
+    at max(arrival, end of the previous chunk's visit) + busy time. Subtracting the work of earlier
+    chunks turns this recurrence into a running maximum, which is fast to compute. In all other
+    cases, the result is a lower bound: the duration of the longest chunk or the largest of
+    ``_server_bounds``, whichever is larger.
 
     Args:
         routes: Route of each chunk, in order.

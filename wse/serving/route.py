@@ -70,11 +70,12 @@ def visits_once(route: PassRoute) -> bool:
 
 
 def as_loop(route: PassRoute) -> PassRoute:
-    """Return a route for a stream (batch of users) that repeats it, one pass after another.
+    """Return the route of a pass that is repeated, one pass after another.
 
-    If the route starts and ends at the same server, without a latency at the end, its last and
-    first visit are merged. The server then continues with the same stream, from the id of a new
-    token to its embedding, before it accepts another stream.
+    A route lists the servers (pipeline stages and links) that a pass visits. If it starts and ends
+    at the same server, without a latency at the end, its last and first visit are merged. That
+    server computes the id of a new token and continues with the embedding of this token before it
+    works for another batch of users.
     """
     first, last = route[0], route[-1]
     if len(route) == 1 or first.server != last.server or last.latency_cycles:

@@ -133,9 +133,14 @@ class ClosedLoop:
         """
 
         def in_flight(in_rounds: float) -> float:
-            """Return how many requests are in flight if ``in_rounds`` of them take part in rounds.
+            """Return the total number of requests in flight, given how many are in rounds.
 
-            The other requests wait without keeping the machine busy.
+            In a round, every decoding request gets one token. Requests outside rounds wait for
+            their first token without keeping the machine busy; their number is the request rate
+            times the waiting time.
+
+            Args:
+                in_rounds: Number of requests that are being read or decoded.
             """
             if not in_rounds:
                 return 0.0
@@ -160,8 +165,8 @@ class ClosedLoop:
 
         Args:
             requests: Number of requests.
-            others_fraction: Fraction of the requests in rounds that belong to other users than
-                the one whose times are computed.
+            others_fraction: Fraction of the requests in rounds that compete with a given request:
+                1 - 1 / concurrency.
         """
         in_rounds = min(requests, self._requests_when_saturated)
         reading_s, answer_s = self._round_times(
@@ -210,19 +215,19 @@ class ClosedLoop:
 
     @cached_property
     def _requests_when_saturated(self) -> float:
-        """Minimum number N of requests at which prompts fill every round: N R f = R + T.
+        """Minimum number of requests in flight at which every round is full of prompt tokens.
 
-        In a round, each decoding request gets one token. R is the number of rounds in which a
-        prompt is read, f is the fraction of these rounds that it fills, and T is the number of
-        tokens after the first.
+        In a round, each decoding request gets one token. A request takes part in R + T rounds: its
+        prompt is read in R rounds, of which it fills the fraction f, and T tokens follow the first.
+        With N requests, prompts fill every round if N R f = R + T.
         """
         further_tokens, prompt_alone = self.new_tokens - 1, self.costs.prompt_rounds(0.0)
 
         def excess_rounds(requests: float) -> float:
-            """Return N R f - R for N requests in rounds. If it equals T, prompts fill all rounds.
+            """Return N R f - R, which equals T if the prompts of N requests fill every round.
 
-            R is the number of rounds per prompt, f the fraction of them that a prompt fills, and T
-            the number of tokens after the first.
+            R is the number of rounds in which a prompt is read, f the fraction of these rounds that
+            it fills, and T the number of tokens after the first.
             """
             prompt = self.costs.prompt_rounds(max(0.0, requests - 1))
             return prompt.rounds * (requests * prompt.fill - 1)

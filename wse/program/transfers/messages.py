@@ -20,10 +20,13 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineMessages:
-    """Messages of a communication pattern that runs on the rows or columns of a stage's region.
+    """Messages of a communication pattern, such as an all-reduce, in a rectangle of PEs.
+
+    The pattern runs along all rows, or all columns, of the rectangle at once. Each row or column is
+    a line of the pattern.
 
     Attributes:
-        schedule: Messages of the pattern. Columns are numbered through all wafers of the stage.
+        schedule: Messages of the pattern. Columns are numbered through all wafers of the region.
         axis: ROWS or COLUMNS, the direction of the lines.
         round: Iteration of the step's loop. The messages of a line may differ between iterations.
         first_row: First participating row of the region.
@@ -41,10 +44,10 @@ class LineMessages:
 
     @property
     def with_reduced_round(self) -> LineMessages:
-        """Copy whose ``round`` is the first loop iteration with the same messages.
+        """Copy for use as a cache key, which is equal for all loop iterations with equal messages.
 
-        The messages of a pattern repeat after a number of iterations. All iterations with the same
-        messages have equal copies, which can be used as one key of a cache.
+        The messages of a pattern repeat after a number of iterations. In the copy, ``round`` is the
+        first iteration with the same messages.
         """
         return replace(self, round=self.round % len(self.schedule.variants))
 
@@ -91,13 +94,19 @@ class Translation:
 
     @property
     def columns(self) -> I64:
-        """Number of PE columns that send each piece of a vector, int64 ``[pieces]``."""
+        """Number of PE columns in which each piece of a vector is sent, int64 ``[pieces]``.
+
+        A piece is a run of elements that goes from one sending row to one receiving row.
+        """
         residue = self.pieces[:, RECEIVER] % self.stride
         return np.asarray(-(-(self.cols - residue) // self.stride), np.int64)
 
     @property
     def sent_words(self) -> list[tuple[int, int, int]]:
-        """For each piece of a vector: sending row, receiving row and number of words."""
+        """One tuple (sending row, receiving row, number of words) for each piece of a vector.
+
+        A piece is a run of elements that goes from one row of PEs to a row of another region.
+        """
         ends = self.pieces[:, [SENDER, RECEIVER]].tolist()
         return [(sender, receiver, words) for (sender, receiver), words in zip(ends, self.words.tolist(), strict=True)]
 

@@ -94,7 +94,7 @@ class BetweenWafers(Transfer):
         target_col: Receiving column of each wafer.
         part: Number of elements per message.
         round_count: Number of messages sent sequentially from one wafer to another.
-        latencies: Number of wafer-link latencies that the transfer waits for one after another.
+        latencies: Number of times that the transfer waits for the latency of a link between wafers.
         bytes: Payload in bytes from one wafer to another, excluding padding.
         by_choice: FROM_CHOSEN or TO_CHOSEN if only wafers that store selected experts send or
             receive, respectively; else 0.
@@ -165,9 +165,10 @@ class BetweenWafers(Transfer):
 
     @property
     def chosen_end(self) -> int:
-        """Index of the wafer that must store selected experts in a (sender, receiver) pair.
+        """Which wafer of a (sender, receiver) pair must store selected experts: 0 or 1.
 
-        The index is 0 if only wafers with selected experts send, and otherwise 1.
+        It is 0, the sender, if experts send their results, and 1, the receiver, if tokens are sent
+        to the experts. Transfers that do not depend on selected experts ignore this value.
         """
         return 0 if self.by_choice == FROM_CHOSEN else 1
 

@@ -25,6 +25,8 @@ WaferPair = tuple[int, int]
 class Site:
     """Context of a transfer: the stage, rows, pattern and loop iteration of its step.
 
+    A stage is a region of PEs with the layers that it stores.
+
     Attributes:
         program: The Program.
         stage: Index of the sending stage, or of the receiving stage if the host sends.
@@ -79,12 +81,12 @@ class Site:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """One iteration of a step that moves words.
+    """Movement of words between PEs, wafers or the host: one iteration of a step of a Program.
 
     Attributes:
-        site: Context of the transfer.
-        source: Address of the sent words, in elements of the step's view.
-        target: Address at which the words arrive.
+        site: Context of the transfer, such as the region of PEs and the communication pattern.
+        source: SRAM address of the sent words, in elements of the transfer's element type.
+        target: SRAM address at which the words arrive, in the same unit.
         elements: Number of elements per message.
     """
 

@@ -119,7 +119,7 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
 class _Yields:
     """Calculator of the expected number of tokens that the best draft tree of a size yields.
 
-    Results are cached.
+    A draft tree proposes several alternative tokens (choices) per position. Results are cached.
 
     Args:
         shares: Acceptance probability of each choice at each position.
@@ -197,10 +197,11 @@ def fastest_tree(
 def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
     """Return the acceptance probability of each choice at each position of a draft.
 
-    If the draft token at a position adds b tokens to a pass on average, and the one at the previous
-    position adds a tokens, the position's most likely choice is accepted with probability b / a.
-    After all earlier choices have failed, a further choice is accepted with the same conditional
-    probability as in ``choices``.
+    A choice is one of the alternative tokens that a draft proposes at a position. If the draft
+    token at a position adds b tokens to a pass on average, and the one at the previous position
+    adds a tokens, the position's most likely choice is accepted with probability b / a. After all
+    earlier choices have failed, a further choice is accepted with the same conditional probability
+    as in ``choices``.
 
     Args:
         curve: Tokens per pass for each draft length, for a draft with one choice per position.
@@ -215,10 +216,13 @@ def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
 def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
     """Return the acceptance probability of each choice at a position, most likely choice first.
 
+    A choice is one of the alternative tokens that a draft proposes at the position. The measured
+    probabilities are adapted to ``first``: the conditional probability that a further choice is
+    accepted after all earlier ones have failed stays the same.
+
     Args:
-        first: Acceptance probability of the most likely choice.
-        choices: Measured probability of each choice of a draft. After all earlier choices have
-            failed, a further choice is accepted with the same conditional probability as here.
+        first: Acceptance probability of the most likely choice at this position.
+        choices: Measured probability of each choice, most likely choice first.
     """
     probabilities, missed_fraction = [first], 1.0 - choices[0]
     for measured_choice in choices[1:]:

@@ -107,7 +107,7 @@ class Roofline:
 
     @property
     def bound_s(self) -> float:
-        """Minimum duration in seconds: the time of all reads or of all products, if longer."""
+        """Minimum duration in seconds: the longer of the total read time and the product time."""
         reads = self.weights_s + self.experts_s + self.cache_s
         return max(reads, self.products_s + self.row_s + self.rows_s)
 

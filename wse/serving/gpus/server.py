@@ -160,14 +160,15 @@ class GpuServer:
     def draft_bytes(self) -> float:
         """Memory for the draft's weights in bytes, summed over all GPUs; 0 without a draft.
 
-        A draft on one GPU counts as if every GPU stored it, because caches are divided evenly over
-        the GPUs and the fullest GPU limits their size, as in vLLM.
+        A draft (a small model or extra layer that proposes tokens) may be stored on one GPU only.
+        It then counts as if every GPU stored it, because KV caches are divided evenly over the GPUs
+        and the fullest GPU limits their size, as in vLLM.
         """
         return 0.0 if self.draft is None else self._draft_copies * self.draft.weight_bytes
 
     @property
     def _draft_copies(self) -> float:
-        """Number of copies of the draft's weights on all GPUs; 0 without a draft."""
+        """Number of copies of the weights of the draft model or head on all GPUs; 0 if none."""
         return 0.0 if self.draft is None else self.parallelism.gpus / self.draft.parallelism.gpus
 
     @cached_property
@@ -215,11 +216,12 @@ class GpuServer:
         return int(self.kv_capacity_bytes / self._kv_bytes_per_token_with_draft)
 
     def kv_room_tokens(self, context_tokens: int) -> int:
-        """Return how many tokens of `kv_capacity_tokens` the KV caches of one user need.
+        """Return the memory that one user's KV caches need, as a number of tokens.
 
-        The draft's cache is included. Caches are allocated in blocks of `BLOCK_TOKENS`. A layer
-        with a sliding window stores only the tokens in the window. Without windows, the result is
-        the number of tokens of the user, rounded up to whole blocks.
+        The unit is that of `kv_capacity_tokens`: the memory of one token in all layers. The cache
+        of the draft model or head is included. Caches are allocated in blocks of `BLOCK_TOKENS`,
+        and a layer with a sliding window stores only the tokens in the window. Without windows, the
+        result is the user's number of tokens, rounded up to whole blocks.
 
         Args:
             context_tokens: Number of tokens of the user.

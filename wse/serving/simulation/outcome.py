@@ -176,8 +176,9 @@ class Recorder:
             passes: Number of passes.
             users: Number of users.
             seconds: Total duration of all passes in seconds.
-            delays_s: For each user whose first decode pass is the first of these, the seconds from
-                the first token to the start of the pass.
+            delays_s: For each user who joins with the first of these passes, the seconds between
+                the user's first token and the start of the pass. They count as part of the time
+                between the user's first two tokens.
         """
         self.user_s += users * seconds
         positive_delays_s = [delay for delay in delays_s if delay > 0]
@@ -198,7 +199,8 @@ class Recorder:
             request: Index of the request.
             at_s: Time at which the request left.
             pass_s: Duration of a pass in seconds; 0 if passes have no common start. In a closed
-                loop, the next request arrives a fraction of this time after this request ends.
+                loop (a constant number of requests in flight), the next request arrives a varying
+                fraction of this time after this request ends.
         """
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s

@@ -64,10 +64,11 @@ class PassCosts(Protocol):
     def prompts_fill_gaps(self) -> bool: ...
 
     def room_tokens(self, tokens: int) -> int:
-        """Return how many tokens of `kv_capacity_tokens` the KV cache of a request needs.
+        """Return the space that the KV cache of a request needs, as a number of tokens.
 
-        Caches are allocated in whole blocks. Layers with a sliding window may need less capacity
-        than the request has tokens. The result never falls when ``tokens`` rises.
+        The result can be compared with `kv_capacity_tokens`. Caches are allocated in whole blocks,
+        and layers with a sliding window need less space than the request has tokens. The result
+        never falls when ``tokens`` rises.
 
         Args:
             tokens: Number of tokens in the request.

@@ -58,9 +58,10 @@ class Certainty:
 
 
 def by_rule(*, holds: Any, never: Any) -> Verdicts:
-    """Decide a claim once with the stated constants and once for each sample of the constants.
+    """Return the verdict on a claim for each set of values of the uncertain constants.
 
-    Each of these decisions is a case.
+    The first set (case) contains the stated values, and the other sets are random samples. In each
+    case, the claim has been tested under several conditions, such as different models.
 
     Args:
         holds: bool or bool ``[cases]``, whether the claim is true under all conditions. The verdict
@@ -69,8 +70,8 @@ def by_rule(*, holds: Any, never: Any) -> Verdicts:
             is then "false".
 
     Returns:
-        The verdict in each case: "true", "false", or "conditional" if the claim is true under some
-        of the conditions.
+        The verdict in each case: "true", "false", or "conditional" if the claim is true only under
+        some of the conditions.
     """
     verdicts = np.select([np.atleast_1d(holds), np.atleast_1d(never)], ["true", "false"], "conditional")
     return tuple(verdicts.tolist())

@@ -66,8 +66,8 @@ class _SampledEstimate:
 
     Attributes:
         result: The estimate with the stated constants.
-        time_ratios: float64 ``[samples, 4]``, the four times that `TIMES` names, such as the time
-            per token. Each is divided by its value with the stated constants.
+        time_ratios: float64 ``[samples, 4]``, the four durations listed in `TIMES`, such as the
+            time per token. Each is divided by its value with the stated constants.
         uncertain_names: Names of the constants and model errors on which the times depend.
     """
 
@@ -139,11 +139,11 @@ class Laboratory:
         return np.append(sourced_number.value, samples)
 
     def _times(self, estimate: _SampledEstimate, name: str) -> Cases:
-        """Return how much one time of an estimate varies with the sampled constants, as ratios.
+        """Return how much one duration in an estimate varies with the sampled constants, as ratios.
 
         Args:
             estimate: The estimate.
-            name: Which of the `TIMES`, such as ``token_s``.
+            name: Name of the duration in `TIMES`, such as ``token_s``, the time per token.
 
         Returns:
             1 for the stated constants; then, for each sample, the time divided by that with the

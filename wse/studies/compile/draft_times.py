@@ -101,11 +101,12 @@ class DraftTimes:
         return cycles.followed_by(along_row).followed_by(down_columns).rounded_up().total
 
     def round_trip_cycles(self) -> float:
-        """Return the cycles of a round trip to a host that makes drafts; 0 for other places.
+        """Return the cycles of a round trip to the host if the host drafts tokens, else 0.
 
-        A look-up on the host costs this delay only if it finds no draft. The ids of a draft arrive
-        with the pass that verifies them. The result is also 0 if the host selects the tokens,
-        because its round trips are then already counted in the times of the passes.
+        If drafts are looked up in the text, this delay occurs only when the look-up finds no draft:
+        the ids of draft tokens arrive with the pass that verifies them. The result is also 0 if the
+        host selects the tokens, because its round trips are then already counted in the times of
+        the passes.
         """
         if self.place != HOST or self.host_draws:
             return 0.0

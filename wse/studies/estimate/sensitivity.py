@@ -18,8 +18,9 @@ from wse.studies.options.settings import with_replaced
 def changed_requests(prepared_estimate: PreparedEstimate) -> dict[str, EstimateRequest]:
     """Return copies of a request, each with one number of the machine changed.
 
-    Most copies keep the requested number of wafers. The copy with the larger code of research
-    kernels does not, because the model may then need more wafers.
+    The changes are slower hops, more SRAM, a faster link between wafers, and the larger code of
+    research kernels. Larger code leaves less room, so the last copy may use more wafers than the
+    request. All other copies keep the number of wafers.
 
     Returns:
         The requests, keyed by a description of the change.

@@ -76,9 +76,11 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class OptionsOf:
-    """Annotation of a request field whose value is a group of options or another request.
+    """Annotation of a request field that contains a group of options, such as `GpuOptions`.
 
-    The options of the group thereby become options of the request itself.
+    All options of the group are then also options of the request: the command line and
+    `make_request` use them as if they were fields of the request. A group can also be another
+    request.
 
     Attributes:
         without: Names of options of the group to leave out.

@@ -19,17 +19,17 @@ _MXFP4: Final = CODINGS["mxfp4"].number
 def expert_pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, segments: int) -> float:
     """Return the cycles needed to list the (token, expert) pairs that a column of PEs processes.
 
-    A column processes the pairs of the experts that it stores. If it stores a part of every expert,
-    the list contains all pairs and is written with vector operations, without a loop over pairs.
+    A column processes the pairs of the experts that it stores, so it reads all M * A pairs and
+    selects its own. If it stores a part of every expert, the list contains all pairs and is written
+    with vector operations, without a loop over pairs.
 
     Args:
         c: Costs of operations on the PE.
         M, A: Number of tokens, and experts per token.
         P: Maximum number of pairs in the list.
-        groups: Number of groups into which each segment of the columns is divided. Each group
-            stores different experts.
-        segments: Number of segments. This number and ``groups`` are 1 if every column stores a part
-            of every expert.
+        segments: Number of segments into which the columns of the region are divided.
+        groups: Number of groups of columns in each segment; each group stores different experts.
+            Both numbers are 1 if every column stores a part of every expert.
     """
     if groups * segments > 1:
         return _list_cycles(c, M * A) + _list_cycles(c, P)

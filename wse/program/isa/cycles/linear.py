@@ -22,16 +22,16 @@ from wse.program.isa.pe_costs import PeCosts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacking:
-    """Operations that unpack quantised weights from 16-bit words to float16 values.
+    """Cost of unpacking quantised weights (codes) from 16-bit words to float16 values.
 
-    The numbers per quantised weight (code) can be fractions, because an element that is processed
-    may be a word with several codes.
+    A vector operation processes words, each of which contains several codes, or single codes. The
+    number of processed elements per code can therefore be a fraction.
 
     Attributes:
-        operations: Number of vector operations for the rows that are unpacked at once.
-        shifts: Number of elements that are shifted, per code.
-        logic: Number of elements in bitwise operations, per code.
-        adds: Number of elements in additions, per code.
+        operations: Number of vector operations that unpack a block of rows.
+        shifts: Number of elements that shifts process, per code.
+        logic: Number of elements that bitwise operations process, per code.
+        adds: Number of elements that additions process, per code.
     """
 
     operations: int
@@ -160,9 +160,10 @@ def one_scale_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, r
 
 
 def scale_a_group_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
-    """Return the cycle count of a product with quantised weights that are scaled before it.
+    """Return the cycle count of a product whose quantised weights are scaled before multiplying.
 
-    This is necessary if a scale applies to only a group of the inputs.
+    Scaling the outputs afterwards would be cheaper, but is impossible if each scale applies to only
+    a group of the inputs.
 
     Args:
         c: Costs of operations on the PE.

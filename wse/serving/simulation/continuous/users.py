@@ -30,7 +30,7 @@ class Users:
 
     @property
     def mean_context(self) -> int:
-        """Mean context of the users in flight, as a number of decode passes instead of tokens."""
+        """Mean number of tokens in a user's cache, divided by the tokens that a pass yields."""
         return self._context_sum // self.count + self._rounds
 
     @property

@@ -18,13 +18,13 @@ def cheaper_kinds(
 ) -> tuple[CheaperResult, ...]:
     """Return whether wafers or GPUs are cheaper per token, and how certain this is.
 
-    For each pair of lengths, the best row of wafers is compared with the best row of GPUs. Pairs
-    without one of them, or where one of them misses the limits, are left out. The machines and
-    their numbers of replicas are the same in all samples.
+    For each pair of prompt and answer lengths, the best wafer machine is compared with the best GPU
+    machine. A pair is left out if one of these machines is missing, misses the limits, or has an
+    unknown cost. The machines and their numbers of replicas are the same in all samples.
 
     Args:
         rows: Rows of the ranking, best first.
-        samples: Samples of the figures of each row.
+        samples: For each row, its figures (such as cost) for random samples of the constants.
         lengths: (prompt tokens, new tokens) pairs.
         goal: The latency limits.
     """
@@ -57,15 +57,15 @@ def _usd(row: PlannedRow) -> float:
 
 
 def _within_limits(rows: Sequence[PlannedRow], samples: RowSamples, goal: Goal) -> dict[str, float] | None:
-    """Return in which fraction of the samples each row is within the latency limits.
+    """Return how likely each machine is to meet the latency limits: its fraction of samples.
 
     Args:
-        rows: Rows of different kinds.
-        samples: Samples of the figures of each row.
+        rows: The row of a wafer machine and the row of a GPU machine.
+        samples: For each row, its latencies for random samples of the uncertain constants.
         goal: The limits.
 
     Returns:
-        Fractions, keyed by kind of the row; None if there are no limits.
+        Fractions from 0 to 1, keyed by ``wafer`` and ``gpu``; None if there are no limits.
     """
     limits = {"ttft_s": goal.ttft_s, "tpot_s": goal.tpot_s}
     if all(limit is None for limit in limits.values()):

@@ -32,9 +32,9 @@ class CombinationPlan:
     """Rows of a ranking for one mapping on a certain number of wafers.
 
     Attributes:
-        samples: Samples of the figures of each row. For each link between wafers, there is a row
-            for the best layout and, if it is a different layout, for the layout with the
-            lowest price per hour.
+        samples: For each row, its figures (such as speed and cost) for random samples of the
+            uncertain constants. For each link between wafers, there is a row for the best layout
+            and, if it is a different layout, for the layout with the lowest price per hour.
         reason: Why the mapping is impossible on these wafers; empty if it is possible.
         bug: Traceback if the combination ended in a bug in wse; empty otherwise.
     """
@@ -79,7 +79,7 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
         goal: Users, latency limits and objective.
 
     Returns:
-        Samples of the figures of each row.
+        For each row, its figures for random samples of the uncertain constants.
 
     Raises:
         DoesNotFit: There is no room for the model, or for the KV cache of a single request.
@@ -115,8 +115,8 @@ def rows_of_gpus(request: CompareRequest) -> tuple[RowSamples, dict[str, Assumpt
     """Return the rows of GPU machines in a ranking, for one prompt length and answer length.
 
     Returns:
-        1. Samples of the figures of each row. There is a row for each GPU type and GPU count that
-           can serve a user.
+        1. For each row, its figures for random samples of the uncertain constants. There is a row
+           for each GPU type and GPU count that can serve a user.
         2. The assumed prices and powers of these GPUs.
         3. For all other GPU types and counts, the reason why they cannot serve a user, keyed by
            description.

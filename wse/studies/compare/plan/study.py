@@ -142,7 +142,7 @@ def _wafer_rows(
 
     Returns:
         1. The request prepared for the smallest number of wafers.
-        2. Samples of the figures of each row.
+        2. For each row, its figures for random samples of the uncertain constants.
         3. The reasons for impossible combinations of mapping, objective and number of wafers,
            keyed by the description of the combination.
         4. The numbers of wafers that were tried.
@@ -182,10 +182,10 @@ def _wafer_rows(
 def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collection[int]) -> list[int]:
     """Return the numbers of wafers that the search for the best machine tries next.
 
-    These are numbers close to that of the best row. If a number of users is given and the objective
-    is cost, two kinds of numbers are added: numbers close to that of the row with the lowest price
-    per hour, and the total number of wafers in all replicas of this row, to be tried as a single
-    machine. The total is added only if it is less than the maximum number tried.
+    The search continues close to the number of wafers of the best row. If a number of users is
+    given and the objective is cost, it also continues close to the row with the lowest price per
+    hour. The wafers of all replicas of that row are then also tried as a single machine, if they
+    are fewer than the maximum number tried.
 
     Args:
         rows: Rows of all numbers of wafers that were tried.

@@ -54,9 +54,9 @@ class GapRow(Result):
 def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
     """Return the cycles by which a decoded token exceeds its largest lower bound, by cause.
 
-    The bound explains cycles of a single cause (`BOUNDED`). For this cause, only the cycles above
-    the bound are counted. For all other causes, all cycles are counted. The rows therefore add up
-    to ``token.cycles`` minus the bound.
+    A bound is a minimum of one kind of work, such as hops, so it can only explain cycles with the
+    same cause (`BOUNDED`). For this cause, the cycles above the bound are counted; for all other
+    causes, all cycles. The rows therefore add up to ``token.cycles`` minus the bound.
 
     Args:
         token: Row for the whole token.
@@ -110,14 +110,15 @@ def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict
 
 
 def _excess_cycles(token: BoundRow, row: BoundRow, cause: Cause) -> float:
-    """Return an op kind's cycles for one cause, minus the cycles that the bound explains.
+    """Return how many of an op kind's cycles with one cause exceed the lower bound.
 
-    Only the largest bound of the whole token is considered. It explains cycles of one cause only.
+    The bound is the kind of bound, such as hops, that is largest for the whole token. It explains
+    cycles of one cause only; for other causes, all cycles are returned.
 
     Args:
         token: Row for the whole token.
-        row: Row for the op kind.
-        cause: The cause.
+        row: Row for the op kind, with its cycles and its bounds.
+        cause: Cause of the cycles, such as hops.
     """
     assert token.limit is not None
     bound = row.bounds[token.limit] if cause == BOUNDED[token.limit] else 0

@@ -35,10 +35,11 @@ class Drafter(Protocol):
         """Return the drafting and verification times with ``users`` concurrent users."""
 
     def deployment(self, choose: Choose) -> Deployment:
-        """Return the model's deployment with certain drafts.
+        """Return the model on these machines, with the speed that certain drafts give it.
 
         Args:
-            choose: Function that chooses drafts based on the drafting and verification times.
+            choose: Function that returns the times with these drafts, given the machine's drafting
+                and verification times; see `in_a_row` and `as_tree`.
         """
 
 
@@ -67,10 +68,11 @@ class UsersOfDrafts:
         return self.drafter.machine(-(-self.users // self.replicas))
 
     def point(self, choose: Choose) -> OperatingPoint:
-        """Return the speed and cost per token with certain drafts.
+        """Return the speed and cost per token with certain drafts (tokens that are verified later).
 
         Args:
-            choose: Function that chooses drafts based on the drafting and verification times.
+            choose: Function that returns the times with these drafts, given the machine's drafting
+                and verification times; see `in_a_row` and `as_tree`.
         """
         return operating_point(self.drafter.deployment(choose), self.users, self.replicas)
 
@@ -78,7 +80,8 @@ class UsersOfDrafts:
         """Return the speed-up from drafts: tokens/s per user with drafts, relative to no drafts.
 
         Args:
-            choose: Function that chooses drafts based on the drafting and verification times.
+            choose: Function that returns the times with these drafts, given the machine's drafting
+                and verification times; see `in_a_row` and `as_tree`.
         """
         tpot_without_drafts_s, tpot_with_drafts_s = self.plain.tpot_s, self.point(choose).tpot_s
         assert tpot_without_drafts_s is not None  # tokens are decoded
@@ -108,23 +111,25 @@ class UsersOfDrafts:
 
 
 def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
-    """Return a function that times drafts of ``draft_tokens`` sequential tokens.
+    """Return a function that computes how fast a machine is with a certain number of draft tokens.
 
-    The returned function maps the pass times of a machine to the times of a verification pass and
-    its draft passes.
+    Draft tokens are proposed one after another by a cheap source, and verified in one pass of the
+    model. The returned function maps the pass times of a machine to the times of a verification
+    pass and its draft passes.
 
     Args:
         curve: Mean number of tokens that a verification pass yields, for each number of draft
             tokens.
-        draft_tokens: Number of sequential draft tokens.
+        draft_tokens: Number of draft tokens per verification pass.
     """
     return partial(DraftMachine.row, curve=curve, draft_tokens=draft_tokens)
 
 
 def as_tree(tree: DraftTree) -> Choose:
-    """Return a function that times a draft tree (alternative tokens at each position).
+    """Return a function that computes how fast a machine is with a certain draft tree.
 
-    The returned function maps the pass times of a machine to the times of a verification pass and
-    its draft passes.
+    A draft tree proposes alternative tokens at each position, and the model verifies all of them in
+    one pass. The returned function maps the pass times of a machine to the times of a verification
+    pass and its draft passes.
     """
     return partial(DraftMachine.tree, tree=tree)

@@ -76,9 +76,13 @@ class WaferDrafter:
         return self.times
 
     def deployment(self, choose: Choose) -> WaferDeployment:
-        """Return the deployment with the drafts that ``choose`` returns.
+        """Return the model on its wafers, with the speed that certain drafts give it.
 
-        Its wafers include those that only the draft model uses.
+        The number of wafers includes those that only the draft model uses.
+
+        Args:
+            choose: Function that returns the times with these drafts, given the times of drafting
+                and of verification passes.
         """
         steps = choose(self.times)
         return replace(

@@ -44,7 +44,10 @@ class VerifyPass:
     last_stage_s: float
 
     def busy_with(self, drafts_s: float, *, on_last_stage: bool) -> float:
-        """Return the seconds that the busiest stage, link or draft source needs for one pass.
+        """Return the seconds for which verifying and drafting occupy the busiest resource.
+
+        The resource is a pipeline stage, a link, or the source of draft tokens. It limits how often
+        a pass can start.
 
         Args:
             drafts_s: Time to draft all tokens of the pass, in seconds.
@@ -111,9 +114,12 @@ class VerifyPasses:
         )
 
     def _compiled(self, tokens: int) -> tuple[Fabric, RouteReader]:
-        """Return the timing model and the route reader for passes over N new tokens.
+        """Return the timing model for passes over a number of new tokens, from a cache if possible.
 
-        The reader lists the stages and links that a pass uses.
+        The second result converts the times of a pass to its visits to pipeline stages and links.
+
+        Args:
+            tokens: Number of new tokens per pass.
         """
         if tokens not in self._readers:
             fabric = pass_fabric(self._prepared, self._compilation, tokens)

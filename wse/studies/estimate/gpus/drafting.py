@@ -119,7 +119,12 @@ class GpuDrafter:
         )
 
     def deployment(self, choose: Choose) -> DraftedGpus:
-        """Return the deployment that uses the drafts chosen by ``choose`` for each user count."""
+        """Return the model on its GPUs, with the speed that certain drafts give it.
+
+        Args:
+            choose: Function that returns the times with these drafts, given the times of drafting
+                and of verification passes. It is called for each number of users.
+        """
         plain = self.plain
         return DraftedGpus(
             server=plain.server,

@@ -199,14 +199,15 @@ def _check_room(prepared_estimate: PreparedEstimate, room: int) -> None:
 def _compilation(
     prepared_estimate: PreparedEstimate, candidate: Candidate, finalist: int, search_result: Compilation
 ) -> Compilation:
-    """Return a copy of a search result that selects another layout as its best one.
+    """Return a copy of a search result with another compiled layout as its best one.
 
-    The record of this layout is moved to the front of the fully compiled layouts.
+    The record of this layout is moved to the front of the records of fully compiled layouts.
 
     Args:
         prepared_estimate: The request.
         candidate: The compiled layout to choose: one that the search found, or a variant of it.
-        finalist: Index of the layout that the search found, among the fully compiled layouts.
+        finalist: Index of that layout (for a variant, of the layout from which it is derived) in
+            the records of fully compiled layouts.
         search_result: Result of the search.
     """
     p, (program, options, choice) = prepared_estimate, candidate

@@ -83,12 +83,12 @@ class LayoutRanking:
     def layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts and their improved versions, ranked by a goal, best first.
 
-        Replicas are identical machines that share the users. If the goal states their number, and
-        the best layout has no room for the users of a replica, the function searches for layouts
-        with that room. If the goal states only the number of users, layouts with one replica fewer
-        are also tried as long as this gives a better layout. Without this step, changes that make
-        room for more users per replica would never be accepted, because each such change alone
-        makes requests slower.
+        A layout is a division of wafers into rectangles of PEs that store layers. Replicas are
+        identical machines that share the users. If the goal states their number, and the best
+        layout has no room for the users of a replica, the function searches for layouts with that
+        room. If the goal states only the number of users, layouts with one replica fewer are also
+        tried as long as this gives a better layout. Otherwise, changes that make room for more
+        users per replica would never be accepted, because each such change makes requests slower.
         """
         layouts = self._layouts_for(goal)
         if goal.users is None:
@@ -191,7 +191,9 @@ class LayoutRanking:
         return sorted(dict.fromkeys([*layout_by_key.values(), *improved_layouts]), key=rank)
 
     def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
-        """Return a layout and those of its variants with more room for KV caches that fit.
+        """Return a layout, followed by slower versions of it that leave more room for KV caches.
+
+        Versions that do not fit on the wafers are left out.
 
         Args:
             candidate: The compiled layout.
@@ -208,8 +210,9 @@ class LayoutRanking:
     def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
         """Recompile a layout with prompt chunks of about half as many tokens.
 
-        The number of tokens per chunk is a multiple of a region's row count, unless prefill uses
-        the matrix product ``THIN_GEMM``.
+        A chunk is a part of a prompt that goes through the layers at once. Its tokens are usually
+        divided evenly over the rows of a region of PEs, so their number is a multiple of the number
+        of rows. The matrix product ``THIN_GEMM`` does not need this.
 
         Returns:
             The layout, or None if the chunks cannot be any shorter or the layout does not fit.

@@ -104,8 +104,8 @@ def model_error(kind: ErrorKind, software: str, *, without_source: str = "") -> 
         kind: Kind of prediction: ``decode`` or ``prefill`` on wafers, ``gpu_dense`` or
             ``gpu_experts`` on GPUs.
         software: Name of the software profile or serving stack of the prediction.
-        without_source: Publication whose measurements are left out, so that an interval for one of
-            them does not depend on that measurement. Empty to use all measurements.
+        without_source: Publication whose measurements are left out, so that the distribution can
+            be tested on these measurements. Empty to use all measurements.
     """
     rows = [row for row in _rows() if row["kind"] == kind]
     own_rows = [row for row in rows if row["software"] == software]
@@ -116,7 +116,11 @@ def model_error(kind: ErrorKind, software: str, *, without_source: str = "") -> 
 
 
 def are_enough(sources: Sequence[str]) -> bool:
-    """Return whether an interval can be made from errors, given the source of each of them."""
+    """Return whether there are enough errors, from enough publications, for a distribution.
+
+    Args:
+        sources: Publication from which each error is known.
+    """
     return len(sources) >= FEWEST_ERRORS and len({*sources}) >= FEWEST_SOURCES
 
 

@@ -24,10 +24,11 @@ TIMES: Final = ("token_s", "stage_s", "prompt_s", "delay_s")
 class Retiming:
     """Timing model that times a compiled Program repeatedly with different constants.
 
-    It is faster than an estimate, for two reasons. First, all timings share the routes of passes
-    and the classes of equal steps. Second, only one decode pass, halfway through the answer, and
-    two chunks of a prompt are timed. Because of these simplifications, the times are used only in
-    ratios: the time with changed constants, divided by the time with the stated constants.
+    It is faster than an estimate, for two reasons. First, work that does not depend on the
+    constants, such as finding equal steps, is done once for all timings. Second, only one decode
+    pass, halfway through the answer, and two chunks of a prompt are timed. Because of these
+    simplifications, the times are used only in ratios: the time with changed constants, divided by
+    the time with the stated constants.
 
     Attributes:
         costs: Wafer and software profile with the stated constants.
@@ -55,7 +56,9 @@ class Retiming:
             costs: Wafer and software profile, which must have the same mesh and generation.
 
         Returns:
-            float64 ``[4]``, the four times that `TIMES` names, in seconds.
+            float64 ``[4]``, four durations in seconds, in the order of `TIMES`: the time of a
+            decode pass, the busiest stage's work on this pass and on the prompts, and the rest of
+            the time to first token.
         """
         fabric = self._fabric.with_costs(costs.wafer, costs.software)
         reader = self._reader.with_costs(fabric)
@@ -98,7 +101,7 @@ def scaled_deployment(deployment: WaferDeployment, ratios: F64) -> WaferDeployme
 
     Args:
         deployment: The deployment.
-        ratios: float64 ``[4]``, one ratio for each of the four times that `TIMES` names.
+        ratios: float64 ``[4]``, one ratio for each field of the deployment that `TIMES` lists.
     """
     token, stage, prompt, delay = ratios.tolist()
     return replace(

@@ -51,8 +51,8 @@ def sampled_times(uncertainty: Uncertainty, samples: int, seed: int, only_name: 
         only_name: Name of the only constant or model error that varies. Empty if all of them vary.
 
     Returns:
-        float64 ``[samples, 4]``, for each of the four times that `retiming.TIMES` names, the
-        sampled time divided by the time with the stated constants.
+        float64 ``[samples, 4]``, one column for each duration in `retiming.TIMES`, such as the
+        time per token: the sampled duration divided by the one with the stated constants.
     """
 
     def probabilities(name: str) -> F64:
@@ -79,7 +79,8 @@ def speeds_of(times: F64, deployment: WaferDeployment, users: int, replicas: int
     """Return latencies and speeds of an operating point for each sample of the times.
 
     Args:
-        times: float64 ``[samples, 4]``, relative to the times with the stated constants.
+        times: float64 ``[samples, 4]``, result of `sampled_times`: durations relative to those with
+            the stated constants.
         deployment: The deployment with the stated constants.
         users: Concurrent requests on all replicas.
         replicas: Number of equal deployments.

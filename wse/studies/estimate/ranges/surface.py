@@ -54,7 +54,8 @@ class ResponseSurface:
             values: float64 ``[samples, constants]``, sampled values of each constant.
 
         Returns:
-            float64 ``[samples, 4]``, ratios of the four times that `retiming.TIMES` names.
+            float64 ``[samples, 4]``, one column of ratios for each duration in `retiming.TIMES`,
+            such as the time per token.
         """
         cycles_s = np.broadcast_to(self.base - self.fixed, (len(values), len(self.base))).copy()
         fixed_s = np.broadcast_to(self.fixed, cycles_s.shape).copy()
@@ -111,16 +112,17 @@ def response_surface(
 
 
 def _interpolated(constant: UncertainConstant, values: F64, low: F64, high: F64) -> F64:
-    """Interpolate the effect of one constant on the four times from its effect at the range's ends.
+    """Interpolate the effect of one constant on times from its effect at the ends of its range.
 
     Args:
-        constant: The constant.
+        constant: The constant, with its range.
         values: float64 ``[samples]``, sampled values of the constant.
-        low: float64 ``[4]``, change of each time at the low end of the range.
-        high: float64 ``[4]``, change of each time at the high end.
+        low: float64 ``[4]``, change in seconds of each duration in `retiming.TIMES` (such as the
+            time per token) if the constant is at the low end of its range.
+        high: float64 ``[4]``, change of each duration at the high end.
 
     Returns:
-        float64 ``[samples, 4]``, change of each time.
+        float64 ``[samples, 4]``, change of each duration in seconds.
     """
     low_at, value_at, high_at = (constant.position(end) for end in constant.number.low_value_high)
     at = constant.position(values)

@@ -109,13 +109,12 @@ def chunks_result(routes: Sequence[PassRoute], servers: Sequence[Server], wafer:
 
 
 def _pipelined_cycles(routes: Sequence[PassRoute]) -> tuple[float, str]:
-    """Return the cycles of pipelined chunks, and the method used to determine them.
+    """Return how many cycles pipelined prompt chunks take, and how the number was determined.
 
-    There are three methods:
-
-    1. If the closed form is exact, it is used.
-    2. Otherwise, if there are at most `MOST_VISITS` visits to servers, the chunks are simulated.
-    3. Otherwise, the closed form is used as a lower bound.
+    1. If the formula of `chunks_cycles` (the closed form) is exact, it is used.
+    2. Otherwise, the chunks are simulated if they make at most `MOST_VISITS` visits to pipeline
+       stages and links.
+    3. Otherwise, the formula is used as a lower bound.
     """
     closed_form = chunks_cycles(routes)
     if closed_form.exact:

@@ -63,8 +63,8 @@ def latency_result(
     A round trip to the host consists of two halves: the handshake for the prompt, and the transfer
     of the first token to the host, for which the wafer does not wait.
 
-    Time in which a chunk waits for the host or for transfers between wafers is counted for one
-    chunk only, because the stages work on other chunks meanwhile.
+    In the parts of ``ttft_s``, waiting for the host and for transfers between wafers is the mean
+    time of one chunk of the prompts, because the stages work on other chunks meanwhile.
 
     Args:
         clock: Cycles of prompts and decoded tokens.

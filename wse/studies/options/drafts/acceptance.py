@@ -48,8 +48,8 @@ class DraftAcceptance:
     def by_position(self) -> tuple[float, ...]:
         """Acceptance probability at each position, if all previous draft tokens were accepted.
 
-        The tuple ends before the first number of draft tokens that was not measured. For larger
-        numbers, acceptance is only interpolated.
+        Only positions with measurements are included. If 1, 2 and 4 draft tokens were measured, the
+        tuple ends after position 2, because the probability at position 3 is only interpolated.
         """
         lengths = self.curve.draft_tokens
         positions = next((n for n in range(1, len(lengths) + 1) if lengths[n - 1] != n), len(lengths) + 1) - 1
