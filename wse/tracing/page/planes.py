@@ -61,7 +61,8 @@ def layer_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         packed words ``[direction * rows, col]`` in it.
 
     Raises:
-        BadTrace: A layer has no pattern, or a pattern is empty or larger than the mesh.
+        BadTrace: The trace has no map of words for a layer, or a map is empty or larger than the
+            mesh.
     """
     places = checked_table(trace, "placed_layer")
     rows, cols = trace.column("links/patterns/rows"), trace.column("links/patterns/cols")

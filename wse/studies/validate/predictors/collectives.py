@@ -98,10 +98,12 @@ class _Run:
         """Compute the duration of the collective in cycles, or return why this is not possible.
 
         1. Reject sizes and groups that cannot be timed. Time a ring all-reduce, which has its own
-           pattern.
+           communication pattern.
         2. Time a broadcast as one multicast.
-        3. Time a reduce. A K-tree of an all-reduce includes its multicast.
-        4. For any other all-reduce, add a gap and the multicast of the result.
+        3. Time a reduce. A K-tree (a reduce tree with K levels) also sends the sum to all PEs if
+           the collective is an all-reduce.
+        4. For any other all-reduce, add the multicast of the sum, and the cycles between the two
+           operations.
         """
         # 1. Sizes, groups and rings.
         collective, longest_side = self.collective, max(self.rows, self.cols)
@@ -184,11 +186,12 @@ class _Run:
         return reduces.get(collective.algorithm)
 
     def _k_tree(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
-        """Build the pattern of the K-tree with the stated number of groups or levels.
+        """Build the messages of a K-tree with the stated number of groups or levels.
 
-        With K levels, each level has fewer groups than the previous one, by a factor of the K-th
-        root of the number of PEs. For two levels, the default is the number of groups with the
-        fewest relays.
+        A K-tree is a reduce in K levels: groups of PEs reduce into their middle PEs, which form
+        the groups of the next level. Each level has fewer groups than the previous one, by a
+        factor of the K-th root of the number of PEs. For two levels, the default is the number of
+        groups with the fewest relaying PEs.
 
         Args:
             length: Number of PEs on the line.
