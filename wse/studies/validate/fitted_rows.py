@@ -214,7 +214,7 @@ def engine_rows(rows: Iterable[Measurement]) -> EngineRows:
 
 
 def _is_fitted_run(m: Measurement) -> bool:
-    """Return whether the GPU benchmark of a measurement is used to fit a serving stack's constants."""
+    """Return whether a measurement's GPU benchmark is used to fit a serving stack's constants."""
     conditions = serving_row(m)
     if not isinstance(conditions, ServingRow) or conditions.stack not in CALIBRATIONS:
         return False

@@ -154,10 +154,11 @@ class _Run:
         return multicast(self.rows + self.cols - 1, 1, 0)
 
     def _reduce(self) -> tuple[LineSchedule, ...] | None:
-        """Return the patterns of the reduce, in execution order.
+        """Return the messages of the reduce as one or two patterns, in execution order.
 
-        A reduce over a rectangle consists of two patterns. A line, or a snake through all PEs of a
-        rectangle, needs only one pattern. The result is None if the algorithm is not modelled.
+        A pattern lists the messages along lines of PEs. A reduce over a rectangle needs two: along
+        rows and along columns. A line, or a snake through all PEs of a rectangle, needs only one.
+        The result is None if the algorithm is not modelled.
         """
         if self.collective.algorithm == "snake":
             return (chain(self.rows * self.cols, 1, Arrival.ADD),)
@@ -196,7 +197,7 @@ class _Run:
         Args:
             length: Number of PEs on the line.
             lines: Number of lines that run the pattern.
-            arrival: Whether received words are added to the receiver's own words or replace them.
+            arrival: How a received word and the receiver's own word are combined, such as ADD.
         """
         collective, groups = self.collective, None
         if collective.groups is not None:
@@ -207,12 +208,14 @@ class _Run:
         return k_tree(length, lines, arrival, broadcast=collective.kind == "all_reduce", groups=groups)
 
     def _auto_gen(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
-        """Build the auto-gen reduce tree (Luczynski et al.) of the best depth for the message size.
+        """Build the messages of an auto-gen reduce tree, with the best depth for the message size.
+
+        This tree (Luczynski et al., HPDC 2024) has the fewest hops for a maximum depth.
 
         Args:
             length: Number of PEs on the line.
             lines: Number of lines that run the pattern.
-            arrival: Whether received words are added to the receiver's own words or replace them.
+            arrival: How a received word and the receiver's own word are combined, such as ADD.
         """
         depth = best_depth(length, self.words, 2 * self.costs.ramp + 1)
         return auto_gen(length, lines, arrival, depth)

@@ -111,7 +111,7 @@ class _Path:
 
     @property
     def receive_cycles(self) -> int:
-        """Cycles from a word's arrival at the router until the operation that awaits it can use it."""
+        """Cycles from a word's arrival at the router until the operation awaiting it can use it."""
         return self.wafer.ramp_cycles + 1
 
     @property

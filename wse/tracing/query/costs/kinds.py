@@ -151,13 +151,16 @@ def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpK
 
 
 def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[KernelCycles, ...]]:
-    """Return the cycles of each kernel or pattern for each set of equal ops, in descending order.
+    """Return the cycles of each set of equal ops, broken down by kernel or communication pattern.
 
     Args:
         sums: Steps of a trace.
         fold: int ``[step]``: index of the set that each step belongs to, or -1.
         folds: Number of sets.
         phase: Code of the phase.
+
+    Returns:
+        For each set, the kernels and patterns, sorted by decreasing cycles.
     """
     fold_or_last = np.where(fold >= 0, fold, folds)  # steps of no set are put into an extra one
     keys, group = distinct_rows([fold_or_last, sums.steps["name"], sums.steps["kind"]])

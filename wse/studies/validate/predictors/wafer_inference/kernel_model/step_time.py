@@ -75,9 +75,10 @@ class LayerTime:
         return shard.batch * count * self.work_cycles(operations.work, length)
 
     def collective_cycles(self, collective: Collective, shard: Shard) -> float:
-        """Return the cycles of one all-reduce that adds the words of all sequences together.
+        """Return the cycles of one all-reduce for all sequences of the batch.
 
-        The result is 0 if the all-reduce is not needed with the given division into blocks of PEs.
+        The result is 0 if the all-reduce is only needed when a block (a rectangle of PEs) stores
+        whole layers, and the blocks of this model do not.
         """
         if collective.only_in_one_block and not shard.one_block_per_layer:
             return 0.0
