@@ -48,7 +48,7 @@ class SramLives:
         pass_index: Index of the pass: the last decode pass, or the last pass if there is no decode
             pass.
         first_cycle: Start of the first step of the stage, in cycles from the start of the pass.
-        last_cycle: End of the last step of the stage, without transfers to other wafers or the host.
+        last_cycle: End of the stage's last step, without transfers to other wafers or the host.
         ops: Name of each op, and the cycle in which its first step starts, in order.
         bands: Buffers, sorted by address.
         sram_bytes: SRAM size of the PE in bytes.
