@@ -40,7 +40,8 @@ def simulate_pattern(
         float32 ``[pes, words]``.
 
     Raises:
-        BadInput: The wafer has too few colours or switch positions for the pattern.
+        BadInput: The pattern needs more colours (routes through routers) or switch positions
+            (settings of a router for a colour) than the wafer has.
         Deadlock: Messages of the pattern wait for each other.
     """
     machine = WaveletMachine(wafer, 1, schedule.length, words)

@@ -76,7 +76,10 @@ class ServingResult(OperatingPointResult):
 
 
 def point_result(point: OperatingPoint) -> OperatingPointResult:
-    """Convert an operating point to a result record, which stores numbers without their sources."""
+    """Convert latency, speed, cost and energy at one user count to a record for the result.
+
+    The record stores the cost and the energy with their ranges, but without their sources.
+    """
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     return OperatingPointResult(
         users=point.concurrency,

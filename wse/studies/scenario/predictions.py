@@ -31,10 +31,10 @@ Combination = tuple[Setting, CombinationResult]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """Predictions for settings that share a compilation, or the traceback of a bug.
+    """Predicted speed and cost for a scenario's settings that share one compiled model.
 
     Attributes:
-        combinations: Pairs of a setting and its prediction.
+        combinations: Pairs of a setting and its prediction. Empty after a bug.
         economics: Assumed power and price of the machine, keyed by names such as
             ``gpu_usd_per_hour.h100``.
         bug: Traceback of an unexpected exception; empty if there was none.
@@ -167,7 +167,7 @@ def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -
     """
 
     def is_fast(users: int) -> bool:
-        """Return whether the KV caches of that many users fit and each user reaches the speed."""
+        """Return whether that many KV caches fit and each user gets the required tokens/s."""
         served_users = laid_out.serve(draft, users)
         return served_users.fits and served_users.speed >= tokens_per_s
 

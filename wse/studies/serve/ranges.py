@@ -88,7 +88,7 @@ def ranges_of_service(
 
 
 def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flight: float) -> dict[str, F64]:
-    """Return samples of latencies and throughput on wafers, relative to the stated constants.
+    """Sample how far latencies and throughput on wafers may deviate from their predictions.
 
     Args:
         uncertainty: Constants and model errors that make the times uncertain.
@@ -96,7 +96,8 @@ def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flig
         in_flight: Mean number of requests in flight on it.
 
     Returns:
-        float64 ``[SAMPLES]``, keyed by field of an operating point.
+        Ratios of sampled to predicted values, float64 ``[SAMPLES]``, keyed by figure, such as
+        ``ttft_s``.
     """
     users = min(max(1, round(in_flight)), deployment.max_concurrency)
     point = operating_point(deployment, users)
@@ -105,10 +106,13 @@ def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flig
 
 
 def _gpu_ratios(deployment: GpuDeployment) -> dict[str, F64]:
-    """Return samples of latencies and throughput on GPUs, relative to the predicted ones.
+    """Sample how far latencies and throughput on GPUs may deviate from their predictions.
 
-    The result is for any number of requests, because the model error multiplies all times by the
-    same ratio.
+    The result holds for any number of requests, because the model error multiplies all times by
+    the same ratio.
+
+    Returns:
+        Ratios of sampled to predicted values, keyed by figure, such as ``ttft_s``.
     """
     time_ratios = gpu_time_ratios(deployment.server)
     return {"ttft_s": time_ratios, "tpot_s": time_ratios, "tokens_per_s": 1 / time_ratios}

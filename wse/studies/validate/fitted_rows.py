@@ -126,10 +126,10 @@ def is_fitted(m: Measurement, method: str) -> bool:
 
 
 def academic_group(m: Measurement) -> str:
-    """Return the name of the fit of profile `academic` that a measurement belongs to.
+    """Return the group of similar measurements, such as "MeshGEMV", that contains a measurement.
 
-    The constants of this software profile are fitted separately for each group of measurements,
-    such as "MeshGEMV". The result is "" for a measurement that is in no group.
+    The constants of the software profile `academic` are fitted separately for each group. The
+    result is "" for a measurement that belongs to no group.
     """
     system = m.text("system")
     if m.text("evidence") == "hardware-log" and m.text("metric") == "mean_cycles":
@@ -139,9 +139,13 @@ def academic_group(m: Measurement) -> str:
 
 
 def academic_sample(rows: Sequence[RowT], group: str) -> Sequence[RowT]:
-    """Return the rows of a group that constants are fitted on.
+    """Select the measurements of a group to which constants are fitted.
 
-    These are all rows of the decode group, and every fourth row of any other group.
+    All rows of the decode group are selected, and every fourth row of any other group.
+
+    Args:
+        rows: All measurements of the group.
+        group: Name of the group, from `academic_group`.
     """
     return rows if group == DECODE else rows[::SAMPLING_STEP]
 
@@ -210,7 +214,7 @@ def engine_rows(rows: Iterable[Measurement]) -> EngineRows:
 
 
 def _is_fitted_run(m: Measurement) -> bool:
-    """Return whether a serving stack's constants are fitted on the run of a GPU measurement."""
+    """Return whether a measurement's GPU benchmark is used to fit a serving stack's constants."""
     conditions = serving_row(m)
     if not isinstance(conditions, ServingRow) or conditions.stack not in CALIBRATIONS:
         return False

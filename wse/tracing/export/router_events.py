@@ -198,12 +198,13 @@ def _match_arrivals(arriving: Columns, departing: Columns) -> Array:
     departure belongs to the n-th arrival.
 
     Args:
-        arriving: Columns of the arrivals: ``cycle``, ``source`` and the columns in ``_PLACE``.
+        arriving: Columns of the arrivals, each with one value per wavelet: ``cycle``, ``source``
+            (side of the router), ``step``, ``row``, ``col`` and ``colour``.
         departing: The same columns of the departures.
 
     Returns:
-        int64 ``[departing]``: index of the arrival, or ``WAITED`` if none came before the
-        departure.
+        int64 ``[departing]``: index of the arrival of each departing wavelet, or -1 (``WAITED``) if
+        it did not arrive before it departed.
     """
     names = ("source", *_PLACE)
     keys = np.stack([np.concatenate([arriving[name], departing[name]]) for name in names], axis=1)

@@ -52,8 +52,9 @@ def check_parquet() -> None:
 def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
     """Write each table to a Parquet file, and return the file names.
 
-    Code columns become dictionary-encoded names. The metadata of each field contains its unit and
-    description; the metadata of the schema contains the facts about the run.
+    A column of integer codes that stand for names becomes a dictionary-encoded column of these
+    names. The metadata of each field contains its unit and description; the metadata of the schema
+    contains the facts about the run.
 
     Args:
         tables: Tables to write.
@@ -95,7 +96,7 @@ def _columns_csv(tables: Sequence[FlatTable]) -> str:
 def _is_text(field: Field) -> bool:
     """Return whether the values of a field are exported as text.
 
-    This applies to text and to codes that have names.
+    This applies to text, and to integer codes that stand for names.
     """
     return field.dtype == TEXT or bool(field.labels)
 

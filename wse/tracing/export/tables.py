@@ -194,8 +194,8 @@ def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
 def _plane(trace: Trace, field: Field) -> FlatTable:
     """Convert a field with one value per PE to a table that has a row for each PE.
 
-    The table of a value recorded per wafer has a row for each PE of each wafer. A pattern, which is
-    the map of a layer's words on links, covers a rectangle and has a row for each PE in it.
+    A value that is recorded for each wafer has a row for each PE of each wafer. A map of the words
+    that a layer sends over links (a pattern) has a row for each PE of the layer's rectangle.
     """
     first, *middle_axes, _row, _col = field.axes
     labels = AXIS_LABELS[middle_axes[0]] if middle_axes else ()

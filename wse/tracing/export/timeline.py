@@ -50,9 +50,9 @@ def ordered_steps(trace: Trace, passes: Array) -> Columns:
 def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
     """Yield a slice (event with a duration) of the timeline for each step.
 
-    A slice shows the step's traffic and its cycles, broken down by cause. Overlapping steps of a
-    region are placed on different lanes. If the host takes part in a wafer's step, the step is
-    yielded twice: for the wafer and for the host.
+    A slice shows the step's traffic and its cycles, broken down by cause. Overlapping steps on
+    the same rectangle of PEs are placed on different lanes. If the host takes part in a wafer's
+    step, the step is yielded twice: for the wafer and for the host.
 
     Args:
         trace: Trace that contains the steps.

@@ -61,7 +61,8 @@ def layer_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         packed words ``[direction * rows, col]`` in it.
 
     Raises:
-        BadTrace: A layer has no pattern, or a pattern is empty or larger than the mesh.
+        BadTrace: The trace has no map of words for a layer, or a map is empty or larger than the
+            mesh.
     """
     places = checked_table(trace, "placed_layer")
     rows, cols = trace.column("links/patterns/rows"), trace.column("links/patterns/cols")
@@ -185,8 +186,8 @@ def move_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         ``moves``, which is None if nothing was logged or there is no room. Otherwise:
 
         - ``pass``: index of the pass
-        - ``columns``: the moves in chronological order. ``direction`` is a code of ``MOVES``: a
-          side of the PE, or its ramp.
+        - ``columns``: the moves in chronological order. ``direction`` is a code of ``MOVES``: the
+          side on which the word leaves the router, or the ramp into the PE.
         - ``steps``: ``op`` and ``name`` of each step of the pass
         - ``token``: index of the first token that the pass read or generated, or -1
 

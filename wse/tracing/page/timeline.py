@@ -186,11 +186,9 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
 def _packed_shifts(
     trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]], pack: Pack, notes: list[str]
 ) -> tuple[dict[str, object] | None, Array]:
-    """Pack the cache shifts that `_shifts` returns, so that the page can contain them.
+    """Return the cache shifts of the steps on the page, packed for the page.
 
-    The columns are packed, and the array of row indices is returned unchanged. If the page has no
-    room for the shifts, the columns are None, all indices are 0, and a note is added for the
-    reader.
+    A cache shift moves KV-cache entries between rows of PEs, and happens in a single pass.
 
     Args:
         trace: An open trace.
@@ -198,7 +196,12 @@ def _packed_shifts(
         shown_ranges: For each schedule on the page, the index of its first step on the page and its
             number of steps.
         pack: Function that packs an array for the page.
-        notes: List to which the note is added.
+        notes: List to which a note for the reader is added if the page has no room for the shifts.
+
+    Returns:
+        The packed columns ``step``, ``words`` and ``hops``, with one row per shift, sorted by pass;
+        and an int array ``[pass + 1]`` with the index of the first row of each pass. If the page
+        has no room, None and zeros.
     """
     shifts, ends = _shifts(trace, schedule_of, shown_ranges)
     packed_shifts = packed_columns(shifts, pack)
@@ -208,9 +211,9 @@ def _packed_shifts(
 
 
 def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
-    """Return the cache shifts whose steps are on the page, with an index of them by pass.
+    """Return the words and hops of the cache shifts that the page shows, sorted by pass.
 
-    A cache shift moves KV-cache entries between rows of PEs and happens in a single pass.
+    A cache shift moves KV-cache entries between rows of PEs, and happens in a single pass.
 
     Args:
         trace: An open trace.

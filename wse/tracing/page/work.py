@@ -61,7 +61,7 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def op_kinds(trace: Trace) -> tuple[list[str], Array]:
-    """Return the names of the op kinds and, for each op, the index of its kind.
+    """Return the kinds of ops, such as ``norm``, and for each op the index of its kind.
 
     Kinds are ordered by their first op. The index array ends with an additional -1 for steps
     without an op.

@@ -194,7 +194,7 @@ def _folded_name(by: str, group: Group) -> str:
 
 
 def _token_name(group: Group) -> str:
-    """Return the display name of a pass group: its tokens as a range such as "3-5".
+    """Return the display name of a pass: the range of its tokens, such as "3-5".
 
     A single token is shown with its index and text.
     """

@@ -72,9 +72,10 @@ def print_summary(console: Console, view: SummaryView) -> None:
 
 
 def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
-    """Return a (label, text) row saying how many columns attention uses in each region.
+    """Return a (label, text) row saying how many PE columns of each stage compute attention.
 
-    The list is empty if attention uses all columns, or if the trace does not record it.
+    A stage is a rectangle of PEs that stores some layers. The list is empty if attention uses all
+    columns, or if the trace does not record it.
     """
     columns = " or ".join(map(str, narrow_attention(stages)))
     return [("attention", f"on {columns} columns in the middle of each region that has more")] if columns else []

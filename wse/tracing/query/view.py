@@ -46,8 +46,8 @@ class View(Result):
 def source_of(trace: Trace, view: str) -> dict[str, Any]:
     """Return the fields common to all views.
 
-    The keys are ``view`` (the name of the view) and, about the trace, ``trace`` (its path),
-    ``complete`` and ``ending``.
+    The keys are ``view`` (the name of the view), ``trace`` (the path of the trace), ``complete``
+    (whether the run has finished), and ``ending`` (the error that ended the run, or None).
     """
     return {"view": view, "trace": str(trace.path), "complete": trace.complete, "ending": trace.ending or None}
 

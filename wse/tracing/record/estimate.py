@@ -44,7 +44,8 @@ def write_estimate(
         placeable: The request that was compiled.
         program: The compiled Program.
         timed_run: Times and traffic of the prompts and tokens.
-        report: Report of the estimate, stored in the trace. ``inputs`` become header options.
+        report: Report of the estimate, stored in the trace. Its entry ``inputs`` (the options of
+            the command) is also stored in the header of the trace.
 
     Raises:
         BadTrace: The trace cannot be written.

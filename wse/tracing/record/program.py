@@ -85,7 +85,10 @@ def _defects(placeable: Placeable, program: Program) -> dict[str, Any]:
 
 
 def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
-    """Write the stages, ops, buffers and colours of a Program to a trace.
+    """Write how a compiled model is placed: its stages, ops, SRAM buffers and colours.
+
+    A stage is a rectangle of PEs that stores some layers. A colour is a route configured in
+    routers.
 
     Args:
         writer: Writer of the trace.

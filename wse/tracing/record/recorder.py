@@ -135,9 +135,9 @@ class Recorder:
         self.writer.__exit__(*details)
 
     def steps(self, phase_index: int) -> PhaseSteps:
-        """Return the converter of a phase's steps to rows of the trace.
+        """Return the object that converts the steps of a phase to rows of the trace.
 
-        Phases with the same steps, such as equal prompt chunks, share the converter.
+        Phases with the same steps, such as equal prompt chunks, share this object.
         """
         phase = self._program.phases[phase_index]
         if phase.steps not in self._steps:
@@ -147,10 +147,10 @@ class Recorder:
     def sequence(
         self, phase_index: int, cost: PhaseCost, slots: Slots, key: Hashable, varying_steps: I64 = NO_STEPS
     ) -> int:
-        """Return the index of a schedule, writing the schedule to the trace if it is new.
+        """Write the steps of a pass to the trace once, and return an index that passes refer to.
 
-        A schedule is a sequence of steps, with their cycles and traffic, that several passes
-        execute.
+        The written sequence of steps, with their cycles and traffic, is called a schedule. If an
+        earlier call has written an equal schedule, its index is returned.
 
         Args:
             phase_index: Phase whose steps are executed, an index into ``Program.phases``.

@@ -91,8 +91,8 @@ def recorded_pes(text: str, program: Program, *, passes: int, traced: bool) -> t
         traced: Whether the run writes a trace.
 
     Raises:
-        BadInput: A PE does not exist or belongs to no region, the contents could exceed the maximum
-            size, or the run writes no trace.
+        BadInput: A PE does not exist or stores no part of the model, the contents could exceed the
+            maximum size, or the run writes no trace.
     """
     if not traced:
         message = f"--record-pe {text}: bytes are kept in the trace, and none is written: give --trace PATH"
@@ -111,7 +111,7 @@ def _place(text: str, program: Program) -> PePlace:
     """Parse the position of one PE in the option ``--record-pe``.
 
     Raises:
-        BadInput: The PE does not exist, belongs to no region, or its wafer is not specified.
+        BadInput: The PE does not exist, stores no part of the model, or its wafer is not specified.
     """
     match = PLACE.fullmatch(text)
     if match is None:

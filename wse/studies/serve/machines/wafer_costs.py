@@ -65,7 +65,7 @@ def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
 
 
 def _choice(compilation: Compilation) -> Choice:
-    """Return the compiler's choices, with a chunk size that suits prompts of any length.
+    """Return the compiler's choices, such as the layout, with a chunk size that suits all prompts.
 
     In the matrix products of a full chunk, each PE row of a pipeline stage processes the same
     number of tokens. The chunk size is therefore rounded down to a multiple of the row count. The

@@ -48,7 +48,8 @@ class Collective:
             algorithm.
         group: PEs per group in a two-phase reduce. None for the square root of the number of PEs on
             the line.
-        groups: Number of groups of a two-level K-tree. None for the number with the fewest relays.
+        groups: Number of groups of PEs in a two-level K-tree (a reduce tree with K levels). None
+            for the number with which the longest path has the fewest relaying PEs.
         levels: Number of levels of a K-tree, which is its K. None if not stated.
     """
 

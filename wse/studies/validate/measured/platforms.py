@@ -83,9 +83,11 @@ _COMMITS: Final = {"SpMM_Cerebras@2892da6": FIRST_VERSION, "SpMM_Cerebras@05f8fd
 def collective_software(m: Measurement, wafer: WaferSpec, *, same_descriptors: bool) -> SoftwareProfile:
     """Return the software costs used to predict the duration of a hand-written collective.
 
-    The costs are taken from the profile `tuned`, except for the gap between the vector operations
-    of a PE. The gap depends on the version of the measured code, which is identified by the
-    measurement's text or commit. By default, the second version is assumed.
+    The costs are taken from the software profile `tuned`, except for the number of cycles between
+    two vector operations of a PE. This number depends on the version of the measured code. The
+    first version is assumed to load descriptors (the addresses and lengths of operands) before
+    each operation, the second to preload them. The measurement's text or commit identifies the
+    version; by default, it is the second.
 
     Args:
         m: The measurement.

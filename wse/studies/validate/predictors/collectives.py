@@ -98,10 +98,12 @@ class _Run:
         """Compute the duration of the collective in cycles, or return why this is not possible.
 
         1. Reject sizes and groups that cannot be timed. Time a ring all-reduce, which has its own
-           pattern.
+           communication pattern.
         2. Time a broadcast as one multicast.
-        3. Time a reduce. A K-tree of an all-reduce includes its multicast.
-        4. For any other all-reduce, add a gap and the multicast of the result.
+        3. Time a reduce. A K-tree (a reduce tree with K levels) also sends the sum to all PEs if
+           the collective is an all-reduce.
+        4. For any other all-reduce, add the multicast of the sum, and the cycles between the two
+           operations.
         """
         # 1. Sizes, groups and rings.
         collective, longest_side = self.collective, max(self.rows, self.cols)
@@ -152,10 +154,11 @@ class _Run:
         return multicast(self.rows + self.cols - 1, 1, 0)
 
     def _reduce(self) -> tuple[LineSchedule, ...] | None:
-        """Return the patterns of the reduce, in execution order.
+        """Return the messages of the reduce as one or two patterns, in execution order.
 
-        A reduce over a rectangle consists of two patterns. A line, or a snake through all PEs of a
-        rectangle, needs only one pattern. The result is None if the algorithm is not modelled.
+        A pattern lists the messages along lines of PEs. A reduce over a rectangle needs two: along
+        rows and along columns. A line, or a snake through all PEs of a rectangle, needs only one.
+        The result is None if the algorithm is not modelled.
         """
         if self.collective.algorithm == "snake":
             return (chain(self.rows * self.cols, 1, Arrival.ADD),)
@@ -184,16 +187,17 @@ class _Run:
         return reduces.get(collective.algorithm)
 
     def _k_tree(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
-        """Build the pattern of the K-tree with the stated number of groups or levels.
+        """Build the messages of a K-tree with the stated number of groups or levels.
 
-        With K levels, each level has fewer groups than the previous one, by a factor of the K-th
-        root of the number of PEs. For two levels, the default is the number of groups with the
-        fewest relays.
+        A K-tree is a reduce in K levels: groups of PEs reduce into their middle PEs, which form
+        the groups of the next level. Each level has fewer groups than the previous one, by a
+        factor of the K-th root of the number of PEs. For two levels, the default is the number of
+        groups with the fewest relaying PEs.
 
         Args:
             length: Number of PEs on the line.
             lines: Number of lines that run the pattern.
-            arrival: Whether received words are added to the receiver's own words or replace them.
+            arrival: How a received word and the receiver's own word are combined, such as ADD.
         """
         collective, groups = self.collective, None
         if collective.groups is not None:
@@ -204,12 +208,14 @@ class _Run:
         return k_tree(length, lines, arrival, broadcast=collective.kind == "all_reduce", groups=groups)
 
     def _auto_gen(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
-        """Build the auto-gen reduce tree (Luczynski et al.) of the best depth for the message size.
+        """Build the messages of an auto-gen reduce tree, with the best depth for the message size.
+
+        This tree (Luczynski et al., HPDC 2024) has the fewest hops for a maximum depth.
 
         Args:
             length: Number of PEs on the line.
             lines: Number of lines that run the pattern.
-            arrival: Whether received words are added to the receiver's own words or replace them.
+            arrival: How a received word and the receiver's own word are combined, such as ADD.
         """
         depth = best_depth(length, self.words, 2 * self.costs.ramp + 1)
         return auto_gen(length, lines, arrival, depth)

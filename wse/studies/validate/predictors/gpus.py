@@ -219,7 +219,7 @@ class _Load:
         """Return the duration of a pass in seconds.
 
         Args:
-            roofline: Roofline of the pass.
+            roofline: Minimum time of the pass, set by memory reads or by arithmetic.
             stack: Constants of the serving stack, which add the costs of its software.
         """
         return self.server.time_of(roofline, stack).total_s

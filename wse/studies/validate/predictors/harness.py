@@ -109,8 +109,8 @@ def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: Soft
         grid: Rectangle of PEs, and the wafer that it is on.
         K: Length of the vector.
         N: Number of matrix columns.
-        groups: Number of groups of PEs in the all-reduce that adds the partial sums. 0 for
-            equal-sized groups.
+        groups: Number of groups of PEs in the all-reduce that adds the partial sums. 0 selects
+            equal groups, about as many as there are PEs in a group.
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """

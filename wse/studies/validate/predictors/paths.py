@@ -39,7 +39,7 @@ def line_costs(m: Measurement, wafer: WaferSpec, software: SoftwareProfile) -> L
 def sequence_cycles(costs: LineCosts, words: int, *patterns: LineSchedule) -> float:
     """Return how many cycles several communication patterns take in sequence.
 
-    There is a gap between consecutive patterns.
+    Between two patterns, a PE needs some cycles (the gap) to start its next operation.
 
     Args:
         costs: Costs of moving words along a line of PEs.
@@ -111,7 +111,7 @@ class _Path:
 
     @property
     def receive_cycles(self) -> int:
-        """Cycles from a word's arrival at the router until the operation or task that awaits it."""
+        """Cycles from a word's arrival at the router until the operation awaiting it can use it."""
         return self.wafer.ramp_cycles + 1
 
     @property

@@ -58,10 +58,11 @@ def op_in_layer(name: str, layer: int) -> str:
 
 
 class OpNumbers:
-    """Numbering of a trace's ops in which corresponding ops of different layers share a number.
+    """Numbering of a model's ops in which the same op of different layers has the same number.
 
-    Two ops correspond if they have the same kind and the same name within their layers. ``number``
-    and ``layer`` have an extra entry at the end, for steps that belong to no op.
+    Two ops have the same number if they have the same kind and the same name within their layers,
+    such as ``layers.0.qkv`` and ``layers.1.qkv``. ``number`` and ``layer`` have an extra entry at
+    the end, for steps that belong to no op.
 
     Attributes:
         number: int64 ``[op + 1]``: number of each op.
@@ -85,31 +86,32 @@ class OpNumbers:
         self.layer: Array = np.array([record["layer"] for record in records] + [-1], np.int64)
 
     def rows(self, op: Array) -> Array:
-        """Return, for each step, the index of its op in the arrays ``number`` and ``layer``.
+        """Replace invalid op indices, so that the result can index ``number`` and ``layer``.
 
-        Steps without an op get the last index.
+        A step without an op has an invalid index. It is replaced by the index of the extra entry
+        at the end of these arrays.
 
         Args:
-            op: int ``[step]``: op of each step, with an invalid index for steps without an op.
+            op: int ``[step]``: index of each step's op.
         """
         no_op = len(self.number) - 1
         return np.where((op >= 0) & (op < no_op), op, no_op)
 
 
 def fold_steps(sums: StepSums) -> tuple[Columns, list[Ranges]]:
-    """Combine equal steps of a trace, which are usually the same step in several layers.
+    """Combine equal steps into one row, usually the same step in several layers.
 
     Steps are equal if they have the same phase, op within the layer, kernel and number of
-    executions, and the same cycles for each cause. The function proceeds as follows:
+    executions, and the same cycles for each cause, such as hops. The function proceeds as follows:
 
-    1. Group the equal steps, and find the first step of each group.
-    2. Order the groups by the position of their topmost row in the step table.
-    3. Sum times, cycles, words and hops over each group. All other columns are taken from the
+    1. Group the equal steps, and find the step of each group that starts first.
+    2. Order the groups by their costliest step, as the steps of ``sums`` are ordered.
+    3. Sum executions, cycles, words and hops over each group. All other columns are taken from the
        group's first step.
 
     Returns:
-        The columns of ``StepSums.steps``, plus ``count``, the number of steps in each row; and the
-        layers of each row.
+        The table of combined steps, as columns keyed by name, such as ``cycles`` and ``count`` (the
+        number of steps in the row); and the layers of each row, as ranges.
     """
     # 1. Groups
     steps, ops = sums.steps, OpNumbers(sums.trace)

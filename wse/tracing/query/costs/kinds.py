@@ -92,7 +92,9 @@ def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
 
 
 def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: int) -> tuple[OpKind, ...]:
-    """Return the op kinds of one phase, sorted by decreasing cycles.
+    """Return the total cycles of each kind of op, such as ``norm``, in one phase.
+
+    The kinds are sorted by decreasing cycles.
 
     1. Group equal ops, omitting ops with neither cycles nor words.
     2. Sum cycles and traffic over each group, and over the group's steps for each kernel or
@@ -101,10 +103,10 @@ def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: in
 
     Args:
         sums: Steps of a trace.
-        ops: Ops of the trace.
-        op: int ``[step]``: index in ``ops`` of each step's op.
-        totals: Totals of each op.
-        phase: Code of the phase.
+        ops: Names, kinds and layers of the model's ops.
+        op: int ``[step]``: index of each step's op. Steps without an op have the last index.
+        totals: Cycles and traffic of each op.
+        phase: Code of the phase, an index into ``PHASES``.
     """
     # 1. Groups of equal ops
     active = np.flatnonzero((totals.cycles[phase] != 0) | (totals.words[phase] != 0))
@@ -131,8 +133,8 @@ def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpK
 
     Args:
         kind: Name of the kind.
-        folds: Sets of equal ops, each with the indices of its ops in ``ops``.
-        ops: Ops of the trace.
+        folds: Sets of equal ops (the same op in several layers), each with the indices of its ops.
+        ops: Names, kinds and layers of the model's ops.
     """
     ordered = sorted((fold for fold, _ in folds), key=lambda fold: (-fold.cycles, fold.layers, fold.op))
     members = np.concatenate([rows for _, rows in folds])
@@ -149,13 +151,16 @@ def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpK
 
 
 def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[KernelCycles, ...]]:
-    """Return the cycles of each kernel or pattern for each set of equal ops, in descending order.
+    """Return the cycles of each set of equal ops, broken down by kernel or communication pattern.
 
     Args:
         sums: Steps of a trace.
         fold: int ``[step]``: index of the set that each step belongs to, or -1.
         folds: Number of sets.
         phase: Code of the phase.
+
+    Returns:
+        For each set, the kernels and patterns, sorted by decreasing cycles.
     """
     fold_or_last = np.where(fold >= 0, fold, folds)  # steps of no set are put into an extra one
     keys, group = distinct_rows([fold_or_last, sums.steps["name"], sums.steps["kind"]])

@@ -68,7 +68,8 @@ class StepSums:
 
     Attributes:
         trace: The open trace.
-        steps: All rows of ``Trace.top_steps``, sorted by decreasing cycles.
+        steps: Table with a row for each step, sorted by decreasing cycles. The columns are keyed
+            by name, such as ``phase``, ``op``, ``times`` (executions), ``cycles`` and ``words``.
         passes: Number of passes of each phase, keyed by phase name.
     """
 

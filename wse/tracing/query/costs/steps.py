@@ -103,9 +103,11 @@ def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool 
 
 
 def _each_step(sums: StepSums) -> tuple[Columns, list[Ranges]]:
-    """Return all steps without combining equal steps, as columns like those of ``fold_steps``.
+    """Return the table of all steps, in which equal steps are not combined.
 
-    Each row has ``count`` 1 and at most one layer.
+    Returns:
+        The columns, keyed by name, such as ``cycles`` and ``count`` (always 1); and the layer of
+        each step, as ranges. The ranges are empty for a step outside the layers.
     """
     layers = [consecutive_ranges([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
     return {**sums.steps, "count": np.ones(len(layers), np.int64)}, layers

@@ -135,7 +135,7 @@ class PlacedLayers:
     """
 
     def __init__(self, trace: Trace) -> None:
-        """Read the patterns and positions of all layers.
+        """Read where each layer is on a wafer, and which map of words it refers to.
 
         Raises:
             TraceError: The trace is damaged.
@@ -172,16 +172,15 @@ class PlacedLayers:
         return found
 
     def _pattern_words(self, pattern: int, direction: int, rows: Array, cols: Array) -> Array:
-        """Return the number of words that a pattern sends over links at some positions.
+        """Look up the number of words on some links in a map of words (a pattern).
 
-        The most recently read part of a pattern is cached, because the layers of a region share
-        patterns.
+        Several layers can share a map, so its most recently read part is cached.
 
         Args:
-            pattern: Index of the pattern.
+            pattern: Index of the map.
             direction: Direction of the links.
-            rows: Rows of the positions within the pattern.
-            cols: Columns of the positions within the pattern.
+            rows: Row of each link within the map.
+            cols: Column of each link within the map.
         """
         box = (pattern, direction, int(rows.min()), int(rows.max()), int(cols.min()), int(cols.max()))
         if box not in self._boxes:

@@ -39,14 +39,16 @@ class Band:
 
 @dataclass(frozen=True, kw_only=True)
 class SramLives:
-    """Use of a PE's SRAM over time, while a token passes through the PE's stage.
+    """Use of a PE's SRAM over time, while a token passes through the layers that the PE stores.
+
+    These layers form the PE's stage.
 
     Attributes:
-        phase: Phase of the pass.
+        phase: Phase of the pass: prefill, decode or verify.
         pass_index: Index of the pass: the last decode pass, or the last pass if there is no decode
             pass.
         first_cycle: Start of the first step of the stage, in cycles from the start of the pass.
-        last_cycle: End of the stage's last step that stays on the wafer.
+        last_cycle: End of the stage's last step, without transfers to other wafers or the host.
         ops: Name of each op, and the cycle in which its first step starts, in order.
         bands: Buffers, sorted by address.
         sram_bytes: SRAM size of the PE in bytes.
@@ -62,7 +64,7 @@ class SramLives:
 
 
 def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
-    """Return when each buffer of a PE is needed while a token passes through the PE's stage.
+    """Return when each SRAM buffer of a PE is needed while a token passes through its layers.
 
     Args:
         trace: An open trace.
@@ -71,7 +73,7 @@ def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
         col: Column of the PE in the mesh.
 
     Raises:
-        BadTrace: The PE belongs to no region, or no pass or step was recorded for it.
+        BadTrace: The PE stores no part of the model, or no pass or step was recorded for it.
         TraceError: The trace is damaged.
     """
     stages = stages_of(trace, wafer, row, col)

@@ -104,7 +104,10 @@ class PrefillTime:
         return self.product_cycles(run) + self.local_cycles(run) + (chunk + 1) * self.pair_cycles(run)
 
     def product_cycles(self, run: PrefillRun) -> float:
-        """Return the cycles of a layer's matrix products, which take ``rows`` + 1 steps."""
+        """Return how many cycles the matrix products of a layer take for one chunk of the prompt.
+
+        In each of ``run.rows`` + 1 steps, a PE multiplies its tiles and shifts data to other PEs.
+        """
         costs, wafer = self.layer.costs, self.layer.wafer
         hidden, ffn = math.ceil(run.model.hidden / run.rows), math.ceil(run.model.ffn / run.rows)
         operations, macs = product_work(run.model, hidden, ffn, run.rows)

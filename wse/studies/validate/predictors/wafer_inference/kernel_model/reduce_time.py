@@ -55,7 +55,9 @@ def multicast_cycles(costs: ComputeEngineCosts, receivers: int, words: float) ->
 
 
 def reduce_cycles(wafer: WaferSpec, costs: ComputeEngineCosts, pes: int, words: int, group: int = GROUP_PES) -> float:
-    """Return the cycles of a grouped reduce along a line into its middle.
+    """Return the cycles of a reduce that adds up the words of a line of PEs in its middle.
+
+    Each group of PEs first adds up its words. Then the sums of the groups are added up.
 
     Args:
         wafer: The wafer.
@@ -76,9 +78,10 @@ def _reduce_cycles(wafer: WaferSpec, relay: float, pes: int, words: int, group: 
 
 
 def _depth(pes: int, group: int) -> int:
-    """Return the number of PEs that relay words on the longest path of a grouped reduce.
+    """Return the number of PEs that relay words on the longest path of a two-phase reduce.
 
-    The longest path begins at an end of the line.
+    Each group of PEs adds up its words in its middle. Then the sums of the groups are added up in
+    the middle group. The longest path begins at an end of the line.
 
     Args:
         pes: Number of PEs on the line.

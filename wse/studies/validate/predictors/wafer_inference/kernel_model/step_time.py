@@ -75,9 +75,10 @@ class LayerTime:
         return shard.batch * count * self.work_cycles(operations.work, length)
 
     def collective_cycles(self, collective: Collective, shard: Shard) -> float:
-        """Return the cycles of one all-reduce that adds the words of all sequences together.
+        """Return the cycles of one all-reduce for all sequences of the batch.
 
-        The result is 0 if the all-reduce is not needed with the given division into blocks of PEs.
+        The result is 0 if the all-reduce is only needed when a block (a rectangle of PEs) stores
+        whole layers, and the blocks of this model do not.
         """
         if collective.only_in_one_block and not shard.one_block_per_layer:
             return 0.0
@@ -145,19 +146,21 @@ class StepTime:
         )
 
     def forced_cycles(self, run: DescribedRun) -> float:
-        """Return the cycles per token if all tokens are known, so that they are pipelined.
+        """Return the cycles per token if all tokens are known in advance.
 
-        They are the cycles of the slowest pipeline stage. The first applicable rule determines what
-        a stage is:
+        Known tokens are pipelined through the blocks (rectangles of PEs that store layers), so the
+        result is the time of the slowest pipeline stage. The first rule that applies determines
+        the stages:
 
-        1. If blocks of PEs contain whole layers, a stage consists of one or several blocks.
-        2. If attention is divided, a stage is attention before the scores, attention from the
-           scores on, or feed-forward, for all layers of a block.
-        3. If there are at least as many stages as blocks, a stage is a block with attention or
+        1. If blocks contain whole layers, a stage is one or several blocks.
+        2. If attention is divided into two stages, the stages of a block's layers are attention
+           before the scores, attention from the scores on, and feed-forward.
+        3. If there are at least as many stages as blocks, a stage is one block, which contains
+           only attention or only feed-forward.
+        4. Otherwise, a stage is one or several pairs of blocks, one with attention and one with
            feed-forward.
-        4. Otherwise, a stage consists of one or several rows of two blocks.
 
-        Stages with several rows of blocks include the transfers between these rows.
+        If a stage covers several rows of blocks, the transfers between these rows are included.
         """
         layer, shard = self.layer, run.shard
         attention, ffn = layer.attention_cycles(shard), layer.ffn_cycles(shard)
@@ -204,12 +207,12 @@ class StepTime:
         return shard.batch * (crossing_cycles + multicast_cycles(self.layer.costs, TAIL_ROWS, words))
 
     def tail_cycles(self, shard: Shard, top_k: int) -> float:
-        """Return the cycles from the last hidden vectors to the next tokens of all sequences.
+        """Return the cycles to compute logits and select the next tokens of all sequences.
 
         1. Norm, product with a tile of the output head, and reduce of the logits along columns.
-        2. Local candidates: one pass over the logits, and insertions into a heap. Of random logits
-           in random order, ``k + k ln(n / k)`` are inserted.
-        3. Merge of the candidates along the row of PEs with the logits. Each relay stores them.
+        2. Selection of each PE's ``k`` largest of ``n`` logits with a heap. Of random logits in
+           random order, ``k + k ln(n / k)`` are inserted.
+        3. Merge of the selected logits along a row of PEs. Each PE that relays them stores them.
         """
         costs, wafer = self.layer.costs, self.layer.wafer
         hidden = math.ceil(shard.model.hidden / TAIL_ROWS)
