@@ -87,7 +87,8 @@ class RoundCosts(Protocol):
 
         Args:
             decoding: Number of requests that decode in these rounds; may be 0.
-            prompts: Number of prompts that share each round, from 1 to 1 / `PromptRounds.fill`.
+            prompts: Number of prompts that are read in each round, at least 1. A prompt that fills
+                only a part of a round (`PromptRounds.fill`) leaves room for others.
         """
 
 

@@ -110,9 +110,10 @@ class PieceArrival(NamedTuple):
     contention_cycles: float = 0.0
 
     def span(self) -> tuple[float, float]:
-        """Return the cycles of the first and last word at the start of a piece (part of a path).
+        """Return when the first and the last word of the stream reach this part of their path.
 
-        The cycles are infinite if they are not known yet.
+        Returns:
+            Two times in cycles; infinite if they are not known yet.
         """
         path = self.path
         if path.operations == self.operations:

@@ -230,9 +230,10 @@ def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow
 
 
 def own_link(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
-    """Return the rows of possible combinations with the wafers' own link or with a single wafer.
+    """Return the rows in which wafers are connected by their default link, or there is only one.
 
-    The wafers' own link is the link of the first possible row with several wafers.
+    Impossible combinations are left out. The first row with several wafers has the default link,
+    because rows with other links come after it.
     """
     first = next((row.link for row in rows if row.possible and row.wafers > 1), None)
     return [row for row in rows if row.possible and (row.wafers == 1 or row.link == first)]
