@@ -4,9 +4,11 @@
    compiled (`wse.studies.estimate.layouts.searches`).
 2. Each layout is also compiled with attention on all columns, and with as few codes of quantised
    weights unpacked at a time as possible. Both changes leave more room for caches.
-3. The `IMPROVED` best versions of each search are recompiled with prompt chunks of half the
-   length, repeatedly, as long as they improve. Shorter chunks leave more room for caches.
-4. They are also compiled for passes over 2, 4, 8 ... users, as long as they improve.
+3. The best version of each layout is recompiled with prompt chunks of half the length, repeatedly,
+   as long as it improves. Shorter chunks leave more room for caches. A layout that is far behind
+   with long chunks can be the best with short ones.
+4. The `WIDENED` best layouts of each search are compiled for passes over 2, 4, 8 ... users, as long
+   as they improve.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.option import replace_options
 from wse_mappings.cuts.split import ceil_div
 
-IMPROVED: Final = 2
-"""Number of layouts per search to try with shorter prompt chunks and with passes over more users."""
+WIDENED: Final = 2
+"""Number of layouts per search to compile for passes over several users."""
 MOST_SLOTS: Final = 256
 
 Rank = tuple[bool, float, float]
@@ -158,10 +160,10 @@ class LayoutRanking:
 
         For each search:
 
-        1. Compile variants of each layout that leave more room for KV caches.
-        2. Halve the prompt chunks of the `IMPROVED` best versions as long as they improve.
-        3. Unless the request fixes the number of users per pass, compile the results for passes
-           over 2, 4, 8 ... users as long as they improve.
+        1. Compile variants of each layout that leave more room for KV caches. Halve the prompt
+           chunks of the best variant as long as it improves.
+        2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
+           versions for passes over 2, 4, 8 ... users as long as they improve.
         """
 
         @cache
@@ -170,25 +172,22 @@ class LayoutRanking:
             return layout.rank(goal)
 
         layout_by_key: dict[tuple[Options, Choice], CompiledLayout] = {}
-        improved_layouts: list[CompiledLayout] = []
+        wider_layouts: list[CompiledLayout] = []
         for search_result in self._searches:
-            # 1. Variants with more room.
+            # 1. Variants and shorter chunks.
             best_versions = []
             for number, candidate in enumerate(search_result.candidates):
                 if (candidate.options, candidate.choice) in layout_by_key:  # the other search has compiled it
                     continue
                 layouts = self._with_variants(candidate, search_result, number)
+                layouts += _while_better(min(layouts, key=rank), self._with_smaller_chunks, rank)
                 layout_by_key |= {(layout.candidate.options, layout.candidate.choice): layout for layout in layouts}
                 best_versions.append(min(layouts, key=rank))
-            for layout in sorted(best_versions, key=rank)[:IMPROVED]:
-                # 2. Shorter chunks.
-                shorter_chunks = [layout, *_while_better(layout, self._with_smaller_chunks, rank)]
-                improved_layouts += shorter_chunks[1:]
-                # 3. Passes over more users.
-                if self._prepared.request.serving.batch is None:
-                    change = partial(self._with_more_slots, goal=goal)
-                    improved_layouts += _while_better(shorter_chunks[-1], change, rank)
-        return sorted(dict.fromkeys([*layout_by_key.values(), *improved_layouts]), key=rank)
+            # 2. Passes over more users.
+            if self._prepared.request.serving.batch is None:
+                for layout in sorted(best_versions, key=rank)[:WIDENED]:
+                    wider_layouts += _while_better(layout, partial(self._with_more_slots, goal=goal), rank)
+        return sorted(dict.fromkeys([*layout_by_key.values(), *wider_layouts]), key=rank)
 
     def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
         """Return a layout, followed by slower versions of it that leave more room for KV caches.
