@@ -170,7 +170,8 @@ def _speed_table(result: RunResult) -> Table:
     if decode is not None:
         rate, cycles = f"{count(decode.tokens_per_s_per_user)} tokens/s", f"{count(decode.cycles_per_token)} cycles"
         time = f"TPOT {seconds(decode.cycles_per_token / result.wafer.clock_hz)}"
-        rows.append(("decode", f"{cycles} per token", time, rate))
+        with_drafts = result.verify is not None and result.verify.draft is not None
+        rows.append(("passes over one token" if with_drafts else "decode", f"{cycles} per token", time, rate))
         if result.batch > 1:
             rows.append((f"{result.batch:,} users", "in total", "", f"{count(decode.tokens_per_s)} tokens/s"))
     keys = ("name", "cycles", "time", "rate")

@@ -122,6 +122,8 @@ def machine_table(result: ServeResult) -> Table:
         if machine is not None:
             cache = f"KV cache of {count(machine.kv_capacity_tokens)} tokens in blocks of {machine.kv_block_tokens}"
             fit = f"{plural(machine.kv_capacity_users, 'sequence')} of {mean_tokens:,} tokens fit"
+            if machine.kv_capacity_users * mean_tokens > machine.kv_capacity_tokens:
+                fit += " (some layers store only a window)"
             rows.append((name, f"{plural(machine.stages, 'stage')}; {cache}: {fit}"))
             if not machine.grid_users:
                 rows.append(("", f"{machine.stack}; passes of any users and parts of prompts, by `wse gpus`"))

@@ -79,14 +79,18 @@ class UsersOfDrafts:
     def speed_up(self, choose: Choose) -> float:
         """Return the speed-up from drafts: tokens/s per user with drafts, relative to no drafts.
 
+        If the machine is saturated with drafts, users wait longer for their first token. The
+        speed-up is then at most the gain in throughput.
+
         Args:
             choose: Function that returns the times with these drafts, given the machine's drafting
                 and verification times; see `in_a_row` and `as_tree`.
         """
-        tpot_without_drafts_s, tpot_with_drafts_s = self.plain.tpot_s, self.point(choose).tpot_s
-        assert tpot_without_drafts_s is not None  # tokens are decoded
-        assert tpot_with_drafts_s is not None
-        return tpot_without_drafts_s / tpot_with_drafts_s
+        plain, drafted = self.plain, self.point(choose)
+        assert plain.tpot_s is not None  # tokens are decoded
+        assert drafted.tpot_s is not None
+        speed_up = plain.tpot_s / drafted.tpot_s
+        return min(speed_up, drafted.tokens_per_s / plain.tokens_per_s) if drafted.saturated else speed_up
 
     def best_row(self, curve: Acceptance) -> tuple[int, float]:
         """Find the number of sequential draft tokens with the highest speed-up.

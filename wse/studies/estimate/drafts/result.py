@@ -12,6 +12,9 @@ from wse.reports.terminal import count, plural, printable, ranged, seconds, thre
 from wse.serving.drafts.speculation import ANY_KIND, DraftKind
 from wse.studies.options.drafts.draft import HEAD, HOST, SAME, WAFER
 
+_SATURATED: Final = "; at most the gain in throughput if users only wait longer for their first token"
+"""Remark on the speed-up on machines that are saturated with drafts."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DraftLengthResult(Result):
@@ -24,7 +27,7 @@ class DraftLengthResult(Result):
     tokens_per_pass: Annotated[float, Doc("tokens that a pass yields on average, including the one of the model")]
     draft_s: Annotated[float, Doc("time to draft the tokens", "s")]
     verify_s: Annotated[float, Doc("time of the verification pass, compiled for the draft tokens and one more", "s")]
-    speed_up: Annotated[float, Doc("tokens/s of a user, divided by those without drafts")]
+    speed_up: Annotated[float, Doc(f"tokens/s of a user, divided by those without drafts{_SATURATED}")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +37,7 @@ class DraftTreeResult(Result):
     nodes: Annotated[int, Doc("draft tokens of the tree")]
     depth: Annotated[int, Doc("length of its longest path, in passes of the draft")]
     tokens_per_pass: Annotated[float, Doc("tokens that a pass yields on average, including the one of the model")]
-    speed_up: Annotated[float, Doc("tokens/s of a user, divided by those without drafts")]
+    speed_up: Annotated[float, Doc(f"tokens/s of a user, divided by those without drafts{_SATURATED}")]
     parents: Annotated[tuple[int, ...], Doc("the parent of each node; -1: the token before the draft")]
     choices: Annotated[
         tuple[int, ...], Doc("rank of each node among the draft's candidates after its parent; 0: the most likely")
@@ -94,7 +97,7 @@ class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
 
     grade: Annotated[Grade, Doc("grade of the weakest number on which the speed-up depends")]
     draft_tokens: Annotated[int, Doc("the best number of draft tokens in a row; 0 if drafts are not faster")]
-    speed_up: Annotated[float, Doc("tokens/s of a user with that number, divided by those without drafts")]
+    speed_up: Annotated[float, Doc(f"tokens/s of a user with that number, divided by those without drafts{_SATURATED}")]
     users: Annotated[int, Doc("concurrent users, on all replicas together")]
     ttft_s: Annotated[float, Doc("mean time to first token with that number", "s")]
     tokens_per_s_per_user: Annotated[float, Doc("tokens of each user with that number", "tokens/s")]
@@ -165,7 +168,7 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
         cost.append(("cost", _cost_text(plan)))
     room, plain_s = plan.token_s_with_room_for_head, plan.speed_up / plan.tokens_per_s_per_user
     layout = []
-    if room is not None and room > NOTABLE * plain_s:
+    if room is not None and plan.users == 1 and room > NOTABLE * plain_s:
         text = f"with room for the head a token without drafts takes {seconds(room)}, without it {seconds(plain_s)}"
         layout.append(("layout", f"{text}; more --wafers may gain"))
     if plan.users > 1 and plan.draft != HEAD:
@@ -182,7 +185,11 @@ def draft_sentence(plan: DraftPlanResult | None) -> str:
         return ""
     if not plan.draft_tokens:
         return "Drafts are not faster."
-    speed = f"{count(plan.tokens_per_s_per_user)} tokens/s, {plan.speed_up:.2f} times as many"
+    speed = f"{count(plan.tokens_per_s_per_user)} tokens/s"
+    if plan.users == 1:
+        speed += f", {plan.speed_up:.2f} times as many"
+    else:
+        speed += f" and all together {count(plan.tokens_per_s)}, a gain of {plan.speed_up:.2f} x"
     return f"With drafts, each user gets {speed}; the numbers under Answer are without drafts."
 
 

@@ -162,7 +162,10 @@ class GpuDraftGain(Result):
 
     users: Annotated[int, Doc("concurrent users")]
     draft_tokens: Annotated[int, Doc("the best number of draft tokens; 0 if drafts are not faster")]
-    draft_speed_up: Annotated[float, Doc("tokens/s with that number, divided by those without drafts")]
+    draft_speed_up: Annotated[
+        float,
+        Doc("tokens/s of a user with that number, divided by those without drafts; at most the gain in throughput"),
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

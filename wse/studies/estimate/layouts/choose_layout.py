@@ -182,7 +182,9 @@ def _check_room(prepared_estimate: PreparedEstimate, room: int) -> None:
     wafers += "" if replicas == 1 else f" of each of {replicas:,} replicas"
     caches = f"the KV caches of {plural(room, 'sequence')} of {p.prompt_len + p.new_tokens:,} tokens"
     min_wafers = max(p.options.wafers + 1, wafers_by_bytes(p, math.ceil(users / replicas)))
-    more_room = f"more --wafers (by bytes at least {min_wafers}) or --replicas"
+    more_room = "more --replicas"
+    if min_wafers <= p.spec.layer_count:  # each wafer has a layer at least
+        more_room = f"more --wafers (by bytes at least {min_wafers}) or --replicas"
     remedies = [f"{more_room}, or shorter --prompt-len and --new-tokens"]
     if room:
         remedies.insert(0, f"--users {replicas * room}")
