@@ -89,12 +89,14 @@ def test_users_are_those_of_the_operating_point_that_is_reported(wse: Wse) -> No
 def test_more_users_than_have_room_are_refused_with_the_number_that_has(wse: Wse, command: str) -> None:
     text = (
         r"caches of (\d+) sequences of 16 tokens on 1 wafer; "
-        r"give --users (\d+), more --wafers \(by bytes at least \d+\)"
+        r"give --users (\d+), more (--wafers \(by bytes at least \d+\) or )?--replicas"
     )
     room, room_by_bytes = (re.search(text, wse(command, *SMALL, "--users", n).refusal()) for n in ("461", "4000"))
     assert room is not None
     assert room_by_bytes is not None
     assert room[1] == room[2] == room_by_bytes[2]
+    assert room[3] is not None
+    assert room_by_bytes[3] is None, "more wafers would be needed than the model has layers"
     assert wse(command, *SMALL, "--users", room[2]).code == 0
     assert wse(command, *SMALL, "--users", str(int(room[2]) + 1)).code == 2
 
