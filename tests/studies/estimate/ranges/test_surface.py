@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from tiers import slow_but
 
 from wse.backends.fabric.model import Fabric
 from wse.program.program import Program
@@ -51,7 +52,7 @@ def compiled(name: str) -> Compiled:
     return Compiled(prepared=prepared, program=program, constants=constants, surface=surface)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", slow_but([*MODELS], "story", "story on two wafers", "smollm2-135m"))
 def test_the_surface_agrees_with_timings_of_the_whole_program(name: str) -> None:
     case = compiled(name)
     constants = case.surface.constants
