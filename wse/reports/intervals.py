@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -73,12 +73,16 @@ def with_interval(value: str, unit: str, interval: RangeResult | None, text: Cal
     return f"{value}{unit} {interval_text(interval, text)}".rstrip()
 
 
-def sampled_text(samples: int) -> str:
+def sampled_text(ranges: Mapping[str, RangeResult] | None) -> str:
     """Return a note that explains the intervals of an output, such as ``90 %: of 256 samples ...``.
 
     Args:
-        samples: Number of samples from which the intervals are computed.
+        ranges: The intervals, all of which are computed from the same number of samples. None or
+            empty if there are none; the note is then empty.
     """
+    if not ranges:
+        return ""
+    samples = next(iter(ranges.values())).samples
     return f"{percent_text(CONFIDENCE)}: of {samples:,} samples of all uncertain inputs"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from wse.reports.intervals import RangeResult, interval_text, sampled_text
+from wse.reports.intervals import RangeResult, interval_text, sampled_text, with_interval
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import count, percent, plural, printable, range_text, seconds, three_figures
 from wse.studies.estimate.grades import GradeResult
@@ -62,8 +62,7 @@ def answer_tables(
     if grades is not None:
         columns.append(Column(key="grade", style="bright_black", cell=lambda row: _grade(row, grades)))
     columns.append(Column(key="note", wraps=True, cell=lambda row: f"{row.interval} {row.note}".strip()))
-    notes = [sampled_text(interval.samples) for interval in (ranges or {}).values()][:1]
-    note = "; ".join([*notes, *([] if grades is None else [GRADES])])
+    note = "; ".join(filter(None, [sampled_text(ranges), "" if grades is None else GRADES]))
     summary = pair_table([("", sentence) for sentence in sentences if sentence], headline)
     return [summary, Table(columns=tuple(columns), rows=rows, title="Answer", note=note)]
 
@@ -99,10 +98,10 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
     """
     ranges = ranges or {}
     if serving.tokens_per_s_per_user is None:
-        interval = _with_interval(ranges, "ttft_s", seconds)
-        return f"The first token of a request, which is its only one, comes after {seconds(serving.ttft_s)}{interval}."
-    interval = _with_interval(ranges, "tokens_per_s_per_user", count)
-    speed = f"{count(serving.tokens_per_s_per_user)} tokens/s{interval}"
+        ttft = with_interval(seconds(serving.ttft_s), "", ranges.get("serving.ttft_s"), seconds)
+        return f"The first token of a request, which is its only one, comes after {ttft}."
+    interval = ranges.get("serving.tokens_per_s_per_user")
+    speed = with_interval(count(serving.tokens_per_s_per_user), " tokens/s", interval, count)
     if serving.users == 1:
         return f"One user gets {speed}."
     machines = "" if serving.replicas == 1 else f" on {serving.replicas:,} replicas"
@@ -137,19 +136,6 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None, model: str) -> s
         remark = printable(f"{other_model}{speed.date.replace('n.d.', 'undated')}")
         texts.append(f"{count(speed.tokens_per_s_per_user)} {unit}{drafts} ({remark})")
     return f"Published for {plural(users, 'user')}{model_text}: {', '.join(texts)}."
-
-
-def _with_interval(ranges: Mapping[str, RangeResult], figure: str, text: Callable[[float], str]) -> str:
-    """Return the 90 % interval of a serving figure as text after a space; empty if unknown.
-
-    Args:
-        ranges: Intervals, keyed by the path of the figure in the result, such as
-            ``serving.ttft_s``.
-        figure: Name of the figure, a field of `ServingResult`.
-        text: Function that formats an end of the interval.
-    """
-    interval = interval_text(ranges.get(f"serving.{figure}"), text)
-    return interval and f" {interval}"
 
 
 def serving_rows(

@@ -83,7 +83,7 @@ def ranges_of_service(
         if amount is not None and machine_amount is not None:
             sampled = values_at(machine_amount, probabilities_of(name, SAMPLES, SEED)) / machine_amount.value
             figures[path] = amount.value, sampled / throughput
-    intervals = {path: _scaled(value, ratios) for path, (value, ratios) in figures.items()}
+    intervals = {path: range_of(value, value * ratio) for path, (value, ratio) in figures.items()}
     return ServiceRanges(intervals=intervals, overloaded_share=overloaded_share)
 
 
@@ -116,13 +116,3 @@ def _gpu_ratios(deployment: GpuDeployment) -> dict[str, F64]:
     """
     time_ratios = gpu_time_ratios(deployment.server)
     return {"ttft_s": time_ratios, "tpot_s": time_ratios, "tokens_per_s": 1 / time_ratios}
-
-
-def _scaled(value: float, ratios: F64) -> RangeResult:
-    """Return the 90 % interval of a figure that is multiplied by an uncertain ratio.
-
-    Args:
-        value: The figure.
-        ratios: Samples of the ratio.
-    """
-    return range_of(value, value * ratios)

@@ -44,8 +44,7 @@ def waits_table(served_result: ServedResult, ranges: Mapping[str, RangeResult] |
         number("most", "max", seconds),
     ]
     cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
-    notes = [sampled_text(interval.samples) for interval in (ranges or {}).values()][:1]
-    note = "; ".join([plural(all_waits.requests, "request"), *notes])
+    note = "; ".join(filter(None, [plural(all_waits.requests, "request"), sampled_text(ranges)]))
     return Table(columns=tuple(columns), rows=cells, title="Latency", note=note)
 
 

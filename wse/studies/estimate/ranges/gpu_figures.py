@@ -41,8 +41,8 @@ def gpu_time_ratios(server: GpuServer) -> F64:
     Returns:
         float64 ``[SAMPLES]``.
     """
-    kind = model_error("gpu_dense" if server.spec.experts is None else "gpu_experts", server.stack.name)
-    return np.exp(kind.at(probabilities_of(GPU_ERROR, SAMPLES, SEED)))
+    error = model_error("gpu_dense" if server.spec.experts is None else "gpu_experts", server.stack.name)
+    return np.exp(error.at(probabilities_of(GPU_ERROR, SAMPLES, SEED)))
 
 
 def sampled_gpu_figures(deployment: GpuDeployment, point: OperatingPointResult) -> Mapping[str, F64]:
