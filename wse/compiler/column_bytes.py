@@ -20,8 +20,8 @@ from wse.number_formats import ELEMENT_BYTES
 from wse_mappings.cuts.expert_groups import columns_of_expert, experts_of_column
 from wse_mappings.cuts.head_groups import head_places
 from wse_mappings.cuts.layer_parts import LayerRange, Parts, unit_bytes
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.cuts.widths import ColumnBytes
+from wse_mappings.rounding import ceil_div
 
 _HEADS, _EXPERTS, _FFN, _SHARED, _VOCABULARY, _EVEN, _EXPERT_SCALES, _FFN_SCALES, _SHARED_SCALES = range(9)
 """Ways to divide bytes over the columns of a region.

@@ -29,9 +29,9 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.number_formats import WORD_BYTES
 from wse_mappings.cuts.cache_balance import CacheBalance
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.k_tree import group_count, k_tree, relays_of
 from wse_mappings.regions.layout import Layout
+from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import Arrival
 
 FEWER_GROUPS: Final = (1, 2, 3, 5, 9)

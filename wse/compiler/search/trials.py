@@ -18,8 +18,8 @@ from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.regions.layout import Layout
+from wse_mappings.rounding import ceil_div
 
 SMALL_CHUNK = 8
 """Number of tokens per prompt chunk, or per row on the mesh, in the second trial of a layout."""

@@ -24,7 +24,7 @@ from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import cycles_of_layers, layers_on
 from wse.models.spec import ModelSpec
 from wse_mappings.cuts.head_groups import head_places
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 MAX_NARROWING = 4
 """Maximum ratio of a region's columns to its attention columns."""

@@ -33,6 +33,7 @@ from wse.studies.validate.measured.cells import (
     read_value,
 )
 from wse.studies.validate.measured.text_numbers import check_unit
+from wse_mappings.rounding import ceil_div
 
 BUNDLED: Final = Path(__file__).parents[3] / "data" / "measurements"
 """Folder of the files that `wse validate` reads by default."""
@@ -111,7 +112,7 @@ class Measurement:
     def words(self) -> int | None:
         """Size of the vector on each PE in 32-bit words, rounded up; None if not stated."""
         bytes_ = self.sizes.get("vector_len_bytes")
-        return None if bytes_ is None else -(-bytes_ // 4)
+        return None if bytes_ is None else ceil_div(bytes_, 4)
 
     @property
     def element_bytes(self) -> int | None:

@@ -12,6 +12,7 @@ from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
+from wse_mappings.rounding import ceil_div
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +153,7 @@ class DescribedRun:
     @property
     def rows_of_blocks(self) -> int:
         """Number of rows that the blocks (rectangles of PEs) form on the wafer."""
-        return max(1, -(-self.blocks // BLOCKS_PER_ROW))
+        return max(1, ceil_div(self.blocks, BLOCKS_PER_ROW))
 
 
 def described_run(m: Measurement) -> DescribedRun | str:
