@@ -12,7 +12,7 @@ from tiny_model import tiny_spec
 from tiny_run import tiny_session, worst_logit_error
 from wafer_runs import CHOICE, OPTIONS, wafer_run
 
-from wse.backends.fabric.expert_costs import EVEN
+from wse.backends.fabric.expert_columns import EVEN
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phases.mesh_state import check_size

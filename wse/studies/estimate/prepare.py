@@ -27,7 +27,7 @@ from wse.studies.options.basis import (
 from wse.studies.options.drafts.acceptance import DraftAcceptance, read_acceptance
 from wse.studies.options.drafts.draft import PLACES, SAME
 from wse.studies.options.drafts.vocabulary import check_vocabulary
-from wse.studies.options.mapping_file import check_listed
+from wse.studies.options.listed_regions import check_listed
 from wse.studies.options.serving import LENGTH
 from wse.studies.options.settings import with_settings
 
