@@ -159,14 +159,6 @@ def test_logits_are_those_of_a_plain_decoder_and_every_word_is_counted(mixture: 
     run.check()
 
 
-@pytest.mark.parametrize(
-    "prompts", [[EXPERTS_APART_PROMPT], [EXPERTS_APART_PROMPT, (3, 8)]], ids=["one user", "two users"]
-)
-def test_three_wafers_agree_as_well(prompts: list[tuple[int, ...]]) -> None:
-    run = wafer_run(SPEC, (4, 3), 3, prompts, mapping="expert", experts=DEDICATED)
-    run.check()
-
-
 def test_quantised_experts_answer_as_what_their_codes_stand_for() -> None:
     spec = replace(SPEC, hidden_size=64, dtype="float32")
     options = {"mapping": "expert", "dtype": "int8", "activations": "float32"}
