@@ -10,9 +10,8 @@ from tests.comparison.compare.synthetic import POWER_W, gpu, usd, wafer
 from wse.errors import DoesNotFit
 from wse.models.load import load_model
 from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, cheapest_token
-from wse.studies.compare.curve.frontier import frontier, with_best
 from wse.studies.compare.curve.points import curve_rows
-from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
+from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow, frontier, with_best
 from wse.studies.compare.curve.study import curve
 from wse.studies.compare.machine import GPU, WAFER, Kind, Machine, prepared_gpus
 from wse.studies.compare.request import CompareRequest
