@@ -10,11 +10,9 @@ from tests.comparison.compare.synthetic import POWER_W, gpu, usd, wafer
 from wse.errors import DoesNotFit
 from wse.models.load import load_model
 from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, cheapest_token
-from wse.studies.compare.curve.frontier import frontier, with_best
 from wse.studies.compare.curve.points import curve_rows
-from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
+from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow, frontier, with_best
 from wse.studies.compare.curve.study import curve
-from wse.studies.compare.curve.verdict import curve_verdict
 from wse.studies.compare.machine import GPU, WAFER, Kind, Machine, prepared_gpus
 from wse.studies.compare.request import CompareRequest
 from wse.studies.estimate.request import EstimateRequest
@@ -135,39 +133,6 @@ def test_at_each_end_of_an_interval_the_cheaper_group_changes(ones: list[Machine
         if not math.isinf(high):
             assert not is_cheaper(high)
             assert is_cheaper(high * (1 - 1e-5))
-
-
-def test_verdict_has_the_figures_of_the_machines() -> None:
-    wafers, gpus = wafer(0.001, usd_per_hour=10, ends=(5, 20)), gpu(0.019, 0.001, room=31, usd_per_hour=0.1)
-    assert curve_verdict([wafers, gpus]) == (
-        "One user is 20 times as fast on 1 wse3, bands as on 1 h200, vllm: 1,000 tokens/s against 50 tokens/s.",
-        "Of the numbers of wafers and GPUs compared, a token is cheapest on 1 h200, vllm, 0.0448 USD per million with "
-        "31 users of 20 tokens/s, against 2.78 USD (1.39 to 5.56) per million on 1 wse3, bands.",
-        "With the users that each machine serves at a speed, wafers have the cheaper token only where GPUs are too "
-        "slow, at all prices within the ranges. Above 50 tokens/s per user only wafers are fast enough.",
-    )
-
-
-def test_verdict_solves_for_the_speed_at_each_end_of_the_prices() -> None:
-    """At 10 USD/h a GPU's token is more expensive below 5 users, 1 / (9 ms + 5 ms); at 20 below 3; at 5 below 18."""
-    wafers = wafer(0.001, usd_per_hour=10, ends=(5, 20))
-    gpus = gpu(0.009, 0.001, room=31, usd_per_hour=3.6)
-    *_, crossover = curve_verdict([wafers, gpus])
-    speeds = {price: _first_cheaper(price) for price in (5, 10, 20)}
-    assert crossover == (
-        "With the users that each machine serves at a speed, at central prices wafers have the cheaper token above "
-        f"{speeds[10]:.3g} tokens/s per user; at the lowest price of wafers and the highest of GPUs above "
-        f"{speeds[5]:.3g} tokens/s per user; at the highest of wafers "
-        f"and the lowest of GPUs above {speeds[20]:.3g} tokens/s per user. Above 100 tokens/s per user only wafers are "
-        "fast enough."
-    )
-
-
-def _first_cheaper(usd_per_hour: float) -> float:
-    """Return the speed from which a wafer of one user is cheaper: that of the fewest users that beat it on GPUs."""
-    cost = usd(0.001, 0.0, 1, usd_per_hour)
-    users = next(users for users in range(1, 32) if usd(0.009, 0.001, users, 3.6) <= cost)
-    return 1 / (0.009 + users * 0.001)
 
 
 def test_number_of_gpus_without_room_for_a_user_is_passed_over() -> None:

@@ -9,9 +9,9 @@ import pytest
 from tests.comparison.compare.test_curve import GPU_ROWS, row
 from tests.comparison.compare.test_traces import LESS, RESULT, ROW
 from tests.inspect.page.conftest import IMAGE, SCRIPT, browser, requested, wait_for
-from wse.studies.compare.curve.frontier import with_best
 from wse.studies.compare.curve.page import curve_as_html
 from wse.studies.compare.curve.result import CurveResult
+from wse.studies.compare.curve.row import with_best
 from wse.studies.compare.machine import WAFER
 from wse.studies.compare.page.page import as_html
 from wse.studies.results.published import PublicPoint

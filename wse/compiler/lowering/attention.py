@@ -26,8 +26,8 @@ from wse.models.graph import Op
 from wse.program.isa.operands import PICO
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import CacheShift
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.ring_shift import ring_shift
+from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import Arrival
 
 

@@ -32,6 +32,7 @@ import math
 
 from wse.models.spec import Experts, Latent, Layer, ModelSpec
 from wse.number_formats import CODINGS, FP8, Coding, fp8_blocks
+from wse_mappings.rounding import ceil_div
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -145,7 +146,7 @@ def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int
     if coding is None:
         return math.prod(shape) * float_bytes
     outputs, inputs = shape
-    scales = -(-outputs // coding.block) * coding.groups(inputs)
+    scales = ceil_div(outputs, coding.block) * coding.groups(inputs)
     return coding.code_bytes(inputs, outputs) + scales * coding.scale_bytes(float_bytes)
 
 

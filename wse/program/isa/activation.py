@@ -7,7 +7,7 @@ from typing import Final
 from wse.program.isa.kernel import Kernel
 from wse.program.isa.operands import acc, act, numbers
 from wse.program.isa.pe_costs import PeCosts
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 ACTIVATIONS: Final = ("silu", "gelu_tanh", "gelu", "clamped_silu")
 """Activation functions; operand ``function`` of kernel ``activate`` is an index into this tuple."""

@@ -12,10 +12,9 @@ from wse.reports.result import Report
 from wse.serving.prices import prices_without_gpus
 from wse.serving.tiers import PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.compare.checks import check
-from wse.studies.compare.curve.frontier import with_best
 from wse.studies.compare.curve.points import curve_rows
 from wse.studies.compare.curve.result import CurveResult
-from wse.studies.compare.curve.row import CurveRow
+from wse.studies.compare.curve.row import CurveRow, with_best
 from wse.studies.compare.curve.verdict import curve_verdict
 from wse.studies.compare.grid.combination import CombinationRows
 from wse.studies.compare.grid.rows import assumptions_of, distinct_rows
