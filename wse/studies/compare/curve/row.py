@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Final
 
+from wse.reports.intervals import RangeResult
 from wse.reports.result import Doc, Result
 
 PLAIN, FAST = "plain", "fast"
@@ -49,6 +51,9 @@ class CurveRow(Result):
     best: Annotated[
         bool, Doc("whether no row of the same kind (all wafers, or the same GPUs) is at least as fast and cheaper")
     ] = False
+    ranges: Annotated[
+        Mapping[str, RangeResult] | None, Doc("90 % intervals of figures of this row; keys are their names")
+    ] = field(default=None, compare=False)
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -56,5 +61,5 @@ class CurveRow(Result):
         return () if self.tier is None else tuple(self.tier.split(TIER_SEPARATOR))
 
 
-COLUMNS: Final = tuple(field.name for field in fields(CurveRow))
+COLUMNS: Final = tuple(field.name for field in fields(CurveRow) if field.name != "ranges")
 """Columns of CSV files, in order."""
