@@ -267,11 +267,4 @@ def _published(prepared_estimate: PreparedEstimate, result: EstimateResult) -> t
 
 def _grades(prepared_estimate: PreparedEstimate) -> Grades:
     """Return the evidence grades (how well numbers are known) of the wafer and its software."""
-    request = prepared_estimate.request
-    return Grades(
-        request.machine.wafer,
-        request.machine.software,
-        prepared_estimate.wafer.generation,
-        wafer_values=request.machine.wafer_values,
-        software_values=request.machine.software_values,
-    )
+    return Grades(prepared_estimate.request.machine, prepared_estimate.wafer.generation)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Final
 
+from wse.reports.intervals import RangeResult
 from wse.reports.result import Doc, Result
 from wse.studies.compare.machine import WAFER
 
@@ -51,6 +52,9 @@ class CurveRow(Result):
     best: Annotated[
         bool, Doc("whether no row of the same kind (all wafers, or the same GPUs) is at least as fast and cheaper")
     ] = False
+    ranges: Annotated[
+        Mapping[str, RangeResult] | None, Doc("90 % intervals of figures of this row; keys are their names")
+    ] = field(default=None, compare=False)
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -58,7 +62,7 @@ class CurveRow(Result):
         return () if self.tier is None else tuple(self.tier.split(TIER_SEPARATOR))
 
 
-COLUMNS: Final = tuple(field.name for field in fields(CurveRow))
+COLUMNS: Final = tuple(field.name for field in fields(CurveRow) if field.name != "ranges")
 """Columns of CSV files, in order."""
 
 
