@@ -46,6 +46,26 @@ SPELLINGS: dict[str, tuple[str, Config, set[str], Config]] = {
         {"scoring_func": "sigmoid", "topk_method": "noaux_tc", "moe_layer_freq": 1, "aux_loss_alpha": 0.001}
         | {"seq_aux": True, "ep_size": 1, "auto_map": {"AutoConfig": "a.B"}},
     ),
+    "gemma": ("gemma", {}, {"use_bidirectional_attention"}, {"hidden_act": "gelu", "hidden_activation": None}),
+    "smollm3": ("smollm3", {}, {"mlp_bias"}, {"max_window_layers": 28}),
+    "smollm3 without windows": (
+        "smollm3",
+        {"use_sliding_window": False, "sliding_window": None, "layer_types": [FULL] * 2},
+        {"no_rope_layers"},
+        {"no_rope_layer_interval": 2},
+    ),
+    "seed_oss": ("seed_oss", {"mlp_bias": False}, {"mlp_bias"}, {}),
+    "glm": ("glm", {}, {"head_dim"}, {"head_dim": 16}),
+    "glm4": ("glm4", {}, {"attention_bias"}, {}),
+    "ernie4_5": ("ernie4_5", {}, {"tie_word_embeddings"}, {}),
+    "ernie4_5_moe": (
+        "ernie4_5_moe",
+        {},
+        {"use_bias", "moe_layer_end_index"},
+        {"moe_layer_end_index": -1, "moe_capacity": [64, 64, 64], "moe_gate": "topk", "moe_use_aux_free": True},
+    ),
+    "stablelm": ("stablelm", {}, {"qk_layernorm", "use_parallel_residual"}, {"rotary_scaling_factor": None}),
+    "starcoder2": ("starcoder2", {}, {"use_bias"}, {"mlp_type": "default", "norm_type": "layer_norm"}),
     "gemma2": (
         "gemma2",
         {},

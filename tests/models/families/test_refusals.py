@@ -19,7 +19,10 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     *((name, {"logits_zoom": 2}, f"…: {NOT_UNDERSTOOD}") for name in CONFIGS),
     *(
         (name, {"num_key_value_heads": DROPPED}, "has no num_key_value_heads; add it: an integer from 1 to 65,536")
-        for name in ("mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gpt_oss", "glm4_moe", "llama4", "gemma2")
+        for name in (
+            *("mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gpt_oss", "glm4_moe", "llama4", "gemma2", "gemma"),
+            *("smollm3", "seed_oss", "glm", "glm4", "stablelm", "starcoder2"),
+        )
     ),
     ("mistral", {"layer_types": [FULL] * 2}, f"…: supported: {SLIDING} in every layer"),
     ("mistral", {"sliding_window": 0}, "…: give an integer from 1 to 1,073,741,824"),
@@ -50,6 +53,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("deepseek_v3", {"rope_interleave": False}, "…: rotated pairs must be neighbours; supported: true"),
     ("deepseek_v3", {"qk_rope_head_dim": 3}, "…: rotary positions pair features of a head: give an even size"),
     ("deepseek_v3", {"q_lora_rank": DROPPED}, "has no q_lora_rank; add it: an integer from 1 to 1,048,576"),
+    ("gemma", {"hidden_act": "relu"}, "…: supported: gelu_pytorch_tanh, gelu"),
+    ("smollm3", {"no_rope_layers": [1]}, "…: give 0 or 1 for each of 2 layers"),
+    ("ernie4_5_moe", {"use_bias": True}, "…: biases are not supported in this family; supported: false"),
+    ("ernie4_5_moe", {"moe_k": 7}, "…: give an integer from 1 to 6"),
+    ("stablelm", {"qk_layernorm": True}, "…: layer norms of heads are not supported; supported: false"),
+    ("starcoder2", {"mlp_type": "gated"}, "…: supported: default"),
     ("llama4", {"no_rope_layers": [1, 0]}, "…: give 0 or 1 for each of 4 layers"),
     ("llama4", {"no_rope_layers": [1, 2, 0, 0]}, "…: give a list of integers from 0 to 1"),
     ("llama4", {"attention_chunk_size": None}, f"…: layers of {CHUNKED} need one: give an integer"),

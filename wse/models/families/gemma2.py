@@ -48,10 +48,9 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         rope=read_rope(config, heads.size),
         layers=windowed_layers(config, alternating_kinds(layer_count(config)), window),
         activations=ACTIVATIONS,
-        activation_key="hidden_activation",
         tied=True,
     )
-    config.require("hidden_act", tuple(ACTIVATIONS), "supported: gelu_pytorch_tanh")  # key of older configs
+    config.require("hidden_activation", tuple(ACTIVATIONS), "supported: gelu_pytorch_tanh")
     config.require("sliding_window_size", (window,), f"contradicts sliding_window = {window}; remove it")
     config.require("use_bidirectional_attention", (False,), "only decoders are supported; supported: false")
     biased = config.flag("attention_bias", default=False)

@@ -115,6 +115,49 @@ def rows_of_heads(heads: int, size: int, rows: NDArray[np.intp]) -> NDArray[np.i
     return (np.arange(heads)[:, None] * size + rows).reshape(-1)
 
 
+def adjacent_pairs(name: str, spec: ModelSpec, layer: int, shape: Shape, layers: str = LAYERS) -> tuple[FileSlice, ...]:
+    """Return the slice of a file that stores adjacent rows for the features of each rotary pair.
+
+    The slice moves the first features of all pairs before the second ones. Features that are not
+    rotated stay where they are. The result is () unless the tensor belongs to the queries or keys
+    of a layer with rotary embeddings.
+
+    Args:
+        name: Name of the tensor in wse, without the layer prefix.
+        spec: Specification of the model.
+        layer: Index of the layer; -1 outside the layers.
+        shape: Shape of the tensor in wse.
+        layers: Text before the layer index in the file's tensor names.
+    """
+    projection = name.removesuffix("_bias")
+    if projection not in ("q", "k") or not spec.layers[layer].rotary:
+        return ()
+    order = np.concatenate([split_halves(spec.rotary_size), np.arange(spec.rotary_size, spec.head_size)])
+    part = "weight" if name == projection else "bias"
+    file_name = f"{layers}{layer}.self_attn.{projection}_proj.{part}"
+    rows = rows_of_heads(shape[0] // spec.head_size, spec.head_size, order)
+    return (FileSlice(file_name=file_name, file_shape=shape, rows=rows),)
+
+
+def rows_of_matrix(name: str, file_name: str, heights: Mapping[str, int], shape: Shape) -> tuple[FileSlice, ...]:
+    """Return the slice of a file's tensor that stores several tensors of a model one below another.
+
+    The result is () if the file's tensor does not contain the given one.
+
+    Args:
+        name: Name of the tensor in wse, without the layer prefix.
+        file_name: Name of the file's tensor.
+        heights: For each tensor in the file's tensor, in order, its number of rows.
+        shape: Shape of the tensor in wse.
+    """
+    if name not in heights:
+        return ()
+    order = list(heights)
+    first = sum(heights[other] for other in order[: order.index(name)])
+    index = (slice(first, first + heights[name]),)
+    return (FileSlice(file_name=file_name, file_shape=(sum(heights.values()), *shape[1:]), index=index),)
+
+
 GATE_UP: Final = ("experts.gate", "experts.up")
 DOWN: Final = "experts.down"
 SIGMOID_NAMES: Final = {
