@@ -72,6 +72,39 @@ SPELLINGS: dict[str, tuple[str, Config, set[str], Config]] = {
         {"use_bidirectional_attention"},
         {"hidden_act": "gelu_pytorch_tanh", "cache_implementation": "hybrid"},
     ),
+    "olmo2": ("olmo2", {}, {"attention_bias"}, {}),
+    "olmo3": ("olmo3", {}, set(), {"layer_types": [SLIDING, FULL]}),
+    "olmo3 without layer types": (
+        "olmo3",
+        {"num_hidden_layers": 4, "layer_types": [SLIDING] * 3 + [FULL]},
+        {"sliding_window"},
+        {"sliding_window": 6},
+    ),
+    "exaone4": ("exaone4", {}, set(), {"layer_types": [SLIDING, FULL], "sliding_window_pattern": "LG"}),
+    "exaone4 without windows": (
+        "exaone4",
+        {"sliding_window": None, "sliding_window_pattern": 0, "layer_types": [FULL] * 2},
+        {"sliding_window_pattern"},
+        {},
+    ),
+    "olmoe": ("olmoe", {}, {"clip_qkv"}, {"num_local_experts": 5}),
+    "minimax_m2": (
+        "minimax_m2",
+        {},
+        {"partial_rotary_factor"},
+        {"rotary_dim": 8, "use_qk_norm": True, "qk_norm_type": "per_layer", "scoring_func": "sigmoid", "use_mtp": True}
+        | {"use_routing_bias": True, "shared_intermediate_size": 0, "attn_type_list": [1, 1]},
+    ),
+    "gemma3": (
+        "gemma3",
+        {},
+        {"_sliding_window_pattern"},
+        {"rope_local_base_freq": 1e4, "sliding_window_pattern": 2, "hidden_act": "gelu_pytorch_tanh"},
+    ),
+    "granite": ("granite", {}, {"mlp_bias"}, {}),
+    "granitemoe": ("granitemoe", {}, set(), {}),
+    "opt": ("opt", {}, {"enable_bias", "layer_norm_elementwise_affine"}, {"activation_dropout": 0.0}),
+    "nemotron": ("nemotron", {}, {"mlp_bias"}, {}),
     "gpt2": ("gpt2", {}, set(), {"n_ctx": 64}),
     "phi3": (
         "phi3",
@@ -98,6 +131,17 @@ def older(new: Config, dropped: set[str]) -> Config:
     kept = {key: value for key, value in new.items() if key not in NEWER | dropped}
     return kept | {"torch_dtype": new["dtype"]} | older_rope(new.get("rope_parameters", {}))
 
+
+GEMMA3: Config = {
+    "model_type": "gemma3",
+    "architectures": ["Gemma3ForConditionalGeneration"],
+    "torch_dtype": "float32",
+    "vision_config": {"hidden_size": 3},
+    "mm_tokens_per_image": 256,
+    "text_config": both("gemma3")[0],
+}
+del GEMMA3["text_config"]["torch_dtype"]
+"""Gemma 3 beside its vision model, as transformers 4 writes it."""
 
 LLAMA4: Config = {
     "model_type": "llama4",

@@ -21,7 +21,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         (name, {"num_key_value_heads": DROPPED}, "has no num_key_value_heads; add it: an integer from 1 to 65,536")
         for name in (
             *("mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gpt_oss", "glm4_moe", "llama4", "gemma2", "gemma"),
-            *("smollm3", "seed_oss", "glm", "glm4", "stablelm", "starcoder2"),
+            *("smollm3", "seed_oss", "glm", "glm4", "stablelm", "starcoder2", "exaone4", "minimax_m2"),
         )
     ),
     ("mistral", {"layer_types": [FULL] * 2}, f"…: supported: {SLIDING} in every layer"),
@@ -59,6 +59,17 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("ernie4_5_moe", {"moe_k": 7}, "…: give an integer from 1 to 6"),
     ("stablelm", {"qk_layernorm": True}, "…: layer norms of heads are not supported; supported: false"),
     ("starcoder2", {"mlp_type": "gated"}, "…: supported: default"),
+    ("olmo3", {"rope_parameters": {"full_attention": {"rope_theta": 1e4}, "other": {}}}, "rope_parameters.other = {}"),
+    ("olmoe", {"clip_qkv": 8.0}, "…: clipped queries, keys and values are not supported; supported: null"),
+    ("minimax_m2", {"attn_type_list": [1, 0]}, "…: supported: 1 (full attention) in every layer"),
+    ("minimax_m2", {"rotary_dim": 4}, "…: contradicts 8 rotated features; keep one"),
+    ("gemma3", {"final_logit_softcapping": 30.0}, "…: caps are not supported in this family; supported: null"),
+    ("gemma3", {"use_bidirectional_attention": True}, "…: only decoders are supported; supported: false"),
+    ("granite", {"logits_scaling": 0}, "…: give a number above 0, at most 1e+06"),
+    ("opt", {"word_embed_proj_dim": 36}, "…: supported: hidden_size = 72"),
+    ("opt", {"do_layer_norm_before": False}, "…: norms after blocks are not supported; supported: true"),
+    ("opt", {"activation_function": "silu"}, "…: supported: relu, gelu"),
+    ("nemotron", {"hidden_act": "relu"}, "…: supported: relu2"),
     ("llama4", {"no_rope_layers": [1, 0]}, "…: give 0 or 1 for each of 4 layers"),
     ("llama4", {"no_rope_layers": [1, 2, 0, 0]}, "…: give a list of integers from 0 to 1"),
     ("llama4", {"attention_chunk_size": None}, f"…: layers of {CHUNKED} need one: give an integer"),

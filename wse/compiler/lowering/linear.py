@@ -22,6 +22,7 @@ from wse.compiler.lowering.phase.split_block import stream_before_block, stream_
 from wse.compiler.lowering.sums import all_reduce
 from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.models.graph import Op
+from wse.program.isa.operands import PICO
 from wse.program.steps import COLUMNS, ROWS
 
 
@@ -91,7 +92,7 @@ def project_to_stream(
 
 
 def add_to_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
-    """Add a complete product to the residual stream.
+    """Scale a complete product if the model does so, and add it to the residual stream.
 
     If the model normalises the output of each block before adding it, the product is only stored;
     `wse.compiler.lowering.norm.post_norm` then normalises and adds it.
@@ -109,6 +110,8 @@ def add_to_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> Non
         c.stream = stream_of_parts(c)
     if bias:
         c.builder.compute("add_bias", x=out, bias=c.hidden_vector(f"{tensor}_bias", "bias"), M=M, n=d)
+    if c.spec.residual_scale != 1.0:
+        c.builder.compute("scale", x=out, n=M * d, factor_pico=round(PICO * c.spec.residual_scale))
     if c.spec.post_norms:
         c.builder.compute("store", out=c.temp("made_by_block", M * d, "act"), x=out, n=M * d)
     else:

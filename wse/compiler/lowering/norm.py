@@ -37,6 +37,11 @@ def norm(c: Context, op: Op) -> None:
         _normalise(c, op, stream_before_block(c), c.normed_hidden)
 
 
+def block_input(c: Context, op: Op) -> None:
+    """Lower the input of a block that is not normalised: a copy, which MeshGEMM may overwrite."""
+    c.builder.compute("copy", out=c.normed_hidden, x=c.stream, n=c.tokens * c.cut.hidden_per_pe)
+
+
 def post_norm(c: Context, op: Op) -> None:
     """Lower the norm of a block's output to steps, and add the result to the residual stream.
 
@@ -106,5 +111,31 @@ def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: S
             b.compute("l2_scale", x=x, sums=part, M=n, K=F, **operands)
 
 
-OPS: Final = {"norm": norm, "post_norm": post_norm}
+def normalise_all_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: Sequence[str]) -> None:
+    """Divide the vector of all heads together by its root mean square, and multiply it by a gain.
+
+    The heads are divided over columns, so the sums of squares are added up along rows. Columns that
+    store copies of the same KV head all add its squares, so that the size counts every copy.
+
+    Args:
+        c: Context of the phase being lowered.
+        heads: Buffers ``[tokens, count, F]`` of the queries and of the keys, each with its number
+            of heads.
+        gains: Names of the gain vectors, one per buffer.
+    """
+    F, M, b = c.heads[3], c.tokens, c.builder
+    sums = c.temp("head_sums", len(heads) * M, "f32")
+    parts = [SymAddress(buffer=sums, offset=i * M) for i in range(len(heads))]
+    for (x, count), part in zip(heads, parts, strict=True):
+        b.compute("sum_squares", x=x, sums=part, M=M, K=count * F)
+    all_reduce(c, ROWS, sums, len(heads) * M)
+    copies, offset = c.cut.heads.copies, int(c.spec.norm_unit_offset)
+    sizes = [c.spec.head_count * c.spec.head_size, copies * c.spec.kv_head_count * c.spec.head_size]
+    for (x, count), part, gain, size in zip(heads, parts, gains, sizes, strict=True):
+        b.compute(
+            "rms_scale", x=x, sums=part, gain=c.tile(gain), out=x, M=M, K=count * F, offset=offset, **rms_eps(c, size)
+        )
+
+
+OPS: Final = {"norm": norm, "post_norm": post_norm, "block_input": block_input}
 """Lowering function of each kind of op."""

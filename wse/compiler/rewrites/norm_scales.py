@@ -243,10 +243,12 @@ def _invalid(spec: ModelSpec, options: Options) -> str:
     """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
     It is invalid if activations may overflow before they are scaled, if sums are not float32, or if
-    a LayerNorm is followed by quantised weights.
+    a LayerNorm has gains that are stored minus one or is followed by quantised weights.
     """
     if options.activation_type == "float16":
         return "float16 activations may overflow where they are not normalised"
+    if spec.norm == "layer" and spec.norm_unit_offset:
+        return f"{spec.name} has LayerNorm, whose gains are stored minus one"
     if spec.norm == "layer" and options.dtype in CODINGS:
         return f"{spec.name} has LayerNorm, whose gains and biases cannot be multiplied with quantised weights"
     return needs_float32_sums(spec, options)

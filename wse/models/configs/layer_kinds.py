@@ -108,6 +108,18 @@ def alternating_kinds(count: int) -> list[str]:
     return [FULL if index % 2 else SLIDING for index in range(count)]
 
 
+def pattern_kinds(config: ConfigReader, count: int, unstated_interval: int) -> list[str]:
+    """Return attention types in which every n-th layer has full attention and the others a window.
+
+    Args:
+        config: Reader of the model's config, in which ``sliding_window_pattern`` is n.
+        count: Number of layers.
+        unstated_interval: n if the config does not specify it.
+    """
+    interval = config.integer("sliding_window_pattern", 1, LONGEST_CONTEXT, default=unstated_interval)
+    return [SLIDING if (index + 1) % interval else FULL for index in range(count)]
+
+
 def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     """Return the layers of a Qwen2 or Qwen3 model.
 

@@ -10,16 +10,15 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import (
     LARGEST_TABLE,
     MAX_LAYERS,
-    finish,
     layer_count,
     read_decoder,
-    read_dtype,
     read_heads,
     require_class,
 )
 from wse.models.configs.expert_config import read_experts
 from wse.models.configs.layer_kinds import FULL, layer_kinds, read_rotary
 from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope
+from wse.models.configs.text_config import read_text_model
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import Layer, ModelSpec, PositionScale
 from wse.models.tensors.tensor_names import NAMES, Shape, adjacent_pairs, canonical_tensors, stacked_slices
@@ -45,18 +44,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Llama4ForConditionalGeneration", "Llama4ForCausalLM")
-    text = config.table("text_config")
-    if text is None:
-        return _read_text(config, name, unstated_dtype)
-    dtype = read_dtype(config, unstated_dtype)
-    spec = _read_text(text, name, dtype)
-    if config.has_value("dtype") or config.has_value("torch_dtype"):
-        for key in ("dtype", "torch_dtype"):
-            text.require(key, (dtype,), f"contradicts {dtype!r} outside of text_config; keep one")
-    config.require("tie_word_embeddings", (spec.tied_embedding,), "contradicts text_config; keep one")
-    finish(text, FAMILY.harmless_keys)
-    outer_end_ids = config.ids("eos_token_id", spec.vocab_size)
-    return replace(spec, eos_token_ids=spec.eos_token_ids or outer_end_ids)
+    return read_text_model(config, name, unstated_dtype, _read_text, FAMILY.harmless_keys)
 
 
 def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:

@@ -41,6 +41,12 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
 
 LAYERS: Final = "model.layers."
 
+POST_NORM_NAMES: Final = {
+    "post_attention_norm": "post_attention_layernorm.weight",
+    "post_mlp_norm": "post_feedforward_layernorm.weight",
+}
+"""Names of the norms after blocks in files of Gemma 2 and other families."""
+
 
 def no_slices(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
     """Return no slices: the rule for model families whose files store every tensor separately."""
@@ -228,13 +234,18 @@ def expert_tensors(
 
 
 def stacked_slices(
-    name: str, spec: ModelSpec, prefix: str, *, transposed: bool, interleaved: bool = False
+    name: str,
+    spec: ModelSpec,
+    prefix: str,
+    *,
+    transposed: bool,
+    interleaved: bool = False,
+    matrices: tuple[str, str] = ("gate_up_proj", "down_proj"),
 ) -> tuple[FileSlice, ...]:
     """Return the slices of an expert tensor in a file that stacks all experts in one tensor.
 
-    There is one slice per expert, in ``gate_up_proj`` or ``down_proj``. Biases are stored in
-    ``gate_up_proj_bias`` and ``down_proj_bias`` [experts, out]. The result is () if the tensor does
-    not belong to experts.
+    There is one slice per expert. Biases are stored in tensors [experts, out] whose names have the
+    suffix ``_bias``. The result is () if the tensor does not belong to experts.
 
     Args:
         name: Name of the tensor in wse, without the layer prefix.
@@ -243,12 +254,13 @@ def stacked_slices(
         transposed: True if matrices are stored as [experts, in, out], false for [experts, out, in].
         interleaved: Whether the outputs of gate and up alternate. Otherwise all outputs of gate
             come first.
+        matrices: Names of the matrix of gate and up, and of the matrix of down.
     """
     matrix, is_bias = name.removesuffix("_bias"), name.endswith("_bias")
     if matrix not in (*GATE_UP, DOWN) or spec.experts is None:
         return ()
     count, width, hidden_size = spec.experts.count, spec.experts.ffn_size, spec.hidden_size
-    file_name = f"{prefix}.{'down' if matrix == DOWN else 'gate_up'}_proj"
+    file_name = f"{prefix}.{matrices[matrix == DOWN]}"
     outputs, inputs = (hidden_size, width) if matrix == DOWN else (2 * width, hidden_size)
     output_slice = slice(None) if matrix == DOWN else _half(GATE_UP.index(matrix), width, interleaved=interleaved)
     if is_bias:
