@@ -70,6 +70,7 @@ def plain_logits(
         def made(name: str, values: F64, index: int = index) -> None:
             tell(f"layers.{index}.{name}", values)
 
+        source = x
         normed = _norm(spec, of, "attention_norm", x) if spec.pre_norms else x
         made("attention_norm", normed)
         if spec.latent is None:
@@ -77,7 +78,8 @@ def plain_logits(
         else:
             added = latent_attention(spec, of, partial(_rotated, spec.rope_of(layer)), normed)
         x = _joined(spec, of, ("output", "post_attention_norm"), x, added, made)
-        normed = _norm(spec, of, "mlp_norm", x) if spec.pre_norms else x
+        source = source if spec.parallel_blocks else x
+        normed = _norm(spec, of, "mlp_norm", source) if spec.pre_norms else source
         made("mlp_norm", normed)
         feed_forward, back = (_mixture, "experts_down") if layer.experts else (_feed_forward, "down")
         if layer.experts and spec.experts is not None and spec.experts.shared_size:
@@ -107,7 +109,7 @@ def _norm(spec: ModelSpec, w: Callable[[str], F64], name: str, x: F64) -> F64:
     gain = w(name) + float(spec.norm_unit_offset)
     if spec.norm == "layer":
         centred = x - x.mean(axis=-1, keepdims=True)
-        return _rms(centred, spec.norm_eps) * gain + w(f"{name}_bias")
+        return _rms(centred, spec.norm_eps) * gain + (w(f"{name}_bias") if spec.norm_bias else 0.0)
     return _rms(x, spec.norm_eps) * gain
 
 

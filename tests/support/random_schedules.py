@@ -122,6 +122,7 @@ def random_spec(draw: Random) -> ModelSpec:
     norm = "layer" if maybe() else "rms"
     traits: dict[str, Any] = {
         "norm": norm,
+        "norm_bias": maybe(0.6),
         "qkv_bias": maybe(),
         "output_bias": maybe(),
         "ffn_bias": maybe(),
@@ -136,6 +137,7 @@ def random_spec(draw: Random) -> ModelSpec:
         traits["pre_norms"] = maybe(0.5)
     else:
         traits["residual_scale"] = 0.3 if maybe() else 1.0
+        traits["parallel_blocks"] = maybe()
     windows = [int(n) for n in draw.choice([0, 0, 3, 5], 2)]
     rotary = maybe(0.85)
     layers = [Layer(rotary=rotary) for _ in spec.layers]

@@ -165,7 +165,7 @@ class _GraphBuilder:
         if parts.block is None:
             return
         self.parts = parts.block
-        if parts.block.first == BLOCK.first:
+        if parts.block.first == BLOCK.first and not self.spec.parallel_blocks:
             self.before_block = self.stream
         if layer.experts and self.spec.experts is not None:
             self.add_experts()
@@ -188,7 +188,7 @@ class _GraphBuilder:
 
     def add_norm(self, name: str, *inputs: str, kind: str = "norm") -> str:
         """Add a norm and return its full name. The norm's gain has the same name."""
-        return self.add(name, kind, (name,), *inputs, vectors=_biases((name,), present=self.spec.norm == "layer"))
+        return self.add(name, kind, (name,), *inputs, vectors=_biases((name,), present=self.spec.has_norm_bias))
 
     def add_attention(self) -> None:
         """Add standard attention, whose cache stores keys and values for each KV head."""
@@ -277,12 +277,13 @@ class _GraphBuilder:
 
         Raises:
             BadInput: The block is split although its output is normalised as a whole.
-            WseBug: The output of the block is both normalised and scaled.
+            WseBug: The output of the block is normalised, and is also scaled or that of a parallel
+                block.
         """
         vectors = _biases(weights[-1:], present=biased and self.parts.first <= BLOCK.first)
         if self.spec.post_norms:
-            if self.spec.residual_scale != 1.0:
-                message = f"{self.spec.name}: no op scales the output of a block after it is normalised"
+            if self.spec.residual_scale != 1.0 or self.spec.parallel_blocks:
+                message = f"{self.spec.name}: no op scales normalised outputs of blocks, or adds those of parallel ones"
                 raise WseBug(message)
             if self.parts.cuts_block:
                 message = f"{self.spec.name}: layer {self.layer}: a block that is normalised as a whole stays whole"

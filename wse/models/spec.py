@@ -194,13 +194,16 @@ class ModelSpec:
         ffn_bias: Whether the feed-forward projections, including those of experts, add a trained
             vector.
         experts: Mixture of experts; None if no layer has one.
-        norm: ``rms``, or ``layer``, which also subtracts the mean and adds a trained vector.
+        norm: ``rms``, or ``layer``, which also subtracts the mean.
+        norm_bias: Whether layer norms add a trained vector.
         norm_unit_offset: Whether gains are stored minus one.
         pre_norms: Whether the input of a block is normalised.
         post_norms: Whether the output of a block is normalised before it is added to the residual
             stream.
         residual_scale: Factor applied to the output of a block before it is added to the residual
             stream.
+        parallel_blocks: Whether attention and feed-forward block of a layer read the same residual
+            stream, to which both outputs are added.
         learned_positions: Number of rows in the position table that is added to the embedding; 0
             without such a table.
         embedding_scale: Factor applied to embeddings, rounded to the element type before use.
@@ -240,10 +243,12 @@ class ModelSpec:
     ffn_bias: bool = False
     experts: Experts | None = None
     norm: str = "rms"
+    norm_bias: bool = True
     norm_unit_offset: bool = False
     pre_norms: bool = True
     post_norms: bool = False
     residual_scale: float = 1.0
+    parallel_blocks: bool = False
     learned_positions: int = 0
     embedding_scale: float = 1.0
     logit_scale: float = 1.0
@@ -286,6 +291,11 @@ class ModelSpec:
         Kernels can then process features without rotary positions as pairs with the angle 0.
         """
         return all(rope is None or rope.multiplier == 1.0 for rope in (self.rope, self.window_rope))
+
+    @property
+    def has_norm_bias(self) -> bool:
+        """True if norms add a trained vector."""
+        return self.norm == "layer" and self.norm_bias
 
     @property
     def has_head_gains(self) -> bool:

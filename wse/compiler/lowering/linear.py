@@ -18,7 +18,7 @@ from typing import Final
 from wse.compiler.lowering.local_product import local_product
 from wse.compiler.lowering.mesh_gemm import MovingOperand, align, dist_gemm_t, mesh_gemm, moving_copy, moving_operand
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.lowering.phase.split_block import stream_before_block, stream_of_parts
+from wse.compiler.lowering.phase.split_block import keeps_input, stream_before_block, stream_of_parts
 from wse.compiler.lowering.sums import all_reduce
 from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.models.graph import Op
@@ -104,7 +104,7 @@ def add_to_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> Non
         bias: Whether there is a bias.
     """
     d, M = c.cut.hidden_per_pe, c.tokens
-    if c.parts.cuts_block and c.stream != stream_of_parts(c):  # keep the input of the block for its other parts
+    if keeps_input(c) and c.stream != stream_of_parts(c):  # for the other parts of the layer
         for stream_copy in (stream_before_block(c), stream_of_parts(c)):
             c.builder.compute("copy", out=stream_copy, x=c.stream, n=M * d)
         c.stream = stream_of_parts(c)

@@ -151,9 +151,9 @@ def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int
 
 
 def _norm(spec: ModelSpec, name: str) -> Shapes:
-    """Return the shape of a norm's gain and, for LayerNorm, of its bias, keyed by name."""
+    """Return the shape of a norm's gain and, if it has one, of its bias, keyed by name."""
     size = (spec.hidden_size,)
-    return {name: size, f"{name}_bias": size} if spec.norm == "layer" else {name: size}
+    return {name: size, f"{name}_bias": size} if spec.has_norm_bias else {name: size}
 
 
 def _input_norm(spec: ModelSpec, name: str) -> Shapes:

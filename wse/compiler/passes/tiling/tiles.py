@@ -207,7 +207,7 @@ def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
     norm, over_columns = NORM_OF[op.kind], [(_over_columns(f"{name}_bias", cut, spec), ROWS) for name in op.weights]
     parts = [
         part_of(f"{name}{TIMES}{vector}", None, outputs)
-        for vector in (norm, f"{norm}_bias")
+        for vector in (norm, f"{norm}_bias")[: 1 + spec.has_norm_bias]
         for name, outputs in zip(op.weights, over_columns, strict=True)
     ]
     return [tile_of(parts, view="f32", name=norm_products_name(f"layers.{op.layer}.{norm}"))]
