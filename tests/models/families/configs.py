@@ -105,6 +105,17 @@ SPELLINGS: dict[str, tuple[str, Config, set[str], Config]] = {
     "granitemoe": ("granitemoe", {}, set(), {}),
     "opt": ("opt", {}, {"enable_bias", "layer_norm_elementwise_affine"}, {"activation_dropout": 0.0}),
     "nemotron": ("nemotron", {}, {"mlp_bias"}, {}),
+    "cohere": ("cohere", {}, {"use_qk_norm"}, {}),
+    "cohere2": (
+        "cohere2",
+        {},
+        {"head_dim"},
+        {"sliding_window_pattern": 2, "layer_switch": 4, "position_embedding_type": "rope_gptj", "rotary_pct": 1.0}
+        | {"order_of_interleaved_layers": "local_attn_first", "use_gated_activation": True, "use_parallel_block": True},
+    ),
+    "gpt_neox": ("gpt_neox", {}, {"partial_rotary_factor"}, {"rotary_pct": 0.25, "rotary_emb_base": 10000}),
+    "falcon": ("falcon", {}, {"num_ln_in_parallel_attn"}, {"apply_residual_connection_post_layernorm": False}),
+    "falcon_7b": ("falcon_7b", {}, {"num_kv_heads", "ffn_hidden_size"}, {"num_kv_heads": 71}),
     "gpt2": ("gpt2", {}, set(), {"n_ctx": 64}),
     "phi3": (
         "phi3",

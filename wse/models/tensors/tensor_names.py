@@ -164,6 +164,30 @@ def rows_of_matrix(name: str, file_name: str, heights: Mapping[str, int], shape:
     return (FileSlice(file_name=file_name, file_shape=(sum(heights.values()), *shape[1:]), index=index),)
 
 
+def qkv_of_groups(name: str, spec: ModelSpec, file_name: str, shape: Shape) -> tuple[FileSlice, ...]:
+    """Return the slice of a matrix that stores queries, keys and values for one KV head after another.
+
+    The rows of a KV head are its query heads, its keys and its values. The result is () for tensors
+    that the matrix does not contain.
+
+    Args:
+        name: Name of the tensor in wse, without the layer prefix.
+        spec: Specification of the model.
+        file_name: Name of the matrix in the file, without ``.weight`` or ``.bias``.
+        shape: Shape of the tensor in wse.
+    """
+    projection = name.removesuffix("_bias")
+    if projection not in ("q", "k", "v"):
+        return ()
+    size, groups = spec.head_size, spec.kv_head_count
+    heights = {"q": spec.queries_per_kv * size, "k": size, "v": size}
+    height = sum(heights.values())
+    first = {"q": 0, "k": height - 2 * size, "v": height - size}[projection]
+    rows = rows_of_heads(groups, height, np.arange(first, first + heights[projection]))
+    part = "weight" if name == projection else "bias"
+    return (FileSlice(file_name=f"{file_name}.{part}", file_shape=(groups * height, *shape[1:]), rows=rows),)
+
+
 GATE_UP: Final = ("experts.gate", "experts.up")
 DOWN: Final = "experts.down"
 SIGMOID_NAMES: Final = {
