@@ -75,6 +75,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "factor_pico": SCALE_PICO,
         "function": int(rng.integers(0, len(ACTIVATIONS))),
         "gated": int(rng.integers(0, 2)),
+        "biased": int(rng.integers(0, 2)),
         "row": int(rng.integers(0, rows)),
         "coefficient_pico": SCALE_PICO,
         "turned": int(rng.integers(0, 2)),

@@ -27,6 +27,9 @@ ORDINALS = "ordinals"
 From a tile of this tensor, a kernel reads which indices a PE stores.
 """
 
+FREQUENCIES, WINDOW_FREQUENCIES = "rotary_frequencies", "window_rotary_frequencies"
+"""Names of the tables of rotary frequencies: of `ModelSpec.rope`, and of ``window_rope``."""
+
 TIMES = "@"
 """Separator in tensor names ``MATRIX@VECTOR``: their product, which is computed before a run."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,6 +33,18 @@ class ConfigReader:
         self._values = values
         self.prefix = prefix
         self._read: set[str] = set()
+
+    def with_defaults(self, defaults: Mapping[str, Any]) -> ConfigReader:
+        """Return a reader of the same object with default values for absent keys.
+
+        Both readers share the marks of the keys that have been read.
+
+        Args:
+            defaults: Default values by key.
+        """
+        reader = ConfigReader(self.path, {**defaults, **self._values}, self.prefix)
+        reader._read = self._read
+        return reader
 
     def is_stated(self, key: str) -> bool:
         """Return whether the key is present, even if its value is null, and mark it as read."""

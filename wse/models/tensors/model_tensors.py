@@ -8,6 +8,7 @@ tensors of layer I, after the prefix ``layers.I.``:
     attention_norm, mlp_norm, post_attention_norm, post_mlp_norm [hidden]
     q [heads x head size, hidden]       k, v [kv heads x head size, hidden]
     o [hidden, heads x head size]       q_norm, k_norm [head size]          sinks [heads]
+    q_norm [heads x head size], k_norm [kv heads x head size] if heads are normalised together
     gate, up [width, hidden]            down [hidden, width]
     shared.gate, shared.up, shared.down: the same for the shared expert
     router [experts, hidden]            router_correction [experts]
@@ -72,10 +73,10 @@ def in_block(tensor: str) -> bool:
 def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
     """Return the shapes of the tensors of one layer, keyed by the name without ``layers.I.``."""
     attention = _heads(spec) if spec.latent is None else _latent(spec, spec.latent)
-    shapes = _norm(spec, "attention_norm") | attention
+    shapes = _input_norm(spec, "attention_norm") | attention
     if spec.post_norms:
         shapes |= _norm(spec, "post_attention_norm")
-    shapes |= _norm(spec, "mlp_norm")
+    shapes |= _input_norm(spec, "mlp_norm")
     if layer.experts and spec.experts is not None:
         shapes |= _experts(spec, spec.experts)
     else:
@@ -151,9 +152,14 @@ def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int
 
 
 def _norm(spec: ModelSpec, name: str) -> Shapes:
-    """Return the shape of a norm's gain and, for LayerNorm, of its bias, keyed by name."""
+    """Return the shape of a norm's gain and, if it has one, of its bias, keyed by name."""
     size = (spec.hidden_size,)
-    return {name: size, f"{name}_bias": size} if spec.norm == "layer" else {name: size}
+    return {name: size, f"{name}_bias": size} if spec.has_norm_bias else {name: size}
+
+
+def _input_norm(spec: ModelSpec, name: str) -> Shapes:
+    """Return the tensor shapes of the norm of a block's input; empty if there is none."""
+    return _norm(spec, name) if spec.pre_norms else {}
 
 
 def _projection(name: str, outputs: int, inputs: int, *, bias: bool) -> Shapes:
@@ -168,8 +174,10 @@ def _heads(spec: ModelSpec) -> Shapes:
     shapes = _projection("q", queries, hidden, bias=spec.qkv_bias)
     for name in ("k", "v"):
         shapes |= _projection(name, keys, hidden, bias=spec.qkv_bias)
-    if spec.head_norm == "rms":
-        shapes |= {"q_norm": (spec.head_size,), "k_norm": (spec.head_size,)}
+    if spec.has_head_gains:
+        together = spec.head_norm == "rms_all"
+        shapes |= {"q_norm": (queries if together else spec.head_size,)}
+        shapes |= {"k_norm": (keys if together else spec.head_size,)}
     if spec.sinks:
         shapes["sinks"] = (spec.head_count,)
     return shapes | _projection("o", hidden, queries, bias=spec.output_bias)
