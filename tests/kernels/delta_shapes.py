@@ -17,7 +17,7 @@ def drawn(kernel: str, size: dict[str, int], rows: int, rng: np.random.Generator
     K = -(-D // int(rng.integers(1, rows + 1)))
     key_rows = -(-D // K)
     return size | {
-        "earlier": int(rng.integers(0, 2)),
+        "tokens_before": int(rng.integers(0, 2)),
         "K": K,
         "key_rows": key_rows,
         "N": -(-V // max(1, rows // key_rows)),

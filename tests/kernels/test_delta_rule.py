@@ -57,7 +57,7 @@ def test_a_column_of_pes_computes_the_recurrence(rows: int, blocks: tuple[int, .
         pe.write("wgt", address["decay"], decay)
     ctl, first, found = np.zeros((rows, 8), np.int32), 0, []
     for M in blocks:
-        shape = DeltaShape(M=M, Hk=HK, G=G, D=D, V=V, earlier=first)
+        shape = DeltaShape(M=M, Hk=HK, G=G, D=D, V=V, tokens_before=first)
         for pe in pes:
             pe.write("acc", address["x"], x[first : first + M])
             at = ConvolutionTensors(*(address[name] for name in names[:6]))

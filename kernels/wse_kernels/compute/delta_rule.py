@@ -52,20 +52,20 @@ def convolve_slices(
         shape, part: Sizes of the heads, and the PE's slice of them.
         convolution: Number of inputs per output, value channels on the PE, and layout of ``x``.
     """
-    block, (M, Hk, G, D, V, earlier), (taps, C, stride) = place.block, shape, convolution
+    block, (M, Hk, G, D, V, tokens_before), (taps, C, stride) = place.block, shape, convolution
     values, count, views = Hk * G * V, 2 * Hk * part.K, (act, wgt, acc, f32)
-    tokens, stored = (M, stride), (taps - 1, count + C, ctl[place.row, POSITION] + earlier == 0)
+    tokens, storage = (M, stride), (taps - 1, count + C, ctl[place.row, POSITION] + tokens_before == 0)
     first, last = _slice(place.row % part.key_rows, part.K, D)
     for e in range(count):
         feature = first + e % part.K
         if feature < last:
             x, inputs = at.x + e // part.K * D + feature, at.inputs + e
-            _convolve(views, block, x, tokens, at.key_taps + e, count, inputs, stored, at.keys + e)
+            _convolve(views, block, x, tokens, at.key_taps + e, count, inputs, storage, at.keys + e)
     clear_rows(f32, block, at.sums, M * values)
     first, last = _slice(place.row, C, values)
     for e in range(first, last):
         x, inputs = at.x + 2 * Hk * D + e, at.inputs + count + e - first
-        _convolve(views, block, x, tokens, at.value_taps + e, values, inputs, stored, at.sums + e)
+        _convolve(views, block, x, tokens, at.value_taps + e, values, inputs, storage, at.sums + e)
 
 
 @helper_function
@@ -82,7 +82,7 @@ def _slice(index, size, extent):
 
 
 @helper_function
-def _convolve(views, block, x, tokens, taps, width, inputs, stored, out):
+def _convolve(views, block, x, tokens, taps, width, inputs, storage, out):
     """Convolve one channel of all lanes, and store the inputs that the next tokens need.
 
     Args:
@@ -93,31 +93,31 @@ def _convolve(views, block, x, tokens, taps, width, inputs, stored, out):
         taps: Address of the first weight.
         width: Distance from one weight to the next, and from one result to the next.
         inputs: Address of the oldest stored input.
-        stored: Number of stored inputs, distance from one to the next, and whether they count as
+        storage: Number of stored inputs, distance from one to the next, and whether they count as
             zeros.
         out: Address of the first result.
     """
     act, wgt, acc, f32 = views
-    (M, stride), (kept, step, is_first) = tokens, stored
+    (M, stride), (past, step, is_first) = tokens, storage
     lanes = act.shape[2]
     values = lane_values(lanes)
     for m in range(M):
         for lane in range(lanes):
             values[lane] = ZERO
-        for j in range(kept + 1):
-            token = m + j - kept
+        for j in range(past + 1):
+            token = m + j - past
             if token >= 0:
                 for lane in range(lanes):
                     value = widen(narrow(widen(acc[block, x + token * stride, lane]), act[block, 0, lane]))
                     values[lane] += widen(wgt[block, taps + j * width, lane]) * value
             elif not is_first:
                 for lane in range(lanes):
-                    value = widen(act[block, inputs + (kept + token) * step, lane])
+                    value = widen(act[block, inputs + (past + token) * step, lane])
                     values[lane] += widen(wgt[block, taps + j * width, lane]) * value
         for lane in range(lanes):
             f32[block, out + m * width, lane] = values[lane] / (ONE + exponential(-values[lane]))
-    for j in range(kept):
-        token = M + j - kept
+    for j in range(past):
+        token = M + j - past
         for lane in range(lanes):
             if token >= 0:
                 value = widen(acc[block, x + token * stride, lane])
@@ -150,14 +150,14 @@ def state_products(place: Place, f32, ctl, keys, state, sums, shape: DeltaShape,
         sums: Address of the sums.
         shape, part: Sizes of the heads, and the PE's slice of them.
     """
-    block, (M, Hk, G, D, V, earlier), (K, N, key_rows) = place.block, shape, part
+    block, (M, Hk, G, D, V, tokens_before), (K, N, key_rows) = place.block, shape, part
     H, lanes = Hk * G, f32.shape[2]
     read = sums + M * H * V
     dots = read + 2 * M * H * V
     clear_rows(f32, block, read, 2 * M * H * V + Hk * M * (2 * M + 1))
     first, last = _slice(place.row % key_rows, K, D)
     begin, end = _slice(place.row // key_rows, N, V)
-    if ctl[place.row, POSITION] + earlier > 0:
+    if ctl[place.row, POSITION] + tokens_before > 0:
         for i in range(M * 2 * H):  # part 0: keys; part 1: queries
             m, query, h = i // (2 * H), i // H % 2, i % H
             x, out = keys + ((2 * m + 1 - query) * Hk + h // G) * K, read + ((query * M + m) * H + h) * V
@@ -202,7 +202,7 @@ def delta_update(place: Place, act, wgt, acc, f32, ctl, at: DeltaTensors, shape:
         shape, part: Sizes of the heads, and the PE's slice of them.
         stride: Distance from the gates of one token to the next, in elements.
     """
-    block, (M, Hk, G, D, V, earlier) = place.block, shape
+    block, (M, Hk, G, D, V, tokens_before) = place.block, shape
     H = Hk * G
     dots = at.sums + 3 * M * H * V
     for i in range(Hk * M):  # 1
@@ -213,7 +213,7 @@ def delta_update(place: Place, act, wgt, acc, f32, ctl, at: DeltaTensors, shape:
         _set_decays((wgt, acc, f32), block, at, M, H, h, stride)  # 2
         for t in range(M):  # 3
             _correct(act, f32, block, at, shape, h, t)
-        _update_state(f32, place, at, shape, part, h, ctl[place.row, POSITION] + earlier == 0)  # 4
+        _update_state(f32, place, at, shape, part, h, ctl[place.row, POSITION] + tokens_before == 0)  # 4
 
 
 @helper_function
@@ -285,8 +285,8 @@ def _correct(act, f32, block, at, shape, h, t):
             correction = read - (t - s) * step
             for lane in range(lanes):
                 decay = exponential(f32[block, at.scratch + t, lane] - f32[block, at.scratch + s, lane])
-                both = f32[block, own, lane] * f32[block, key_dots + s * M + s, lane]
-                factors[lane] = decay * both * f32[block, dots + s * M + t, lane]
+                lengths = f32[block, own, lane] * f32[block, key_dots + s * M + s, lane]
+                factors[lane] = decay * lengths * f32[block, dots + s * M + t, lane]
             for v in range(V):
                 for lane in range(lanes):
                     f32[block, out + v, lane] += factors[lane] * f32[block, correction + v, lane]

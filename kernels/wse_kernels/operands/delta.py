@@ -19,8 +19,8 @@ class DeltaShape(NamedTuple):
         G: Number of value heads per key head. There are H = Hk * G value heads.
         D: Number of features of a key. Every column has all of them.
         V: Number of value features per value head on the column.
-        earlier: Number of tokens of the phase that were processed before these. At the start of a
-            text, states and stored inputs count as zeros.
+        tokens_before: Number of tokens of the phase that were processed before these. At the start
+            of a text, states and stored inputs count as zeros.
     """
 
     M: int
@@ -28,7 +28,7 @@ class DeltaShape(NamedTuple):
     G: int
     D: int
     V: int
-    earlier: int
+    tokens_before: int
 
 
 class StateSlice(NamedTuple):

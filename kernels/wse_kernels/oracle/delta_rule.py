@@ -24,13 +24,13 @@ def convolve_slices(
         shape, part: Sizes of the heads, and the PE's slice of them.
         convolution: Number of inputs per output, value channels on the PE, and layout of ``x``.
     """
-    M, Hk, G, D, V, earlier = shape
+    M, Hk, G, D, V, tokens_before = shape
     taps, C, stride = convolution
     values, count = Hk * G * V, 2 * Hk * part.K
     own_keys, _, own_channels = _own(pe, shape, part, C)
     x = np.stack([pe.round_to("act", pe.read("acc", at.x + m * stride, 2 * Hk * D + values)) for m in range(M)])
     inputs = pe.read("act", at.inputs, taps - 1, count + C)
-    past = np.zeros_like(inputs) if ctl[pe.row, 0] + earlier == 0 else inputs.copy()
+    past = np.zeros_like(inputs) if ctl[pe.row, 0] + tokens_before == 0 else inputs.copy()
     key_taps, value_taps = pe.read("wgt", at.key_taps, taps, count), pe.read("wgt", at.value_taps, taps, values)
     keys, sums = pe.read("f32", at.keys, M, count), np.zeros((M, values), np.float32)
     for e in range(count):
@@ -83,7 +83,7 @@ def state_products(pe, ctl, keys, state, sums, shape: DeltaShape, part: StateSli
         sums: Address of the sums, in the layout of the kernel.
         shape, part: Sizes of the heads, and the PE's slice of them.
     """
-    M, Hk, G, _, V, earlier = shape
+    M, Hk, G, _, V, tokens_before = shape
     H, (K, N, key_rows) = Hk * G, part
     own_keys, own_values, _ = _own(pe, shape, part, 0)
     q, k = pe.read("f32", keys, M, 2, Hk, K)[..., : len(own_keys)].transpose(1, 0, 2, 3)
@@ -91,7 +91,7 @@ def state_products(pe, ctl, keys, state, sums, shape: DeltaShape, part: StateSli
     read, dots = np.zeros((2, M, H, V), np.float32), np.zeros((2, Hk, M, M), np.float32)
     lengths = np.zeros((Hk, M), np.float32)
     for f in range(len(own_keys)):
-        if ctl[pe.row, 0] + earlier > 0:
+        if ctl[pe.row, 0] + tokens_before > 0:
             for part_read, x in zip(read, (k, q), strict=True):
                 part_read[..., own_values] += np.repeat(x[..., f], G, axis=1)[..., None] * S[:, f]
         if pe.row < key_rows:
@@ -113,7 +113,7 @@ def delta_update(pe, ctl, at: DeltaTensors, shape: DeltaShape, part: StateSlice,
         shape, part: Sizes of the heads, and the PE's slice of them.
         stride: Distance from the gates of one token to the next, in elements.
     """
-    M, Hk, G, D, V, earlier = shape
+    M, Hk, G, D, V, tokens_before = shape
     H, (K, N, _) = Hk * G, part
     own_keys, own_values, _ = _own(pe, shape, part, 0)
     gates = np.stack([pe.read("acc", at.gates + m * stride, 2, H) for m in range(M)], axis=1)
@@ -136,11 +136,13 @@ def delta_update(pe, ctl, at: DeltaTensors, shape: DeltaShape, part: StateSlice,
         corrections = np.zeros((M, V), np.float32)
         for t in range(M):
             weights = decays[: t + 1, t, h] * key_factor[n, : t + 1]
-            before = np.exp(total_decay[t, h]) * read[:, t, h]
-            found = key_factor[n, t] * (before[0] + (weights * key_dots[n, : t + 1, t])[:t] @ corrections[:t])
+            state_part = np.exp(total_decay[t, h]) * read[:, t, h]
+            found = key_factor[n, t] * (state_part[0] + (weights * key_dots[n, : t + 1, t])[:t] @ corrections[:t])
             corrections[t] = strength[t, h] * (value[t, h] - found)
-            out[t, h] = query_factor[n, t] * (before[1] + (weights * query_dots[n, : t + 1, t]) @ corrections[: t + 1])
-        old = 0 if ctl[pe.row, 0] + earlier == 0 else np.exp(total_decay[-1, h]) * state[h][own]
+            out[t, h] = query_factor[n, t] * (
+                state_part[1] + (weights * query_dots[n, : t + 1, t]) @ corrections[: t + 1]
+            )
+        old = 0 if ctl[pe.row, 0] + tokens_before == 0 else np.exp(total_decay[-1, h]) * state[h][own]
         weighted_keys = (decays[:, -1, h] * key_factor[n])[:, None] * keys[:, n, : len(own_keys)]
         state[h][own] = old + weighted_keys.T @ corrections[:, own_values]
     pe.write("f32", at.state, state)
