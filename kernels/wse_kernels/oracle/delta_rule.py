@@ -136,12 +136,10 @@ def delta_update(pe, ctl, at: DeltaTensors, shape: DeltaShape, part: StateSlice,
         corrections = np.zeros((M, V), np.float32)
         for t in range(M):
             weights = decays[: t + 1, t, h] * key_factor[n, : t + 1]
-            state_part = np.exp(total_decay[t, h]) * read[:, t, h]
-            found = key_factor[n, t] * (state_part[0] + (weights * key_dots[n, : t + 1, t])[:t] @ corrections[:t])
+            carry = np.exp(total_decay[t, h]) * read[:, t, h]
+            found = key_factor[n, t] * (carry[0] + (weights * key_dots[n, : t + 1, t])[:t] @ corrections[:t])
             corrections[t] = strength[t, h] * (value[t, h] - found)
-            out[t, h] = query_factor[n, t] * (
-                state_part[1] + (weights * query_dots[n, : t + 1, t]) @ corrections[: t + 1]
-            )
+            out[t, h] = query_factor[n, t] * (carry[1] + (weights * query_dots[n, : t + 1, t]) @ corrections[: t + 1])
         old = 0 if ctl[pe.row, 0] + tokens_before == 0 else np.exp(total_decay[-1, h]) * state[h][own]
         weighted_keys = (decays[:, -1, h] * key_factor[n])[:, None] * keys[:, n, : len(own_keys)]
         state[h][own] = old + weighted_keys.T @ corrections[:, own_values]
