@@ -8,7 +8,7 @@ import numpy.typing as npt
 from tests.kernels.helpers import EPS, TINY, Case
 
 Array = npt.NDArray[Any]
-KERNELS = ("convolve_slices", "state_products", "delta_update")
+KERNELS = ("place_keys", "convolve_slices", "state_products", "delta_update")
 
 
 def drawn(kernel: str, size: dict[str, int], rows: int, rng: np.random.Generator) -> dict[str, int]:
@@ -23,12 +23,15 @@ def drawn(kernel: str, size: dict[str, int], rows: int, rng: np.random.Generator
         "N": -(-V // max(1, rows // key_rows)),
         "taps": int(rng.integers(1, 5)),
         "C": -(-channels // rows),
+        "F": -(-D // int(rng.integers(1, 4))),
         "stride": 2 * size["Hk"] * D + 3 * channels,
     }
 
 
 def contents(kernel: str, p: dict[str, int], line: tuple[int, int], rng: np.random.Generator) -> dict[str, Array]:
-    """Return sums of products that queries and keys can have; other contents may be arbitrary."""
+    """Return ordinals, and sums of products that queries and keys can have; the rest may be arbitrary."""
+    if kernel == "place_keys":
+        return {"first": rng.integers(0, p["D"] + 1, (*line, 1))}
     if kernel != "delta_update":
         return {}
     M, Hk, values = p["M"], p["Hk"], 3 * p["M"] * p["Hk"] * p["G"] * p["V"]
@@ -42,7 +45,9 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
     """Return the absolute errors allowed in buffers that depend on exponentials and long sums."""
     single, stored = EPS["float32"], EPS[case.types[0]]
     if case.kernel == "convolve_slices":
-        largest = 1 + np.abs(case.values("x")).max() * np.abs(case.values("value_taps")).max()
+        largest = 1 + max(np.abs(case.values(name)).max() for name in ("new_keys", "new_values")) * max(
+            np.abs(case.values(name)).max() for name in ("key_taps", "value_taps")
+        )
         return {name: np.full(case.values(name).shape, 64 * single * largest) for name in ("keys", "sums")}
     if case.kernel == "delta_update":
         error = 1000 * single * (1 + np.abs(case.values("state")).max()) * (1 + np.abs(case.values("keys")).max())

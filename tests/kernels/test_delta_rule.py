@@ -43,8 +43,15 @@ def test_a_column_of_pes_computes_the_recurrence(rows: int, blocks: tuple[int, .
     part = StateSlice(K=K, N=-(-V // max(1, rows // -(-D // K))), key_rows=-(-D // K))
     convolution = ConvolutionShape(taps=TAPS, C=-(-H * V // rows), stride=STRIDE)
     count = 2 * HK * K
-    names = ("x", "key_taps", "value_taps", "inputs", "keys", "sums", "decay", "state", "out", "scratch")
-    sizes = (TOKENS * STRIDE, TAPS * count, TAPS * H * V, (TAPS - 1) * (count + convolution.C), TOKENS * count)
+    names = ("new_keys", "x", "key_taps", "value_taps", "inputs", "keys", "sums", "decay", "state", "out", "scratch")
+    sizes = (
+        TOKENS * count,
+        TOKENS * STRIDE,
+        TAPS * count,
+        TAPS * H * V,
+        (TAPS - 1) * (count + convolution.C),
+        TOKENS * count,
+    )
     sizes += (TOKENS * (3 * H * V + HK * (2 * TOKENS + 1)), 2 * H, H * K * part.N, TOKENS * H * V, 2 * TOKENS)
     places, size = lay_out([(n, "float32") for n in sizes])
     address = {name: place.address for name, place in zip(names, places, strict=True)}
@@ -59,8 +66,11 @@ def test_a_column_of_pes_computes_the_recurrence(rows: int, blocks: tuple[int, .
     for M in blocks:
         shape = DeltaShape(M=M, Hk=HK, G=G, D=D, V=V, tokens_before=first)
         for pe in pes:
+            own = heads + np.minimum(pe.row % part.key_rows * K + np.arange(K), D - 1)
+            pe.write("acc", address["new_keys"], x[first : first + M, own.reshape(-1)])
             pe.write("acc", address["x"], x[first : first + M])
-            at = ConvolutionTensors(*(address[name] for name in names[:6]))
+            tensors = {name: address[name] for name in names if name not in ("x", "decay", "state", "out", "scratch")}
+            at = ConvolutionTensors(new_values=address["x"] + 2 * HK * D, **tensors)
             delta_rule.convolve_slices(pe, ctl, at, shape, part, convolution)
             delta_rule.state_products(pe, ctl, *(address[n] for n in ("keys", "state", "sums")), shape, part)
         elements = M * (3 * H * V + HK * (2 * M + 1))

@@ -19,11 +19,46 @@ from wse_kernels.codegen.elementary import exponential, logarithm_plus_one
 from wse_kernels.codegen.elements import clear_rows, narrow, widen
 from wse_kernels.codegen.jit import helper_function
 from wse_kernels.codegen.lanes import lane_values
-from wse_kernels.operands.delta import ConvolutionShape, ConvolutionTensors, DeltaShape, DeltaTensors, StateSlice
+from wse_kernels.operands.delta import (
+    ConvolutionShape,
+    ConvolutionTensors,
+    DeltaShape,
+    DeltaTensors,
+    KeyTensors,
+    StateSlice,
+)
 from wse_kernels.operands.group import Place
 
 POSITION = 0  # word of ctl: position of the first token of the phase
 ZERO, ONE, LENGTH_EPS = np.float32(0.0), np.float32(1.0), np.float32(1e-6)
+
+
+def place_keys(place: Place, acc, f32, at: KeyTensors, shape: DeltaShape, part: StateSlice, F, stride):
+    """Copy the features of queries and keys that belong to both the mesh row and the mesh column.
+
+    A column computes some features of each key head, and a row needs others. A later sum over the
+    columns of the head completes the features of the row. All other elements of ``out`` become
+    zero.
+
+    Args:
+        place: Position of the block (group of neighbouring PEs).
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
+        at: Addresses of the column's features, of its first feature, and of the row's features.
+        shape, part: Sizes of the heads, and the features of the row.
+        F: Number of features per key head that the column computes.
+        stride: Distance from one token of ``x`` to the next, in elements.
+    """
+    block, heads, K = place.block, 2 * shape.Hk, part.K
+    clear_rows(acc, block, at.out, shape.M * heads * K)
+    begin, end = _slice(place.row % part.key_rows, K, shape.D)
+    for i in range((end - begin) * F):
+        feature, j = begin + i // F, i % F
+        for lane in range(acc.shape[2]):
+            first = np.int64(f32[block, at.first, lane]) - 1
+            if first >= 0 and first + j == feature:
+                for h in range(shape.M * heads):
+                    source = acc[block, at.x + h // heads * stride + h % heads * F + j, lane]
+                    acc[block, at.out + h * K + feature - begin, lane] = source
 
 
 def convolve_slices(
@@ -50,22 +85,21 @@ def convolve_slices(
         ctl: Token and cache counters of each mesh row.
         at: Addresses of the inputs, weights, stored inputs and results.
         shape, part: Sizes of the heads, and the PE's slice of them.
-        convolution: Number of inputs per output, value channels on the PE, and layout of ``x``.
+        convolution: Number of inputs per output, value channels on the PE, and their layout.
     """
     block, (M, Hk, G, D, V, tokens_before), (taps, C, stride) = place.block, shape, convolution
     values, count, views = Hk * G * V, 2 * Hk * part.K, (act, wgt, acc, f32)
-    tokens, storage = (M, stride), (taps - 1, count + C, ctl[place.row, POSITION] + tokens_before == 0)
+    storage = (taps - 1, count + C, ctl[place.row, POSITION] + tokens_before == 0)
     first, last = _slice(place.row % part.key_rows, part.K, D)
     for e in range(count):
-        feature = first + e % part.K
-        if feature < last:
-            x, inputs = at.x + e // part.K * D + feature, at.inputs + e
-            _convolve(views, block, x, tokens, at.key_taps + e, count, inputs, storage, at.keys + e)
+        if first + e % part.K < last:
+            tokens = at.new_keys + e, M, count
+            _convolve(views, block, tokens, at.key_taps + e, count, at.inputs + e, storage, at.keys + e)
     clear_rows(f32, block, at.sums, M * values)
     first, last = _slice(place.row, C, values)
     for e in range(first, last):
-        x, inputs = at.x + 2 * Hk * D + e, at.inputs + count + e - first
-        _convolve(views, block, x, tokens, at.value_taps + e, values, inputs, storage, at.sums + e)
+        tokens, inputs = (at.new_values + e, M, stride), at.inputs + count + e - first
+        _convolve(views, block, tokens, at.value_taps + e, values, inputs, storage, at.sums + e)
 
 
 @helper_function
@@ -82,14 +116,13 @@ def _slice(index, size, extent):
 
 
 @helper_function
-def _convolve(views, block, x, tokens, taps, width, inputs, storage, out):
+def _convolve(views, block, tokens, taps, width, inputs, storage, out):
     """Convolve one channel of all lanes, and store the inputs that the next tokens need.
 
     Args:
         views: SRAM as activations, weights, accumulators and float32 numbers.
         block: Index of the block (group of neighbouring PEs).
-        x: Address of the first token's input.
-        tokens: Number of tokens, and distance from one token to the next.
+        tokens: Address of the first token's input, number of tokens, and distance between inputs.
         taps: Address of the first weight.
         width: Distance from one weight to the next, and from one result to the next.
         inputs: Address of the oldest stored input.
@@ -98,7 +131,7 @@ def _convolve(views, block, x, tokens, taps, width, inputs, storage, out):
         out: Address of the first result.
     """
     act, wgt, acc, f32 = views
-    (M, stride), (past, step, is_first) = tokens, storage
+    (x, M, stride), (past, step, is_first) = tokens, storage
     lanes = act.shape[2]
     values = lane_values(lanes)
     for m in range(M):

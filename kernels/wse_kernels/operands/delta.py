@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["ConvolutionShape", "ConvolutionTensors", "DeltaShape", "DeltaTensors", "StateSlice"]
+__all__ = ["ConvolutionShape", "ConvolutionTensors", "DeltaShape", "DeltaTensors", "KeyTensors", "StateSlice"]
 
 
 class DeltaShape(NamedTuple):
@@ -17,7 +17,7 @@ class DeltaShape(NamedTuple):
         M: Number of tokens.
         Hk: Number of key heads.
         G: Number of value heads per key head. There are H = Hk * G value heads.
-        D: Number of features of a key. Every column has all of them.
+        D: Number of features of a key.
         V: Number of value features per value head on the column.
         tokens_before: Number of tokens of the phase that were processed before these. At the start
             of a text, states and stored inputs count as zeros.
@@ -47,12 +47,28 @@ class StateSlice(NamedTuple):
     key_rows: int
 
 
+class KeyTensors(NamedTuple):
+    """Addresses of the operands of `place_keys`, which rearranges features of queries and keys.
+
+    Attributes:
+        x: Features of the column, in the accumulator type. Each token starts with those of queries
+            [Hk, F] and keys [Hk, F], which are consecutive features of each head.
+        first: float32 ordinal of the first of the column's F features. Ordinals count from 1; 0
+            means that the column has none.
+        out: Features of the row [M, 2, Hk, K] in the accumulator type.
+    """
+
+    x: int
+    first: int
+    out: int
+
+
 class ConvolutionTensors(NamedTuple):
     """Addresses of the operands of the short convolution of queries, keys and values.
 
     Attributes:
-        x: New inputs in the accumulator type. Each token starts with queries [Hk, D], keys [Hk, D]
-            and values [H, V].
+        new_keys: New queries and keys [M, 2, Hk, K] in the accumulator type.
+        new_values: New values of the first token [H, V] in the accumulator type.
         key_taps: Weights [taps, 2, Hk, K] of the PE's slices of queries and keys.
         value_taps: Weights [taps, H, V].
         inputs: The last taps - 1 inputs before the new ones, [taps - 1, 2 * Hk * K + C].
@@ -60,7 +76,8 @@ class ConvolutionTensors(NamedTuple):
         sums: float32 results [M, H, V] for values: those of the PE's channels, and zeros.
     """
 
-    x: int
+    new_keys: int
+    new_values: int
     key_taps: int
     value_taps: int
     inputs: int
@@ -69,12 +86,12 @@ class ConvolutionTensors(NamedTuple):
 
 
 class ConvolutionShape(NamedTuple):
-    """Sizes of a short convolution, and the layout of its inputs.
+    """Sizes of a short convolution, and the layout of the new values.
 
     Attributes:
         taps: Number of inputs per output.
         C: Maximum number of value channels whose results a PE computes.
-        stride: Distance from one token of the new inputs to the next, in elements.
+        stride: Distance from the new values of one token to those of the next, in elements.
     """
 
     taps: int

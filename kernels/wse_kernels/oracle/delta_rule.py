@@ -4,10 +4,39 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels.operands.delta import ConvolutionShape, ConvolutionTensors, DeltaShape, DeltaTensors, StateSlice
+from wse_kernels.operands.delta import (
+    ConvolutionShape,
+    ConvolutionTensors,
+    DeltaShape,
+    DeltaTensors,
+    KeyTensors,
+    StateSlice,
+)
 from wse_kernels.oracle.memory import F32, Pe
 
 EPS = np.float32(1e-6)
+
+
+def place_keys(pe, at: KeyTensors, shape: DeltaShape, part: StateSlice, F, stride):
+    """Copy the features of queries and keys that belong to both the mesh row and the mesh column.
+
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        at: Addresses of the column's features, of its first feature, and of the row's features.
+        shape, part: Sizes of the heads, and the features of the row.
+        F: Number of features per key head that the column computes.
+        stride: Distance from one token of ``x`` to the next, in elements.
+    """
+    M, heads, first = shape.M, 2 * shape.Hk, int(pe.read("f32", at.first, 1)[0]) - 1
+    own = range(first, first + F) if first >= 0 else range(0)
+    out = np.zeros((M, heads, part.K), np.float32)
+    for i, feature in enumerate(_own(pe, shape, part, 0)[0]):
+        if feature in own:
+            for m in range(M):
+                out[m, :, i] = pe.read("acc", at.x + m * stride, heads, F)[:, feature - first]
+    pe.write("acc", at.out, out)
 
 
 def convolve_slices(
@@ -22,23 +51,24 @@ def convolve_slices(
         ctl: Token and cache counters of each mesh row.
         at: Addresses of the inputs, weights, stored inputs and results.
         shape, part: Sizes of the heads, and the PE's slice of them.
-        convolution: Number of inputs per output, value channels on the PE, and layout of ``x``.
+        convolution: Number of inputs per output, value channels on the PE, and their layout.
     """
-    M, Hk, G, D, V, tokens_before = shape
+    M, Hk, G, _, V, tokens_before = shape
     taps, C, stride = convolution
     values, count = Hk * G * V, 2 * Hk * part.K
     own_keys, _, own_channels = _own(pe, shape, part, C)
-    x = np.stack([pe.round_to("act", pe.read("acc", at.x + m * stride, 2 * Hk * D + values)) for m in range(M)])
+    new_keys = pe.round_to("act", pe.read("acc", at.new_keys, M, count))
+    new_values = pe.round_to("act", np.stack([pe.read("acc", at.new_values + m * stride, values) for m in range(M)]))
     inputs = pe.read("act", at.inputs, taps - 1, count + C)
     past = np.zeros_like(inputs) if ctl[pe.row, 0] + tokens_before == 0 else inputs.copy()
     key_taps, value_taps = pe.read("wgt", at.key_taps, taps, count), pe.read("wgt", at.value_taps, taps, values)
     keys, sums = pe.read("f32", at.keys, M, count), np.zeros((M, values), np.float32)
     for e in range(count):
         if e % part.K < len(own_keys):
-            history = np.append(past[:, e], x[:, e // part.K * D + own_keys[e % part.K]])
+            history = np.append(past[:, e], new_keys[:, e])
             keys[:, e], inputs[:, e] = _convolved(history, key_taps[:, e]), history[M:]
     for i, channel in enumerate(own_channels):
-        history = np.append(past[:, count + i], x[:, 2 * Hk * D + channel])
+        history = np.append(past[:, count + i], new_values[:, channel])
         sums[:, channel], inputs[:, count + i] = _convolved(history, value_taps[:, channel]), history[M:]
     pe.write("act", at.inputs, inputs)
     pe.write("f32", at.keys, keys)

@@ -1,10 +1,10 @@
 """Division of linear attention: value features over columns, the state of a column over its rows.
 
-Each key head has a group of neighbouring columns, which divide the features of its value heads. All
-of these columns compute the queries and keys of the head completely, so that no features have to be
-exchanged between them. If there are fewer columns than key heads, each column has whole heads.
+Each key head has a group of neighbouring columns, which divide its key features and the features of
+its value heads. If there are fewer columns than key heads, each column has whole heads.
 
-The state of a column is divided over its rows by key features first. If there are more rows than
+The state of a column's values is divided over its rows by key features first, so that a row needs
+only its own key features of a head, from all columns of the head. If there are more rows than
 key features, several groups of rows divide the value features of the column.
 """
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from wse_mappings.cuts.head_features import even_features
 from wse_mappings.cuts.head_groups import HeadGroups, head_groups
 from wse_mappings.cuts.split import I32, ceil_div, on_the_middle
 
@@ -24,8 +25,11 @@ class LinearCut:
 
     Attributes:
         heads: Key heads of each column, and the value features of their value heads.
-        keys: int32 ``[cols, heads * D]``: rows of the projections to queries and to keys, with all
-            D features of each head, -1 for padding.
+        keys: int32 ``[cols, heads * F]``: rows of the projections to queries and to keys, head
+            after head, -1 for padding.
+        first_key: int32 ``[cols, 1]``: first key feature of each column, -1 for none. The column has
+            F consecutive features.
+        key_offsets: int32 ``[cols, heads]``: index of the first feature of each key head.
         values: int32 ``[cols, value heads * V]``: rows of the projections to values and gates.
         value_heads: int32 ``[cols, value heads]``: value heads of each column.
         taps: int32 ``[cols, taps]``: inputs of the convolution, which are the same on all columns.
@@ -36,6 +40,8 @@ class LinearCut:
 
     heads: HeadGroups
     keys: I32
+    first_key: I32
+    key_offsets: I32
     values: I32
     value_heads: I32
     taps: I32
@@ -44,10 +50,9 @@ class LinearCut:
     value_features_per_row: int
 
     @property
-    def key_offsets(self) -> I32:
-        """Index of the first feature of each key head of a column, int32 ``[cols, heads]``."""
-        size = self.keys.shape[1] // self.heads.kv_heads_per_col
-        return np.ascontiguousarray(self.keys[:, ::size])
+    def keys_per_head(self) -> int:
+        """Number of key features per head that a column computes, including padding."""
+        return int(self.keys.shape[1]) // self.heads.kv_heads_per_col
 
     def on_the_middle(self, cols: int) -> LinearCut:
         """Return the same division for a wider rectangle of PEs, whose outer columns stay empty.
@@ -59,6 +64,8 @@ class LinearCut:
             self,
             heads=self.heads.on_the_middle(cols),
             keys=on_the_middle(self.keys, cols),
+            first_key=on_the_middle(self.first_key, cols),
+            key_offsets=on_the_middle(self.key_offsets, cols),
             values=on_the_middle(self.values, cols),
             value_heads=on_the_middle(self.value_heads, cols),
             taps=on_the_middle(self.taps, cols),
@@ -94,14 +101,15 @@ def linear_cut(
     copies = next((n for n in divisors if key_heads * n >= segment_count), divisors[-1])
     heads = head_groups(cols, key_heads * copies, value_size, 0, may_share=False, segment_count=segment_count)
     heads = replace(heads, copies=copies)
-    features = np.where(heads.kv_heads < 0, -1, heads.kv_heads // copies * key_size)[:, :, None]
-    keys = np.where(features < 0, -1, features + np.arange(key_size)).reshape(cols, -1)
+    keys, _ = even_features(key_size, 0, list(heads.segments))
     per_row = ceil_div(key_size, rows)
     key_rows = ceil_div(key_size, per_row)
     key_features = np.arange(rows)[:, None] % key_rows * per_row + np.arange(per_row)
     return LinearCut(
         heads=heads,
-        keys=keys.astype(np.int32),
+        keys=replace(heads, features=keys).rows(key_size, 1),
+        first_key=np.ascontiguousarray(keys[:, :1]),
+        key_offsets=np.where(heads.kv_heads < 0, -1, heads.kv_heads // copies * key_size).astype(np.int32),
         values=heads.rows(value_size, values_per_key),
         value_heads=heads.query_heads(values_per_key),
         taps=np.tile(np.arange(taps, dtype=np.int32), (cols, 1)),

@@ -15,7 +15,7 @@ from wse.compiler.options import PRODUCT
 from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.compiler.passes.tiling.op_tiles import ROUTED, Tiling, op_tiles, tiling_of
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
-from wse.compiler.passes.tiling.tiles import frequency_table, latent_tables
+from wse.compiler.passes.tiling.tiles import frequency_table, index_tables
 from wse.compiler.state import RegionCut, State
 from wse.compiler.symbolic import SymBuffer, SymTile
 from wse.models.graph import Op, name_in_layer, ops_in_order
@@ -142,7 +142,10 @@ def table_needs(state: State) -> list[tuple[bool, bool]]:
         [state.spec.layers[layer] for layer, parts in plan.layers.parts if parts.has_attention] for plan in state.plans
     ]
     may_rotate = state.options.scope != PRODUCT
-    return [(bool(layers), may_rotate and any(layer.rotary for layer in layers)) for layers in attention_layers]
+    return [
+        (bool(layers), may_rotate and any(layer.rotary and not layer.linear for layer in layers))
+        for layers in attention_layers
+    ]
 
 
 def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates: bool) -> list[Tile]:
@@ -151,11 +154,11 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates
     Args:
         spec: Model.
         cut: Division of the model over the region.
-        with_layers: Whether the region contains attention. Latent attention then needs index
-            tables.
+        with_layers: Whether the region contains attention. Latent and linear attention then need
+            index tables.
         rotates: Whether the region rotates queries and keys.
     """
-    tables = latent_tables(cut) if with_layers else []
+    tables = index_tables(cut) if with_layers else []
     if not rotates or not cut.heads.rotated or spec.rope is None:
         return tables
     return [frequency_table(cut, len(spec.rope.frequencies)), *tables]

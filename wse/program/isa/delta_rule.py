@@ -84,9 +84,21 @@ def _update_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, N: int) 
 
 DELTA_RULE: Final = (
     Kernel(
+        name="place_keys",
+        operands=(
+            acc("x", lambda M, Hk, F, stride: (M - 1) * stride + 2 * Hk * F),
+            f32("first", ""),
+            acc("out", lambda M, Hk, K: 2 * M * Hk * K, output=True),
+            *numbers("M Hk G D V tokens_before K N key_rows F stride"),
+        ),
+        work=lambda M, Hk, K: 2 * M * Hk * K,
+        cycles=lambda c, M, Hk, K: c.vector(2 * M * Hk * K, c.acc) + K * (c.loop + c.strided_vector(2 * M * Hk, c.acc)),
+    ),
+    Kernel(
         name="convolve_slices",
         operands=(
-            acc("x", lambda M, Hk, G, D, V, stride: (M - 1) * stride + Hk * (2 * D + G * V)),
+            acc("new_keys", lambda M, Hk, K: 2 * M * Hk * K),
+            acc("new_values", lambda M, Hk, G, V, stride: (M - 1) * stride + Hk * G * V),
             wgt("key_taps", lambda Hk, K, taps: 2 * Hk * K * taps),
             wgt("value_taps", "taps Hk G V"),
             act("inputs", lambda Hk, K, taps, C: (taps - 1) * (2 * Hk * K + C)),

@@ -32,6 +32,9 @@ Cut = tuple[I32, int]
 NORM_OF = {"qkv": "attention_norm", "gate_up": "mlp_norm"}
 """For ops whose norm may be applied after their products, the name of that norm."""
 
+FIRST_KEY = "first_key_feature"
+"""Table of linear attention: first key feature of a column, numbered from 1; 0 means none."""
+
 HEADS, FIRST, WANTED = "heads_of_row", "rotated_of_row", "rotated_of_column"
 """Tables of latent attention: heads of a row, its first rotated feature, features of a column.
 
@@ -242,11 +245,13 @@ def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
     return [_vectors(group, *[(cut.hidden, axis)] * len(group)) for group in op.vectors if _is_hidden(group[0])]
 
 
-def latent_tables(cut: RegionCut) -> list[Tile]:
-    """Return the float32 tables from which latent-attention kernels read their indices.
+def index_tables(cut: RegionCut) -> list[Tile]:
+    """Return the float32 tables from which kernels of latent or linear attention read indices.
 
-    The list is empty for models without latent attention.
+    The list is empty for models without such attention.
     """
+    if cut.linear is not None:
+        return [tile_of([part_of(ORDINALS, None, (cut.linear.first_key, ROWS))], view="f32", name=FIRST_KEY)]
     if cut.latent is None:
         return []
     tables = (
