@@ -30,8 +30,9 @@ PARAMETERS = {
     "qwen3-14b": 14_768_307_200,
     "qwen3-30b-a3b": 30_532_122_624,
     "qwen3-4b": 4_022_468_096,
+    "qwen3-next-80b-a3b": 79_674_391_296,
 }
-"""Parameters that the pages of the models state, which tell a slip in any size."""
+"""Parameters that the pages of the models state, or that transformers counts, which tell a slip in any size."""
 OWN = ("kimi-k2", "llama-2-70b", "mixtral-8x7b", *PARAMETERS)
 """Configurations that are not among the published files and counts at hand."""
 PUBLISHED = [name for name in NAMES if name not in OWN]

@@ -96,4 +96,17 @@ ACTIVATION: Final = (
         operation_ps=1000,
         cycles=_share_cycles,
     ),
+    Kernel(
+        name="apply_gate",
+        operands=(
+            act("x", "M n"),
+            acc("gate", lambda M, stride, gates: (M - 1) * stride + gates),
+            *numbers("M n stride gates function"),
+        ),
+        work=lambda M, n: M * n,
+        operation_ps=1000,
+        cycles=lambda c, M, n, gates, function: (
+            M * (c.loop + 2 * gates * c.function + (1 + function) * c.vector(gates, c.f32) + c.vector(n, c.act))
+        ),
+    ),
 )
