@@ -147,8 +147,8 @@ def table_needs(state: State) -> list[tuple[bool, tuple[str, ...]]]:
     spec = state.spec
     ropes = [dict.fromkeys(spec.rope_of(layer) for layer in layers if not layer.linear) for layers in attention_layers]
     return [
-        (bool(layers), tuple(frequencies_name(spec, rope) for rope in used if rope is not None))
-        for layers, used in zip(attention_layers, ropes, strict=True)
+        (bool(layers), tuple(frequencies_name(spec, rope) for rope in stage_ropes if rope is not None))
+        for layers, stage_ropes in zip(attention_layers, ropes, strict=True)
     ]
 
 

@@ -192,9 +192,9 @@ def _heads(spec: ModelSpec) -> Shapes:
     if spec.attention_gate:
         shapes |= _projection("q_gate", queries, hidden, bias=spec.qkv_bias)
     if spec.has_head_gains:
-        together = spec.head_norm == "rms_all"
-        shapes |= {"q_norm": (queries if together else spec.head_size,)}
-        shapes |= {"k_norm": (keys if together else spec.head_size,)}
+        spans_heads = spec.head_norm == "rms_all"
+        shapes |= {"q_norm": (queries if spans_heads else spec.head_size,)}
+        shapes |= {"k_norm": (keys if spans_heads else spec.head_size,)}
     if spec.sinks:
         shapes["sinks"] = (spec.head_count,)
     return shapes | _projection("o", hidden, queries, bias=spec.output_bias)
