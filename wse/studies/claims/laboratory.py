@@ -85,7 +85,10 @@ class Laboratory:
         return self._estimate(model, link, **options).result
 
     def speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
-        """Return a single user's tokens/s for the stated constants, then for each sample of them.
+        """Return the tokens/s of a single user, for the stated constants and for each sample of them.
+
+        Uncertain constants of wafers and software, such as the cycles of a task dispatch, are
+        drawn at random from their ranges; one such draw is a sample.
 
         The arguments and errors are those of `estimate`.
         """
