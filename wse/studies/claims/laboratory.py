@@ -200,10 +200,17 @@ class Laboratory:
         sampled = sampled_gpu_figures(deployment, point_result(operating_point(deployment, users)))
         return serving_of(deployment, users, sampled[COST])
 
-    def gpu_times(self, server: GpuServer) -> Cases:
-        """Return 1, followed by samples of the ratio of actual to predicted times on GPUs."""
-        self.uncertain_names.add(GPU_ERROR)
-        return np.append(1.0, gpu_time_ratios(server))
+    def gpu_times(self, server: GpuServer, run: str = "") -> Cases:
+        """Return 1, followed by samples of the ratio of actual to predicted times on GPUs.
+
+        Args:
+            server: Model and GPUs.
+            run: Description of a run whose model error is independent of that of other runs, such
+                as ``4 users``. By default, the error that all runs have in common.
+        """
+        name = f"{GPU_ERROR} ({run})" if run else GPU_ERROR
+        self.uncertain_names.add(name)
+        return np.append(1.0, gpu_time_ratios(server, name))
 
     def drafts(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, acceptance: str
