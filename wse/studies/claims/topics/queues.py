@@ -55,7 +55,7 @@ def waiting_for_the_bus(lab: Laboratory) -> Finding:
     """
     costs = GpuCosts(server=lab.server(MODEL, GPU, GPUS, STACK, DTYPE), context=8 * TOKENS)
     options = WorkloadOptions(
-        requests=REQUESTS, prompt_tokens=TOKENS, new_tokens=TOKENS, length_cv=1.0, context=8 * TOKENS
+        requests=REQUESTS, prompt_tokens=TOKENS, new_tokens=TOKENS, prompt_cv=1.0, answer_cv=1.0, context=8 * TOKENS
     )
     workload = draw_workload(options)
     static_policy = StaticPolicy(batch_slots=SLOTS)
