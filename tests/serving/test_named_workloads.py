@@ -1,5 +1,6 @@
 """Workloads that are chosen by name: their numbers, and what they set in each command."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,3 +84,11 @@ def test_simulation_takes_lengths_spread_prefix_and_pauses() -> None:
 def test_options_without_effect_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         wse.serve_sim("story", **changes)
+
+
+def test_page_on_assumptions_has_the_numbers() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "assumptions.md").read_text(encoding="utf-8")
+    for name in workload_names():
+        named = load_workload(name)
+        lengths = f"{named.prompt_tokens:,} | {named.new_tokens:,}"
+        assert f"| {name} | {lengths} | {named.think_s:g} s | {named.prefix_share:.0%}".replace("%", " %") in page
