@@ -56,7 +56,7 @@ def waiting_for_the_bus(lab: Laboratory) -> Finding:
     server = lab.server(MODEL, GPU, GPUS, STACK, DTYPE)
     costs = GpuCosts(server=server, context=8 * TOKENS)
     options = WorkloadOptions(
-        requests=REQUESTS, prompt_tokens=TOKENS, new_tokens=TOKENS, length_cv=1.0, context=8 * TOKENS
+        requests=REQUESTS, prompt_tokens=TOKENS, new_tokens=TOKENS, prompt_cv=1.0, answer_cv=1.0, context=8 * TOKENS
     )
     workload = draw_workload(options)
     static_policy = StaticPolicy(batch_slots=SLOTS)
