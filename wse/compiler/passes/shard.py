@@ -147,8 +147,8 @@ def table_needs(state: State) -> list[tuple[bool, tuple[str, ...]]]:
     spec = state.spec
     ropes = [dict.fromkeys(map(spec.rope_of, layers)) for layers in attention_layers]
     return [
-        (bool(layers), tuple(frequencies_name(spec, rope) for rope in used if rope is not None))
-        for layers, used in zip(attention_layers, ropes, strict=True)
+        (bool(layers), tuple(frequencies_name(spec, rope) for rope in layer_ropes if rope is not None))
+        for layers, layer_ropes in zip(attention_layers, ropes, strict=True)
     ]
 
 

@@ -174,9 +174,8 @@ def _heads(spec: ModelSpec) -> Shapes:
     for name in ("k", "v"):
         shapes |= _projection(name, keys, hidden, bias=spec.qkv_bias)
     if spec.has_head_gains:
-        together = spec.head_norm == "rms_all"
-        shapes |= {"q_norm": (queries if together else spec.head_size,)}
-        shapes |= {"k_norm": (keys if together else spec.head_size,)}
+        sizes = (queries, keys) if spec.head_norm == "rms_all" else (spec.head_size,) * 2
+        shapes |= {"q_norm": sizes[:1], "k_norm": sizes[1:]}
     if spec.sinks:
         shapes["sinks"] = (spec.head_count,)
     return shapes | _projection("o", hidden, queries, bias=spec.output_bias)
