@@ -10,7 +10,7 @@ from compiled import compile_model
 from plain_decoder import plain_logits
 from session import SOFTWARE, check_traffic, forced, region_options, wafer
 from tiers import slow_but
-from tiny_model import latent_spec, tensors, tiny_spec
+from tiny_model import latent_spec, linear_spec, tensors, tiny_spec
 from tiny_run import tiny_session, worst_logit_error
 from trait_specs import POSITIONS, TRAITS, norms_spec
 
@@ -39,6 +39,8 @@ HEAD_TRAITS: dict[str, dict[str, Any]] = {
     "norm of heads": {"head_norm": "rms", "rope": PARTIAL, "layers": (Layer(), Layer(rotary=False))},
     "norm of all heads": {"head_norm": "rms_all", "norm_unit_offset": True},
     "norm of heads without gain": {"head_norm": "l2", "layers": (Layer(), Layer(rotary=False))},
+    "gated results": {"attention_gate": True, "rope": PARTIAL},
+    "gated results, norm of heads, biases": {"attention_gate": True, "head_norm": "rms", "qkv_bias": True},
     "biases": {"qkv_bias": True, "output_bias": True, "ffn_bias": True},
     "norms after blocks": {"post_norms": True, "norm_unit_offset": True, "head_norm": "rms"},
     "norms only after blocks": {"pre_norms": False, "post_norms": True, "head_norm": "rms_all"},
@@ -107,6 +109,7 @@ SPECS: dict[str, ModelSpec] = {
     "fewer columns than heads": tiny_spec(heads=8, kv_heads=8),
     "latent": latent_spec(),
     "latent without a source": latent_spec(q_rank=0),
+    "linear": linear_spec(),
     "window, chunks, sinks, caps": TRAITS,
     "layer norm, positions": POSITIONS,
     "norms of heads and blocks": norms_spec(),

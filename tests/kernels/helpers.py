@@ -18,6 +18,7 @@ from wse.program.isa.instructions import kernel_named
 from wse_kernels.library import compiled_kernel
 from wse_kernels.oracle import (
     activation,
+    delta_rule,
     elementwise,
     latent,
     linear,
@@ -54,7 +55,7 @@ UNTOUCHED = 0x11
 ORACLE_FILES = (
     *(kv_cache, normalisation, ring, softmax),
     *(pairs, products),
-    *(activation, elementwise, latent, linear, layer_norm, rms_norm, rotary, router, vocabulary),
+    *(activation, delta_rule, elementwise, latent, linear, layer_norm, rms_norm, rotary, router, vocabulary),
 )
 ORACLES = {name: function for module in ORACLE_FILES for name, function in vars(module).items()}
 

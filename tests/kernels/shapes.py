@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tests.kernels import expert_shapes
+from tests.kernels import delta_shapes, expert_shapes
 from tests.kernels.helpers import EPS, TINY, Case, Shape
 from wse.program.isa.activation import ACTIVATIONS
 from wse.program.isa.instructions import kernel_named
@@ -35,6 +35,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "attention_online": ("M", "Hk", "queries_per_kv", "F", "capacity"),
     "router_limit": ("M", "groups", "size"),
     "expert_bias": ("M", "N", "local_experts", "share"),
+    **dict.fromkeys(delta_shapes.KERNELS, ("M", "Hk", "G", "D", "V")),
 }
 SIZES |= {name: (*sizes, "A") for name, sizes in SIZES.items() if "P" in kernel_named(name).views and "A" not in sizes}
 """Sizes of each kernel that tests draw; pairs are those of so many experts a token."""
@@ -52,6 +53,11 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
     if kernel.startswith(("router_", "expert_", "chosen_")):
         plain, contents = expert_shapes.drawn(kernel, size, rows, cols, rng)
         return Shape(extents(kernel, plain), plain, contents, control(max(rows, cols), 1, rng))
+    if kernel in delta_shapes.KERNELS:
+        plain = delta_shapes.drawn(kernel, size, rows, rng)
+        plain = {name: plain[name] for name, view in kernel_named(kernel).views.items() if not view}
+        contents = delta_shapes.contents(kernel, plain, (rows, cols), rng)
+        return Shape(extents(kernel, plain), plain, contents, control(rows, 1, rng))
     s = dict(size)
     capacity = s.get("capacity", 1)
     s["T"] = s.get("T", int(rng.integers(1, capacity + 1)))
@@ -73,7 +79,8 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "multiplier_pico": int(rng.choice([10**12, SCALE_PICO])),
         "offset": int(rng.integers(0, 2)),
         "factor_pico": SCALE_PICO,
-        "function": int(rng.integers(0, len(ACTIVATIONS))),
+        "function": int(rng.integers(0, 2 if kernel == "apply_gate" else len(ACTIVATIONS))),
+        "gates": int(rng.choice([1, s.get("n", 1)])),
         "gated": int(rng.integers(0, 2)),
         "biased": int(rng.integers(0, 2)),
         "row": int(rng.integers(0, rows)),
@@ -228,6 +235,10 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
     if case.kernel in ("sink_sums", "sink_weights"):
         out = "sums" if case.kernel == "sink_sums" else "out"
         return {out: 8 * single * np.abs(case.values(out, want))}
+    if case.kernel == "apply_gate":
+        return {"x": (8 * single + stored) * np.abs(case.values("x", want)) + tiny}
+    if case.kernel in delta_shapes.KERNELS:
+        return delta_shapes.allowed_error(case, want)
     if case.kernel in ("activate", "activate_share"):
         return {"out": (8 * single + stored) * np.abs(case.values("out", want)) + _activation_error(case, plain) + tiny}
     if case.kernel == "attention_exp_share":

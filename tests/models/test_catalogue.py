@@ -44,13 +44,14 @@ PARAMETERS = {
     "qwen3-14b": 14_768_307_200,
     "qwen3-30b-a3b": 30_532_122_624,
     "qwen3-4b": 4_022_468_096,
+    "qwen3-next-80b-a3b": 79_674_391_296,
     "seed-oss-36b": 36_151_104_512,
     "smollm3-3b": 3_075_098_624,
     "stablelm-2-1.6b": 1_644_515_328,
     "starcoder2-15b": 15_957_889_024,
     "starcoder2-7b": 7_173_923_840,
 }
-"""Parameters that the pages of the models state, which tell a slip in any size."""
+"""Parameters that the pages of the models state, or that transformers counts, which tell a slip in any size."""
 BILLIONS = {
     "command-a": 111.0,
     "command-r": 35.0,

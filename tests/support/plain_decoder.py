@@ -73,11 +73,13 @@ def plain_logits(
         source = x
         normed = _norm(spec, of, "attention_norm", x) if spec.pre_norms else x
         made("attention_norm", normed)
-        if spec.latent is None:
+        if layer.linear:
+            added = _linear_attention(spec, of, normed, made)
+        elif spec.latent is None:
             added = _attention(spec, layer, of, normed, made)
         else:
             added = latent_attention(spec, of, partial(_rotated, spec.rope_of(layer)), normed)
-        x = _joined(spec, of, ("output", "post_attention_norm"), x, added, made)
+        x = _joined(spec, of, ("delta_output" if layer.linear else "output", "post_attention_norm"), x, added, made)
         source = source if spec.parallel_blocks else x
         normed = _norm(spec, of, "mlp_norm", source) if spec.pre_norms else source
         made("mlp_norm", normed)
@@ -168,7 +170,36 @@ def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64, m
         total = total + np.exp(w("sinks"))[:, None, None]
     mixed = np.einsum("hqk,khf->qhf", weights / total, v)
     made("attention", mixed)
+    if spec.attention_gate:
+        mixed = mixed / (1 + np.exp(-_linear(w, "q_gate", x, bias=spec.qkv_bias).reshape(mixed.shape)))
     return _linear(w, "o", mixed.reshape(tokens, -1), bias=spec.output_bias)
+
+
+def _linear_attention(spec: ModelSpec, w: Callable[[str], F64], x: F64, made: Tell) -> F64:
+    """Linear attention with the gated delta rule, token by token."""
+    assert spec.linear is not None
+    sizes, tokens = spec.linear, len(x)
+    parts = {}
+    for name in "qkv":
+        taps = w(f"delta.conv_{name}")
+        history = np.concatenate([np.zeros((sizes.taps - 1, len(taps))), x @ w(f"delta.{name}").T])
+        mixed = sum(history[j : j + tokens] * taps[:, j] for j in range(sizes.taps))
+        heads = sizes.value_heads if name == "v" else sizes.key_heads
+        parts[name] = activated("silu", mixed).reshape(tokens, heads, -1)
+    q, k = (np.repeat(parts[name], sizes.values_per_key, axis=1) for name in "qk")
+    q, k = (part / np.sqrt((part * part).sum(axis=-1, keepdims=True) + 1e-6) for part in (q, k))
+    strength = 1 / (1 + np.exp(-x @ w("delta.b").T))
+    decay = np.exp(-np.exp(w("delta.log_rate")) * np.log1p(np.exp(x @ w("delta.a").T + w("delta.decay_bias"))))
+    state, out = np.zeros((sizes.value_heads, sizes.key_size, sizes.value_size)), np.zeros_like(parts["v"])
+    for t in range(tokens):
+        state = state * decay[t][:, None, None]
+        change = strength[t][:, None] * (parts["v"][t] - np.einsum("hk,hkv->hv", k[t], state))
+        state = state + k[t][:, :, None] * change[:, None]
+        out[t] = np.einsum("hk,hkv->hv", q[t], state) / math.sqrt(sizes.key_size)
+    gate = activated("silu", x @ w("delta.z").T).reshape(out.shape)
+    normed = _rms(out, spec.norm_eps) * w("delta.norm") * gate
+    made("delta_norm", normed)
+    return np.asarray(normed.reshape(tokens, -1) @ w("delta.o").T)
 
 
 def _feed_forward(
@@ -187,7 +218,8 @@ def _feed_forward(
 def _mixture(spec: ModelSpec, w: Callable[[str], F64], x: F64, made: Tell) -> F64:
     total = np.zeros_like(x)
     if spec.experts.shared_size:
-        total += _feed_forward(spec, lambda name: w(f"shared.{name}"), x, made, "shared_gate_up")
+        gate = 1 / (1 + np.exp(-x @ w("shared.scale").T)) if spec.experts.shared_gate else 1.0
+        total += gate * _feed_forward(spec, lambda name: w(f"shared.{name}"), x, made, "shared_gate_up")
     routed = routes(spec.experts, w, x)
     made("router", np.array([(ids, weights) for ids, weights in routed]))
     for token, (ids, weights) in enumerate(routed):

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.models.configs.rope import plain_rope
-from wse.models.spec import Latent, Layer, ModelSpec
+from wse.models.spec import Latent, Layer, LinearAttention, ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes
 
 Tensor = npt.NDArray[np.float32]
@@ -51,6 +51,14 @@ def latent_spec(*, q_rank: int = 11, heads: int = 3, layers: int = 2) -> ModelSp
     spec = tiny_spec(hidden=72, heads=heads, kv_heads=1, head_size=16, vocab=259, layers=layers)
     rope = replace(plain_rope(6, 1e4), multiplier=1.25)
     return replace(spec, family="deepseek_v3", latent=sizes, rope=rope, attention_scale=0.4)
+
+
+def linear_spec() -> ModelSpec:
+    """Two layers with linear attention around one with gated attention, of sizes that no small mesh divides."""
+    sizes = LinearAttention(key_heads=2, value_heads=6, key_size=5, value_size=7, taps=3)
+    spec = tiny_spec(hidden=72, vocab=259, layers=3)
+    kinds = (Layer(linear=True), Layer(), Layer(linear=True))
+    return replace(spec, layers=kinds, linear=sizes, attention_gate=True, head_norm="rms", norm_unit_offset=True)
 
 
 def tensors(spec: ModelSpec, seed: int = 0) -> dict[str, Tensor]:

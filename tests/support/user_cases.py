@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, region_options, wafer
-from tiny_model import latent_spec, tensors, tiny_spec
+from tiny_model import latent_spec, linear_spec, tensors, tiny_spec
 from trait_specs import POSITIONS, TRAITS, norms_spec
 
 from wse.backends.execute.engine import Engine
@@ -23,7 +23,7 @@ from wse_mappings.cuts.expert_groups import DEDICATED
 
 THIN = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
 SQUARE = replace(THIN, prefill="mesh-gemm", prefill_chunk=3)
-MIXTURE, LATENT = mixture_spec(MIXTURES["shared"]), latent_spec(layers=2)
+MIXTURE, LATENT, LINEAR = mixture_spec(MIXTURES["shared"]), latent_spec(layers=2), linear_spec()
 
 
 def coded(dtype: str) -> dict[str, Any]:
@@ -47,6 +47,8 @@ CASES: dict[str, tuple[tuple[int, int], dict[str, Any], Choice]] = {
     "float16": ((3, 3), {"dtype": "float16"}, THIN),
     **{coding: ((3, 4), coded(coding), THIN) for coding in CODINGS},
     "latent": ((4, 5), {"spec": LATENT}, THIN),
+    "linear": ((4, 5), {"spec": LINEAR}, THIN),
+    "linear over wafers": ((6, 4), {"spec": LINEAR, "mapping": "tensor", "wafers": 3}, THIN),
     "experts": ((3, 4), {"spec": MIXTURE, "wafers": 2}, THIN),
     "own experts": ((4, 5), {"spec": MIXTURE, "experts": DEDICATED}, THIN),
     "experts in int4": ((3, 4), {"spec": MIXTURE, **coded("int4")}, THIN),

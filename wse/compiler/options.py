@@ -231,6 +231,8 @@ def unsupported_on_mesh(spec: ModelSpec, options: Options) -> str:
     """
     if spec.latent is not None:
         return "latent attention"
+    if spec.linear is not None:
+        return "linear attention"
     if any(layer.experts for layer in spec.layers):
         return "experts"
     if options.across_wafers:

@@ -17,6 +17,7 @@ from wse.compiler.passes.place import place
 from wse.compiler.passes.route import route
 from wse.compiler.passes.shard import shard
 from wse.compiler.state import State
+from wse.errors import BadInput
 from wse.hardware.mesh import transposed_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.graph import op_graph
@@ -40,7 +41,17 @@ def first_state(
         software: Costs of the software on the wafer.
         options: What the user requested.
         choice: The decisions of a search: layout, chunk sizes and rewrites.
+
+    Raises:
+        BadInput: The request has verification passes, but a state of the model cannot take back
+            the tokens that such a pass rejects.
     """
+    if options.verify_tokens and spec.linear is not None:
+        message = (
+            f"{spec.name}: drafts are not supported, because the state of linear attention cannot take back rejected "
+            "tokens: leave out --draft and --verify-tokens"
+        )
+        raise BadInput(message)
     mesh = transposed_wafer(wafer) if choice.is_transposed else wafer
     graph = op_graph(spec, options.scope)
     return State(spec=spec, wafer=mesh, software=software, options=options, choice=choice, graph=graph)

@@ -20,6 +20,7 @@ from wse_mappings.cuts.expert_groups import ExpertGroups
 from wse_mappings.cuts.head_groups import HeadGroups
 from wse_mappings.cuts.latent_cut import LatentCut
 from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange, Parts
+from wse_mappings.cuts.linear_cut import LinearCut
 from wse_mappings.cuts.output_copies import most_copies
 from wse_mappings.result_cache import ResultCache
 from wse_mappings.schedule import LineSchedule
@@ -51,6 +52,7 @@ class RegionCut:
         shared: int32 ``[cols, f]``: features of the shared block, which every token uses in
             addition to its experts.
         latent: Division of latent attention; None for other attention.
+        linear: Division of linear attention; None if no layer has it.
         span: Number of wafers that the region spans.
         hidden_group: Size of the quantisation groups whose boundaries divide ``hidden``; 0 if it is
             divided evenly.
@@ -70,6 +72,7 @@ class RegionCut:
     mixture: Mixture | None
     shared: I32
     latent: LatentCut | None = None
+    linear: LinearCut | None = None
     span: int = 1
     hidden_group: int = 0
     attention: tuple[int, int]

@@ -158,7 +158,9 @@ class _GraphBuilder:
 
     def add_parts(self, layer: Layer, parts: Parts) -> None:
         """Add the ops of some parts of the current layer: attention, feed-forward, or both."""
-        if parts.has_attention and self.spec.latent is None:
+        if parts.has_attention and layer.linear:
+            self.add_linear_attention()
+        elif parts.has_attention and self.spec.latent is None:
             self.add_attention()
         elif parts.has_attention:
             self.add_latent_attention()
@@ -192,12 +194,24 @@ class _GraphBuilder:
 
     def add_attention(self) -> None:
         """Add standard attention, whose cache stores keys and values for each KV head."""
-        spec, projections = self.spec, ("q", "k", "v")
+        spec = self.spec
+        projections = ("q", "k", "v", "q_gate") if spec.attention_gate else ("q", "k", "v")
         norm = self.add_input("attention", *self.stream)
         gains = (("q_norm",), ("k_norm",)) if spec.has_head_gains else ()
         qkv = self.add("qkv", "qkv", projections, norm, vectors=_biases(projections, present=spec.qkv_bias) + gains)
         attention = self.add("attention", "attention", (), qkv, vectors=(("sinks",),) if spec.sinks else ())
         self._add_back("output", "output", ("o",), attention, "post_attention_norm", biased=spec.output_bias)
+
+    def add_linear_attention(self) -> None:
+        """Add linear attention, which has a state of constant size instead of a cache."""
+        norm = self.add_input("attention", *self.stream)
+        inputs = tuple(f"delta.{name}" for name in ("q", "k", "v", "z", "b", "a"))
+        projected = self.add("delta_inputs", "delta_inputs", inputs, norm)
+        convolutions = tuple(f"delta.conv_{name}" for name in "qkv")
+        decay = ("delta.log_rate", "delta.decay_bias")
+        result = self.add("delta_rule", "delta_rule", convolutions, projected, vectors=(decay,))
+        gated = self.add("delta_norm", "delta_norm", (), result, projected, vectors=(("delta.norm",),))
+        self._add_back("delta_output", "delta_output", ("delta.o",), gated, "post_attention_norm", biased=False)
 
     def add_latent_attention(self) -> None:
         """Add latent attention, whose cache stores a latent vector and a rotated key per token."""
@@ -242,6 +256,7 @@ class _GraphBuilder:
         biased = spec.ffn_bias
         inputs = ("experts.gate", "experts.up")
         shared_inputs = ("shared.gate", "shared.up")
+        shared_gate = ("shared.scale",) if spec.experts.shared_gate else ()
         norm = self.add_input("mlp", *self.before_block)
         correction = (("router_correction",),) if spec.experts.correction else ()
         vectors = _biases(("router",), present=spec.experts.router_bias) + correction
@@ -255,7 +270,7 @@ class _GraphBuilder:
             block = self.add(
                 "shared_gate_up",
                 "shared_gate_up",
-                shared_inputs,
+                shared_inputs + shared_gate,
                 norm,
                 vectors=_biases(shared_inputs, present=biased),
             )

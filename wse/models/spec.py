@@ -36,12 +36,15 @@ class Layer:
         chunk: Length of the chunks into which the text is divided. A token attends only to its own
             chunk. None if the layer attends across the whole text.
         experts: Whether the feed-forward block is a mixture of experts.
+        linear: Whether linear attention with a state of constant size replaces attention with a KV
+            cache. The fields above except ``experts`` then have no meaning.
     """
 
     rotary: bool = True
     window: int | None = None
     chunk: int | None = None
     experts: bool = False
+    linear: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,44 @@ class Latent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinearAttention:
+    """Sizes of linear attention with the gated delta rule (Gated DeltaNet, arXiv 2412.06464).
+
+    Queries, keys and values first pass through a causal convolution with SiLU, channel by channel.
+    Each value head has a state matrix of key and value features, which a token decays and corrects.
+    Value head h uses the queries and keys of key head ``h // values_per_key``. The result of a head
+    is divided by its root mean square, and multiplied by a trained gain and by SiLU of a gate.
+
+    Attributes:
+        key_heads, value_heads: Number of heads of queries and keys, and of values.
+        key_size, value_size: Features per key and per value.
+        taps: Number of inputs per output of the convolution.
+    """
+
+    key_heads: int
+    value_heads: int
+    key_size: int
+    value_size: int
+    taps: int
+
+    @property
+    def values_per_key(self) -> int:
+        """Number of value heads per key head."""
+        return self.value_heads // self.key_heads
+
+    @property
+    def state_elements(self) -> int:
+        """Number of elements of a user's state matrices in one layer."""
+        return self.value_heads * self.key_size * self.value_size
+
+    @property
+    def convolution_elements(self) -> int:
+        """Number of convolution inputs that one layer stores for a user."""
+        channels = 2 * self.key_heads * self.key_size + self.value_heads * self.value_size
+        return (self.taps - 1) * channels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
     """A mixture of experts: feed-forward blocks, only a few of which are used by each token.
 
@@ -92,6 +133,8 @@ class Experts:
         router_bias: Whether the router adds a trained vector.
         weighs_input: Whether the weights multiply the input of an expert instead of its output.
         shared_size: Width of an additional block that every token uses; 0 if there is none.
+        shared_gate: Whether the output of this block is multiplied by the sigmoid of a trained
+            projection of its input.
     """
 
     count: int
@@ -106,6 +149,7 @@ class Experts:
     router_bias: bool = False
     weighs_input: bool = False
     shared_size: int = 0
+    shared_gate: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +226,9 @@ class ModelSpec:
         score_cap: With a cap c, a score becomes c * tanh(score / c) before masking. None: no cap.
         sinks: Whether each head has a trained score that takes part in the softmax without a value.
         position_scale: Position-dependent factor applied to queries; None if there is none.
+        attention_gate: Whether the result of each query head is multiplied by the sigmoid of a
+            trained projection of the input.
+        linear: Sizes of linear attention; None if no layer has it.
         latent: Sizes of latent attention; None for other attention. With latent attention,
             ``head_size`` is kv_rank + rope_size, rotated features come first, and ``kv_head_count``
             is 1.
@@ -236,6 +283,8 @@ class ModelSpec:
     score_cap: float | None = None
     sinks: bool = False
     position_scale: PositionScale | None = None
+    attention_gate: bool = False
+    linear: LinearAttention | None = None
     latent: Latent | None = None
     activation: str = "silu"
     activation_limit: float = 0.0
@@ -303,6 +352,11 @@ class ModelSpec:
         return self.head_norm in ("rms", "rms_all")
 
     @property
+    def cached_layer_count(self) -> int:
+        """Number of layers with a KV cache."""
+        return sum(not layer.linear for layer in self.layers)
+
+    @property
     def cache_features(self) -> int:
-        """Number of features that each token adds to the KV cache of a layer."""
+        """Number of features that each token adds to the KV cache of a layer that has one."""
         return self.head_size if self.latent is not None else 2 * self.kv_head_count * self.head_size

@@ -77,6 +77,28 @@ def activate_share(place: Place, act, acc, x, out, M, n, activation: ActivationF
     clear_rows(act, block, out + M * n, padding)
 
 
+def apply_gate(block, act, acc, x, gate, M, n, stride, gates, function):
+    """Multiply each token's features by a function of its gate in place: x[M, n] *= f(gate).
+
+    Args:
+        block: Index of the block (group of neighbouring PEs).
+        act, acc: SRAM as arrays [block, address, PE of block] of different element types.
+        x: Address of the features [M, n] in the activation type, changed in place.
+        gate: Address of the first token's gates in the accumulator type.
+        M, n: Numbers of tokens and features.
+        stride: Distance from the gates of one token to the next, in elements.
+        gates: Number of gates per token: n, or 1 for a gate that all features share.
+        function: 0 for sigmoid(gate), 1 for silu(gate) = gate * sigmoid(gate).
+    """
+    lanes = act.shape[2]
+    for e in range(M * n):
+        source = gate + e // n * stride + (e % n if gates > 1 else 0)
+        for lane in range(lanes):
+            value, old = widen(acc[block, source, lane]), act[block, x + e, lane]
+            factor = (value if function == 1 else ONE) / (ONE + exponential(-value))
+            act[block, x + e, lane] = narrow(widen(old) * factor, old)
+
+
 @helper_function
 def _activate(block, act, acc, gate, up, out, first, last, activation):
     """Apply the activation function to features ``first`` to ``last`` - 1 of one token.

@@ -59,6 +59,26 @@ def activate_share(pe, x, out, M, n, activation: ActivationFunction, division: F
     pe.write("act", out + M * n, np.zeros(padding, np.float32))
 
 
+def apply_gate(pe, x, gate, M, n, stride, gates, function):
+    """Multiply each token's features by a function of its gate in place: x[M, n] *= f(gate).
+
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x: Address of the features [M, n] in the activation type, changed in place.
+        gate: Address of the first token's gates in the accumulator type.
+        M, n: Numbers of tokens and features.
+        stride: Distance from the gates of one token to the next, in elements.
+        gates: Number of gates per token: n, or 1 for a gate that all features share.
+        function: 0 for sigmoid(gate), 1 for silu(gate) = gate * sigmoid(gate).
+    """
+    values = np.stack([pe.read("acc", gate + m * stride, gates) for m in range(M)])
+    with np.errstate(over="ignore"):
+        factors = (values if function == 1 else np.float32(1.0)) / (np.float32(1.0) + np.exp(-values))
+    pe.write("act", x, pe.read("act", x, M, n) * factors)
+
+
 def _activation(x: F32, function: int, limit: np.float32) -> F32:
     """Apply an activation function to float32 values.
 

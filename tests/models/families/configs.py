@@ -32,6 +32,7 @@ SPELLINGS: dict[str, tuple[str, Config, set[str], Config]] = {
     ),
     "qwen3": ("qwen3", {}, {"attention_bias"}, {"sliding_window": 5, "max_window_layers": 2}),
     "qwen3_moe": ("qwen3_moe", {}, {"num_local_experts"}, {"num_experts": 5}),
+    "qwen3_next": ("qwen3_next", {}, set(), {"full_attention_interval": 4, "use_sliding_window": False}),
     "gpt_oss": (
         "gpt_oss",
         {},

@@ -33,6 +33,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("qwen3_moe", {"use_qk_norm": False}, "…: heads are always normalised; supported: true"),
     ("qwen3_moe", {"qkv_bias": True}, "…: name biases with attention_bias; supported: false"),
     ("qwen3_moe", {"shared_expert_intermediate_size": 6}, "…: there is no shared expert; supported: 0"),
+    ("qwen3_next", {"linear_num_value_heads": 5}, "…: give a multiple of linear_num_key_heads = 2"),
+    ("qwen3_next", {"use_sliding_window": True}, "…: no layer has a window; supported: false"),
+    (
+        "qwen3_next",
+        {"layer_types": ["sliding_attention"] * 4},
+        "…: give one of full_attention, linear_attention for each of 4 layers",
+    ),
     ("qwen3_moe", {"mlp_only_layers": [3]}, "…: give a list of integers from 0 to 2"),
     ("qwen3_moe", {"num_experts": 9}, "…: contradicts num_local_experts = 5; keep one"),
     ("qwen3_moe", {"num_experts_per_tok": 9}, "…: give an integer from 1 to 5"),

@@ -82,6 +82,7 @@ PARTS = {
     "olmoe": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
     "mixtral": ("block_sparse_moe.experts", ("w1", "w3", "w2")),
     "qwen3_moe": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
+    "qwen3_next": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
     "glm4_moe": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
     "deepseek_v3": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
 }

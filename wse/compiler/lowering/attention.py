@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from wse.compiler.lowering.feed_forward import apply_gate
 from wse.compiler.lowering.linear import project, project_to_stream
 from wse.compiler.lowering.mesh_gemm import align, dist_gemm_t, mesh_gemm, moving_copy, moving_operand
 from wse.compiler.lowering.norm import normalise_all_heads, normalise_heads
@@ -27,8 +28,8 @@ from wse.models.graph import Op
 from wse.program.isa.operands import PICO
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import CacheShift
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.ring_shift import ring_shift
+from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import Arrival
 
 
@@ -37,21 +38,27 @@ def qkv(c: Context, op: Op) -> None:
 
     The input is the normalised hidden vector; the outputs are queries, new keys and new values.
 
-    1. Project to queries, keys and values side by side.
+    1. Project to queries, keys and values side by side, and to gates if the model has them.
     2. Split the result into heads. Rotate queries and keys unless a norm with gains comes first.
     3. Normalise the query and key heads if the model does so. After an RMS norm, rotate them.
     4. Scale queries by their position if the model does so in layers without rotation.
     """
     H, Hk, _, F = c.heads
-    d, M, N = c.cut.hidden_per_pe, c.tokens, (H + 2 * Hk) * F
+    widths = (H * F, Hk * F, Hk * F, *([H * F] if c.spec.attention_gate else []))
+    d, M, N = c.cut.hidden_per_pe, c.tokens, sum(widths)
     # 1. Project.
     projected = c.temp("qkv", M * N, "acc")
-    project(c, c.normed_hidden, op.weights, (H * F, Hk * F, Hk * F), projected, d, bias=c.spec.qkv_bias)
+    project(c, c.normed_hidden, op.weights, widths, projected, d, bias=c.spec.qkv_bias)
     q, k = c.temp("q", M * H * F, "act"), c.temp("k_new", M * Hk * F, "act")
     v, sizes = c.temp("v_new", M * Hk * F, "act"), {"Hq": H, "Hk": Hk, "F": F}
     rotary, queries_and_keys, b = c.rotated_size > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
+    rotates_first = rotary and not c.spec.has_head_gains and not c.spec.attention_gate
     # 2. Split into heads, and rotate.
-    if rotary and not c.spec.has_head_gains:
+    if c.spec.attention_gate:
+        for x, first in ((q, 0), (k, H * F), (v, (H + Hk) * F)):
+            part = SymAddress(buffer=projected, offset=first)
+            b.compute("store_part", out=x, x=part, M=M, n=H * F if x is q else Hk * F, stride=N)
+    elif rotates_first:
         with over_users(c) as user:
             heads: dict[str, Any] = {"q": user.at(q, H * F), "k": user.at(k, Hk * F), "v": user.at(v, Hk * F)}
             b.compute("rope", x=user.at(projected, N), M=user.tokens, **heads, **sizes, **rotation(c, op.layer))
@@ -61,10 +68,10 @@ def qkv(c: Context, op: Op) -> None:
     if c.spec.has_head_gains:
         normalise = normalise_heads if c.spec.head_norm == "rms" else normalise_all_heads
         normalise(c, queries_and_keys, [f"layers.{op.layer}.{name}_norm" for name in "qk"])
-        for x, count in queries_and_keys if rotary else []:
-            with over_users(c) as user:
-                b.compute("rotate", x=user.at(x, count * F), M=user.tokens, H=count, F=F, **rotation(c, op.layer))
-    elif c.spec.head_norm == "l2" and rotary:
+    for x, count in queries_and_keys if rotary and not rotates_first else []:
+        with over_users(c) as user:
+            b.compute("rotate", x=user.at(x, count * F), M=user.tokens, H=count, F=F, **rotation(c, op.layer))
+    if c.spec.head_norm == "l2" and rotary:
         normalise_heads(c, queries_and_keys, [])
     # 4. Scale by position.
     if c.spec.position_scale is not None and not rotary:
@@ -158,10 +165,14 @@ def output(c: Context, op: Op) -> None:
     """Lower the output projection of attention to steps, and add it to the residual stream.
 
     The input consists of the attention results of all heads, which are divided over the columns of
-    PEs.
+    PEs. If the model has gates, they multiply the results first.
     """
-    H, _, _, F = c.heads
+    H, Hk, _, F = c.heads
     attended, biased = c.temp("attended", c.tokens * H * F, "act"), c.spec.output_bias
+    if c.spec.attention_gate:
+        stride = 2 * (H + Hk) * F
+        gate = SymAddress(buffer=c.temp("qkv", c.tokens * stride, "acc"), offset=stride - H * F)
+        apply_gate(c, attended, gate, n=H * F, stride=stride, gates=H * F)
     project_to_stream(c, attended, op.weights[0], H * F, bias=biased, column_range=c.cut.attention)
 
 

@@ -31,7 +31,8 @@ from wse.program.isa.router import blocks_of_outputs
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.expert_groups import ExpertGroups
 from wse_mappings.cuts.layer_parts import BLOCK
-from wse_mappings.cuts.split import ceil_div, first_in_the_middle
+from wse_mappings.cuts.split import first_in_the_middle
+from wse_mappings.rounding import ceil_div
 
 SIGMOID = "sigmoid"
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from wse.compiler.lowering.linear import project, project_to_stream
+from wse.compiler.lowering.local_product import local_product
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.symbolic import SymBuffer, SymNumber
+from wse.compiler.lowering.sums import all_reduce
+from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.models.graph import Op
 from wse.program.isa.activation import ACTIVATIONS
 from wse.program.isa.operands import PICO
+from wse.program.steps import COLUMNS
 
 
 def gate_up(c: Context, op: Op) -> None:
@@ -18,11 +21,50 @@ def gate_up(c: Context, op: Op) -> None:
     The input is ``[tokens, d]``, with d hidden features per PE. The result is ``[tokens, f]``, with
     f of the block's features on each column.
     """
+    if op.weights[-1].endswith("shared.scale"):
+        _scaled_gate_up(c, op)
+        return
     d, f, M = c.cut.hidden_per_pe, c.cut.feed_forward(op.kind).shape[1], c.tokens
     widths = (f,) * len(op.weights)
     projected = c.temp("gate_up", M * sum(widths), "acc")
     project(c, c.normed_hidden, op.weights, widths, projected, d, bias=bool(op.vectors))
     activate(c, projected, c.temp("hidden", M * f, "act"), M, f)
+
+
+def _scaled_gate_up(c: Context, op: Op) -> None:
+    """Lower the inputs and activation of a shared block whose output is scaled per token.
+
+    The scale is the sigmoid of one more projection. All columns compute it, and its sum travels
+    along with those of the block's features. It multiplies the activated features, because the
+    down-projection is linear. (A mixture of experts is not divided over rows of tokens.)
+    """
+    *projections, scale = op.weights
+    d, f, M, x = c.cut.hidden_per_pe, c.cut.feed_forward(op.kind).shape[1], c.tokens, c.normed_hidden
+    N = f * len(projections)
+    projected, hidden = c.temp("gate_up", M * (N + 1), "acc"), c.temp("hidden", M * f, "act")
+    scales = SymAddress(buffer=projected, offset=M * N)
+    local_product(c, x, c.tile("+".join(projections)), projected, d, N, stride=N, out_stride=N)
+    local_product(c, x, c.tile(scale), scales, d, 1, stride=1, out_stride=1)
+    all_reduce(c, COLUMNS, projected, M * (N + 1))
+    activate(c, projected, hidden, M, f)
+    apply_gate(c, hidden, scales, n=f, stride=1, gates=1)
+
+
+def apply_gate(
+    c: Context, x: SymBuffer | SymAddress, gate: SymAddress, *, n: int, stride: int, gates: int, silu: bool = False
+) -> None:
+    """Multiply the features of each token by the sigmoid or SiLU of its gates, in place.
+
+    Args:
+        c: Context of the phase being lowered.
+        x: Features ``[tokens, n]``.
+        gate: Gates of the first token.
+        n: Features per token.
+        stride: Elements from the gates of one token to those of the next.
+        gates: Gates per token: n, or 1 for all features.
+        silu: Whether the factor is SiLU instead of the sigmoid.
+    """
+    c.builder.compute("apply_gate", x=x, gate=gate, M=c.tokens, n=n, stride=stride, gates=gates, function=int(silu))
 
 
 def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: int) -> None:

@@ -21,9 +21,10 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.isa.operands import PICO
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut
-from wse_mappings.cuts.split import balanced_counts, ceil_div
+from wse_mappings.cuts.split import balanced_counts
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import diagonal_multicast, multicast
+from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import Arrival
 
 

@@ -36,7 +36,7 @@ from wse.models.spec import Latent
 from wse.program.isa.operands import ATTO
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.latent_cut import LatentCut
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 
 def compress(c: Context, op: Op) -> None:

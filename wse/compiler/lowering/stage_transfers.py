@@ -15,9 +15,9 @@ from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.steps import ROWS
 from wse.program.transfers.stage_streams import Crossing, StageTransfer
 from wse_mappings.cuts.layer_parts import BLOCK
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.multicast import shared_multicast
+from wse_mappings.rounding import ceil_div
 
 
 class _Columns(NamedTuple):

@@ -18,11 +18,11 @@ from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.line_patterns import cached_pattern
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import BetweenWafers
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.between_wafers import wafer_all_reduce, wafer_multicast
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.on_segments import all_reduce_on_segments
+from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import Arrival
 
 
@@ -111,7 +111,9 @@ def _named_pattern(
         raise BadInput(message) from error
 
 
-def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
+def reduce_in_groups(
+    c: Context, buffer: SymBuffer, elements: int | SymNumber, segments: tuple[tuple[int, int], ...] = ()
+) -> None:
     """Add steps that sum values over each head group and send the sum to all columns of the group.
 
     A head group is a set of neighbouring columns that divide the features of the same heads.
@@ -120,10 +122,12 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
         c: Context of the phase being lowered.
         buffer: Values to add up, in place.
         elements: Number of elements per PE.
+        segments: First column and number of columns of each group; by default the groups of
+            attention.
     """
-    segments = c.cut.heads.segments
+    segments = segments or c.cut.heads.segments
     if len(segments) < c.cut.span:  # wafers share heads
-        _reduce_over_wafers(c, buffer, elements)
+        _reduce_over_wafers(c, buffer, elements, len(segments))
     elif any(count > 1 for _, count in segments):
         groups = c.groups(max(count for _, count in segments))
         if c.options.all_reduce:
@@ -135,13 +139,19 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
         c.builder.line(pattern, ROWS, buffer, elements)
 
 
-def _reduce_over_wafers(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
+def _reduce_over_wafers(c: Context, buffer: SymBuffer, elements: int | SymNumber, teams: int) -> None:
     """Add steps that sum values over each head group, for groups that consist of whole wafers.
 
     A head group is a set of columns that divide the features of the same attention heads. All
     columns of a group receive the sum.
+
+    Args:
+        c: Context of the phase being lowered.
+        buffer: Values to add up, in place.
+        elements: Number of elements per PE.
+        teams: Number of head groups.
     """
-    at, teams = SymAddress(buffer=buffer), len(c.cut.heads.segments)
+    at = SymAddress(buffer=buffer)
     if isinstance(elements, SymNumber):
         unpadded_elements = SymNumber(per_slot=elements.per_slot * c.cut.rows)
         all_reduce_of_wafers(

@@ -15,7 +15,7 @@ from wse.compiler.options import PRODUCT
 from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.compiler.passes.tiling.op_tiles import ROUTED, Tiling, op_tiles, tiling_of
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
-from wse.compiler.passes.tiling.tiles import frequencies_name, frequency_table, latent_tables
+from wse.compiler.passes.tiling.tiles import frequencies_name, frequency_table, index_tables
 from wse.compiler.state import RegionCut, State
 from wse.compiler.symbolic import SymBuffer, SymTile
 from wse.models.graph import Op, name_in_layer, ops_in_order
@@ -145,10 +145,10 @@ def table_needs(state: State) -> list[tuple[bool, tuple[str, ...]]]:
     if state.options.scope == PRODUCT:
         return [(bool(layers), ()) for layers in attention_layers]
     spec = state.spec
-    ropes = [dict.fromkeys(map(spec.rope_of, layers)) for layers in attention_layers]
+    ropes = [dict.fromkeys(spec.rope_of(layer) for layer in layers if not layer.linear) for layers in attention_layers]
     return [
-        (bool(layers), tuple(frequencies_name(spec, rope) for rope in layer_ropes if rope is not None))
-        for layers, layer_ropes in zip(attention_layers, ropes, strict=True)
+        (bool(layers), tuple(frequencies_name(spec, rope) for rope in stage_ropes if rope is not None))
+        for layers, stage_ropes in zip(attention_layers, ropes, strict=True)
     ]
 
 
@@ -158,11 +158,11 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, frequen
     Args:
         spec: Model.
         cut: Division of the model over the region.
-        with_layers: Whether the region contains attention. Latent attention then needs index
-            tables.
+        with_layers: Whether the region contains attention. Latent and linear attention then need
+            index tables.
         frequencies: Names of the tables of rotary frequencies that its layers use.
     """
-    tables = latent_tables(cut) if with_layers else []
+    tables = index_tables(cut) if with_layers else []
     if not cut.heads.rotated:
         return tables
     return [*(frequency_table(cut, spec.rotary_size // 2, name) for name in frequencies), *tables]

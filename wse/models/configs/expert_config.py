@@ -34,10 +34,7 @@ def read_experts(config: ConfigReader, width_key: str) -> Experts:
 
 def add_experts(layers: Sequence[Layer], has_experts: Sequence[bool]) -> tuple[Layer, ...]:
     """Return copies of layers, with a mixture of experts where ``has_experts`` is true."""
-    return tuple(
-        Layer(rotary=layer.rotary, window=layer.window, chunk=layer.chunk, experts=experts)
-        for layer, experts in zip(layers, has_experts, strict=True)
-    )
+    return tuple(replace(layer, experts=experts) for layer, experts in zip(layers, has_experts, strict=True))
 
 
 def with_mixture(spec: ModelSpec, has_experts: Sequence[bool], experts: Experts) -> ModelSpec:

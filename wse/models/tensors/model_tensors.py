@@ -7,10 +7,12 @@ final_norm [hidden]
 tensors of layer I, after the prefix ``layers.I.``:
     attention_norm, mlp_norm, post_attention_norm, post_mlp_norm [hidden]
     q [heads x head size, hidden]       k, v [kv heads x head size, hidden]
+    q_gate [heads x head size, hidden]
     o [hidden, heads x head size]       q_norm, k_norm [head size]          sinks [heads]
     q_norm [heads x head size], k_norm [kv heads x head size] if heads are normalised together
     gate, up [width, hidden]            down [hidden, width]
     shared.gate, shared.up, shared.down: the same for the shared expert
+    shared.scale [1, hidden]
     router [experts, hidden]            router_correction [experts]
     experts.gate, experts.up [experts x width, hidden], one expert after another
     experts.down [experts x hidden, width], one expert after another
@@ -22,6 +24,14 @@ tensors of a layer with latent attention, instead of q, k and v:
     k_rope [rope size, hidden]
     k_b [heads x nope size, kv rank]    v_b [heads x value size, kv rank]
     o [hidden, heads x value size]
+tensors of a layer with linear attention, instead of q, k, v and o:
+    delta.q, delta.k [key heads x key size, hidden]
+    delta.v, delta.z [value heads x value size, hidden]
+    delta.b, delta.a [value heads, hidden]                      (write strength, decay)
+    delta.conv_q, delta.conv_k [key heads x key size, taps]
+    delta.conv_v [value heads x value size, taps]
+    delta.log_rate, delta.decay_bias [value heads]              delta.norm [value size]
+    delta.o [hidden, value heads x value size]
 
 A bias has the name of its projection or norm with the suffix ``_bias``, and the size of its
 outputs. Rotated features are in split halves: pair p is features p and p + half.
@@ -31,15 +41,18 @@ from __future__ import annotations
 
 import math
 
-from wse.models.spec import Experts, Latent, Layer, ModelSpec
+from wse.models.spec import Experts, Latent, Layer, LinearAttention, ModelSpec
 from wse.number_formats import CODINGS, FP8, Coding, fp8_blocks
+from wse_mappings.rounding import ceil_div
 
 Shapes = dict[str, tuple[int, ...]]
 
-_ATTENTION = ("q", "k", "v", "o", "q_a", "q_nope", "q_rope", "kv_a", "k_rope")
+_ATTENTION = ("q", "k", "v", "q_gate", "o", "q_a", "q_nope", "q_rope", "kv_a", "k_rope")
+_DELTA = tuple(f"delta.{name}" for name in ("q", "k", "v", "z", "b", "a", "o"))
 _BLOCK = ("gate", "up", "down")
 _OF_BLOCK = ("mlp_norm", "post_mlp_norm", "router", "experts.", "shared.", *_BLOCK)
-_LINEAR = frozenset((*_ATTENTION, *(f"{prefix}{name}" for prefix in ("", "shared.", "experts.") for name in _BLOCK)))
+_BLOCKS = tuple(f"{prefix}{name}" for prefix in ("", "shared.", "experts.") for name in _BLOCK)
+_LINEAR = frozenset((*_ATTENTION, *_DELTA, *_BLOCKS))
 """Names of the linear-layer matrices within a layer. Expert matrices are stacked."""
 
 
@@ -71,7 +84,10 @@ def in_block(tensor: str) -> bool:
 
 def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
     """Return the shapes of the tensors of one layer, keyed by the name without ``layers.I.``."""
-    attention = _heads(spec) if spec.latent is None else _latent(spec, spec.latent)
+    if layer.linear and spec.linear is not None:
+        attention = _delta(spec, spec.linear)
+    else:
+        attention = _heads(spec) if spec.latent is None else _latent(spec, spec.latent)
     shapes = _input_norm(spec, "attention_norm") | attention
     if spec.post_norms:
         shapes |= _norm(spec, "post_attention_norm")
@@ -146,7 +162,7 @@ def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int
     if coding is None:
         return math.prod(shape) * float_bytes
     outputs, inputs = shape
-    scales = -(-outputs // coding.block) * coding.groups(inputs)
+    scales = ceil_div(outputs, coding.block) * coding.groups(inputs)
     return coding.code_bytes(inputs, outputs) + scales * coding.scale_bytes(float_bytes)
 
 
@@ -173,12 +189,29 @@ def _heads(spec: ModelSpec) -> Shapes:
     shapes = _projection("q", queries, hidden, bias=spec.qkv_bias)
     for name in ("k", "v"):
         shapes |= _projection(name, keys, hidden, bias=spec.qkv_bias)
+    if spec.attention_gate:
+        shapes |= _projection("q_gate", queries, hidden, bias=spec.qkv_bias)
     if spec.has_head_gains:
-        sizes = (queries, keys) if spec.head_norm == "rms_all" else (spec.head_size,) * 2
-        shapes |= {"q_norm": sizes[:1], "k_norm": sizes[1:]}
+        spans_heads = spec.head_norm == "rms_all"
+        shapes |= {"q_norm": (queries if spans_heads else spec.head_size,)}
+        shapes |= {"k_norm": (keys if spans_heads else spec.head_size,)}
     if spec.sinks:
         shapes["sinks"] = (spec.head_count,)
     return shapes | _projection("o", hidden, queries, bias=spec.output_bias)
+
+
+def _delta(spec: ModelSpec, linear: LinearAttention) -> Shapes:
+    """Return the tensor shapes of linear attention, keyed by name."""
+    keys, values = linear.key_heads * linear.key_size, linear.value_heads * linear.value_size
+    outputs = {"q": keys, "k": keys, "v": values, "z": values, "b": linear.value_heads, "a": linear.value_heads}
+    return {
+        **{f"delta.{name}": (count, spec.hidden_size) for name, count in outputs.items()},
+        **{f"delta.conv_{name}": (outputs[name], linear.taps) for name in "qkv"},
+        "delta.log_rate": (linear.value_heads,),
+        "delta.decay_bias": (linear.value_heads,),
+        "delta.norm": (linear.value_size,),
+        "delta.o": (spec.hidden_size, values),
+    }
 
 
 def _latent(spec: ModelSpec, latent: Latent) -> Shapes:
@@ -227,6 +260,8 @@ def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
     shapes |= _projection("experts.down", count * hidden, width, bias=spec.ffn_bias)
     if experts.shared_size:
         shapes |= _dense(spec, "shared.", experts.shared_size)
+    if experts.shared_gate:
+        shapes["shared.scale"] = (1, hidden)
     return shapes
 
 
@@ -255,8 +290,23 @@ def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bo
     return total + table_count * spec.vocab_size * spec.hidden_size
 
 
+def state_bytes(spec: ModelSpec, element_bytes: int) -> int:
+    """Return the size of one sequence's states in all layers with linear attention, in bytes.
+
+    State matrices are float32. Inputs of the convolution have the type of activations.
+
+    Args:
+        spec: Specification of the model.
+        element_bytes: Bytes per activation.
+    """
+    if spec.linear is None:
+        return 0
+    layer_bytes = 4 * spec.linear.state_elements + element_bytes * spec.linear.convolution_elements
+    return (spec.layer_count - spec.cached_layer_count) * layer_bytes
+
+
 def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
-    """Return the size of one sequence's KV caches in all layers, in bytes.
+    """Return the size of one sequence's KV caches and states in all layers, in bytes.
 
     Args:
         spec: Specification of the model.
@@ -264,14 +314,15 @@ def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
             stores no more tokens than its window or chunk spans.
         element_bytes: Bytes per cache element.
     """
-    layer_bytes_per_token = kv_bytes_per_token(spec, element_bytes) // spec.layer_count
-    return sum(min(context, layer.window or layer.chunk or context) * layer_bytes_per_token for layer in spec.layers)
+    tokens = sum(min(context, layer.window or layer.chunk or context) for layer in spec.layers if not layer.linear)
+    return tokens * spec.cache_features * element_bytes + state_bytes(spec, element_bytes)
 
 
 def kv_bytes_per_token(spec: ModelSpec, element_bytes: int) -> int:
     """Return how many bytes one token adds to the KV caches of all layers.
 
-    Layers with a sliding window are counted like the others, although they discard the token later.
+    Layers with a sliding window are counted like full attention, although they discard the token
+    later. Layers with linear attention have no cache.
     With latent attention, the values are part of the keys (DeepSeek-V2, arXiv 2405.04434,
     section 2.1.2).
 
@@ -279,4 +330,4 @@ def kv_bytes_per_token(spec: ModelSpec, element_bytes: int) -> int:
         spec: Specification of the model.
         element_bytes: Bytes per cache element.
     """
-    return spec.layer_count * spec.cache_features * element_bytes
+    return spec.cached_layer_count * spec.cache_features * element_bytes

@@ -21,6 +21,7 @@ from wse.models.family import CanonicalTensor, FileSlice
 from wse.models.spec import Packing
 from wse.models.tensors.model_tensors import is_linear
 from wse.number_formats import CODINGS, FP8, INT4, MXFP4
+from wse_mappings.rounding import ceil_div
 
 KEY: Final = "quantization_config"
 COMPRESSED: Final = "compressed-tensors"
@@ -184,4 +185,4 @@ def _blocks(slices: Iterable[FileSlice], block: int) -> Iterator[np.ndarray[tupl
         rows = rows[file_slice.index[:1]] if file_slice.index else rows
         rows = rows if file_slice.rows is None else rows[file_slice.rows]
         yield first + rows // block
-        first += -(-file_slice.file_shape[0] // block)
+        first += ceil_div(file_slice.file_shape[0], block)

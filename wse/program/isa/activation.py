@@ -7,7 +7,7 @@ from typing import Final
 from wse.program.isa.kernel import Kernel
 from wse.program.isa.operands import acc, act, numbers
 from wse.program.isa.pe_costs import PeCosts
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 ACTIVATIONS: Final = ("silu", "gelu_tanh", "gelu", "clamped_silu", "relu", "relu2")
 """Activation functions; operand ``function`` of kernel ``activate`` is an index into this tuple."""
@@ -95,5 +95,18 @@ ACTIVATION: Final = (
         work=lambda M, n: M * n,
         operation_ps=1000,
         cycles=_share_cycles,
+    ),
+    Kernel(
+        name="apply_gate",
+        operands=(
+            act("x", "M n"),
+            acc("gate", lambda M, stride, gates: (M - 1) * stride + gates),
+            *numbers("M n stride gates function"),
+        ),
+        work=lambda M, n: M * n,
+        operation_ps=1000,
+        cycles=lambda c, M, n, gates, function: (
+            M * (c.loop + 2 * gates * c.function + (1 + function) * c.vector(gates, c.f32) + c.vector(n, c.act))
+        ),
     ),
 )

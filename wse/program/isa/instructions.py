@@ -26,6 +26,7 @@ from typing import Final
 
 from wse.program.isa.activation import ACTIVATION
 from wse.program.isa.attention import ATTENTION
+from wse.program.isa.delta_rule import DELTA_RULE
 from wse.program.isa.elementwise import ELEMENTWISE
 from wse.program.isa.experts import EXPERTS
 from wse.program.isa.kernel import Kernel
@@ -43,6 +44,7 @@ KERNELS: Final = (
     *ATTENTION,
     *ELEMENTWISE,
     *LATENT,
+    *DELTA_RULE,
     *ACTIVATION,
     *VOCABULARY,
     *ROUTER,

@@ -10,7 +10,7 @@ from typing import Final
 from wse.program.isa.kernel import Kernel
 from wse.program.isa.operands import acc, act, f32, numbers, wgt
 from wse.program.isa.pe_costs import PeCosts
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 
 def _features(M: int, K: int) -> int:

@@ -16,10 +16,10 @@ import numpy as np
 
 from wse.arrays import F64, I64
 from wse.serving.simulation.arrivals import BURSTS, CONSTANT, POISSON, Arrivals
+from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree
 
 FAST, NORMAL = 0, 1
 """Service tiers, in order of precedence."""
-NO_PREFIX: Final = -1
 _ARRIVALS, _PROMPTS, _ANSWERS, _TIERS, _PREFIXES, DRAFTS = range(6)
 """Indices of the random-number streams."""
 
@@ -32,8 +32,9 @@ class Workload:
         arrival_s: Arrival times in seconds, non-decreasing, float64 [requests].
         prompt_tokens, new_tokens: Lengths of prompts and answers, at least 1, int64 [requests].
         tier: Service tier of each request, FAST or NORMAL, int64 [requests].
-        prefix: Index of the prefix with which a prompt starts, or NO_PREFIX, int64 [requests].
-        prefix_tokens: Length of this prefix in tokens, less than the prompt's, int64 [requests].
+        prefix: Last block of the prefix with which a prompt starts, as an index into
+            ``prefix_tree``, or NO_PREFIX, int64 [requests]. A prefix is shorter than its prompt.
+        prefix_tree: Blocks of the prefixes of all prompts.
         in_flight: Number of requests in flight in a closed loop. The first ``in_flight`` requests
             arrive at ``arrival_s``, and each later one when another ends. None if all requests
             arrive at ``arrival_s``.
@@ -44,7 +45,7 @@ class Workload:
     new_tokens: I64
     tier: I64
     prefix: I64
-    prefix_tokens: I64
+    prefix_tree: PrefixTree
     in_flight: int | None = None
 
     def __len__(self) -> int:
@@ -57,9 +58,12 @@ class Workload:
 
         The result is not a closed loop, even if the given workloads have a constant number of
         requests in flight.
+
+        Args:
+            parts: Workloads with the same prefix tree.
         """
         columns: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in _PER_REQUEST}
-        return Workload(**columns)
+        return Workload(**columns, prefix_tree=parts[0].prefix_tree)
 
     @property
     def rate_per_s(self) -> float:
@@ -69,6 +73,11 @@ class Workload:
         """
         span = float(self.arrival_s[-1] - self.arrival_s[0])
         return (len(self) - 1) / span if span > 0 else math.inf if len(self) > 1 else 0.0
+
+    @property
+    def prefix_tokens(self) -> I64:
+        """Length of the prefix of each prompt in tokens, 0 without a prefix, int64 [requests]."""
+        return self.prefix_tree.tokens(self.prefix)
 
     @property
     def most_tokens(self) -> int:
@@ -90,7 +99,7 @@ class Workload:
         flight.
         """
         columns: dict[str, Any] = {name: getattr(self, name)[requests] for name in _PER_REQUEST}
-        return Workload(**columns)
+        return Workload(**columns, prefix_tree=self.prefix_tree)
 
     def at_rate(self, rate_per_s: float) -> Workload:
         """Return the same requests with arrival times scaled to a different rate.
@@ -103,7 +112,7 @@ class Workload:
         return replace(self, arrival_s=self.arrival_s * (self.rate_per_s / rate_per_s))
 
 
-_PER_REQUEST: Final = ("arrival_s", "prompt_tokens", "new_tokens", "tier", "prefix", "prefix_tokens")
+_PER_REQUEST: Final = ("arrival_s", "prompt_tokens", "new_tokens", "tier", "prefix")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +166,7 @@ def draw_workload(options: WorkloadOptions) -> Workload:
         new_tokens=answers,
         tier=tiers,
         prefix=prefix,
-        prefix_tokens=np.full(count, prefix_tokens),
+        prefix_tree=PrefixTree.single_blocks([prefix_tokens] * options.prefixes),
     )
 
 

@@ -27,7 +27,7 @@ from wse.studies.options.basis import (
 from wse.studies.options.drafts.acceptance import DraftAcceptance, read_acceptance
 from wse.studies.options.drafts.draft import PLACES, SAME
 from wse.studies.options.drafts.vocabulary import check_vocabulary
-from wse.studies.options.mapping_file import check_listed
+from wse.studies.options.listed_regions import check_listed
 from wse.studies.options.serving import LENGTH
 from wse.studies.options.settings import with_settings
 
@@ -113,33 +113,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     """
     # 1. Options.
     request = with_settings(request)
-    check_counts(
-        wafers=request.wafers,
-        prompt_len=request.workload.prompt_len,
-        new_tokens=request.workload.new_tokens,
-        batch=request.serving.batch,
-        users=request.serving.users,
-        context=request.context,
-    )
-    check_replicas(request.serving.users, request.replicas)
-    limits = (
-        ("--batch", request.serving.batch, MOST_USERS),
-        ("--users", request.serving.users, MOST_USERS_OF_REPLICAS),
-    )
-    for option, users, max_users in limits:
-        if users is not None and users > max_users:
-            message = f"{option} {users}: give at most {max_users:,} users"
-            raise BadInput(message)
-    check_objective(request)
-    if request.serving.users is not None and request.serving.users < (request.serving.batch or 1):
-        message = (
-            f"--users {request.serving.users}: a pass has --batch {request.serving.batch} of them; give no fewer users "
-            "than that"
-        )
-        raise BadInput(message)
-    if request.capacity not in (REFUSE, REPORT):
-        raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
-    check_drafts(request)
+    _check_options(request)
     # 2. Model, wafer, software profile and prices.
     basis = load_basis(request)
     if request.drafts.draft_model is not None:
@@ -170,6 +144,42 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         defects=basis.defects,
         meshes=meshes,
     )
+
+
+def _check_options(request: EstimateRequest) -> None:
+    """Check the options of a request that can be checked without loading files.
+
+    Raises:
+        UnknownName: The option ``capacity`` has an unknown value.
+        BadInput: A number is out of range, or options contradict each other.
+    """
+    check_counts(
+        wafers=request.wafers,
+        prompt_len=request.workload.prompt_len,
+        new_tokens=request.workload.new_tokens,
+        batch=request.serving.batch,
+        users=request.serving.users,
+        context=request.context,
+    )
+    check_replicas(request.serving.users, request.replicas)
+    limits = (
+        ("--batch", request.serving.batch, MOST_USERS),
+        ("--users", request.serving.users, MOST_USERS_OF_REPLICAS),
+    )
+    for option, users, max_users in limits:
+        if users is not None and users > max_users:
+            message = f"{option} {users}: give at most {max_users:,} users"
+            raise BadInput(message)
+    check_objective(request)
+    if request.serving.users is not None and request.serving.users < (request.serving.batch or 1):
+        message = (
+            f"--users {request.serving.users}: a pass has --batch {request.serving.batch} of them; give no fewer users "
+            "than that"
+        )
+        raise BadInput(message)
+    if request.capacity not in (REFUSE, REPORT):
+        raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
+    check_drafts(request)
 
 
 def load_draft_model(name: str | Path, target: LoadedModel) -> LoadedModel:

@@ -15,6 +15,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import sram_table
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, count, percent
+from wse_mappings.rounding import round_up
 
 
 class CacheCapacity(NamedTuple):
@@ -33,7 +34,7 @@ class CacheCapacity(NamedTuple):
 
     def users(self, context: int) -> int:
         """Return how many users fit if each of them has a KV cache of ``context`` tokens."""
-        return self.tokens // (-(-context // self.block_tokens) * self.block_tokens)
+        return self.tokens // round_up(context, self.block_tokens)
 
 
 def cache_capacity(program: Program, context: int) -> CacheCapacity:

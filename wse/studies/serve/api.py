@@ -56,6 +56,8 @@ def serve_sim(
     rate: float | str | None = None,
     load: float | str | None = None,
     requests: int | str | None = None,
+    time_scale: float | str | None = None,
+    too_long: str = "refuse",
     burst: int | str = 8,
     length_cv: float | str = 0.0,
     batching: str = "continuous",
@@ -97,13 +99,19 @@ def serve_sim(
         draft_tokens: Draft tokens per pass. Default: the number that is fastest for the users, or
             for those of one pass.
         arrivals (poisson|constant|bursts|FILE): When requests arrive: at random, at a constant
-            rate, in bursts, or as in a CSV file with columns arrival_s, prompt_tokens, new_tokens,
-            and optionally tier, prefix and prefix_tokens. With users, constant means that each user
-            sends the next request when an answer ends. Default: constant if users sets the rate,
-            else poisson.
-        rate: Requests per second. Default: the rate that users generate, or by load.
+            rate, in bursts, or as in a trace. Traces of Mooncake, Azure, Splitwise and BurstGPT are
+            recognised by their content, and CSV files with columns arrival_s, prompt_tokens,
+            new_tokens, and optionally tier, prefix and prefix_tokens. With users, constant means
+            that each user sends the next request when an answer ends. Default: constant if users
+            sets the rate, else poisson.
+        rate: Requests per second; the times of a trace are stretched. Default: the rate that users
+            generate, or by load, or that of the trace.
         load: Arrival rate as a fraction of the rate that can be served at most. Default: 0.7.
-        requests: Number of requests. Default: 10,000, or those of the file.
+        requests: Number of requests; of a trace, the first N. Default: 10,000, or all of the trace.
+        time_scale: Factor for the arrival times of a trace: with 0.5, requests arrive twice as
+            fast.
+        too_long (refuse|skip): Refuse a trace with requests that exceed the context, or leave them
+            out and report their number.
         burst: Requests per burst.
         length_cv: Variation of prompt and answer lengths, which are log-normal: standard deviation
             over mean.

@@ -114,6 +114,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
             prompt_tokens=float(workload.prompt_tokens.mean()),
             new_tokens=float(workload.new_tokens.mean()),
             in_flight=workload.in_flight,
+            **_trace_fields(prepared_serve),
         ),
         load=LoadResult(
             capacity_requests_per_s=capacity,
@@ -136,6 +137,18 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
             load = replace(result.load, overloaded_share=ranges.overloaded_share)
             result = replace(result, load=load, ranges=ranges.intervals)
     return Service(result=result, outcome=outcome)
+
+
+def _trace_fields(prepared_serve: PreparedServe) -> dict[str, Any]:
+    """Return the fields of `RequestsResult` that describe a trace; none for random requests."""
+    trace = prepared_serve.trace
+    if trace is None:
+        return {}
+    return {
+        "trace_format": trace.title,
+        "too_long": trace.too_long or None,
+        "without_answer": trace.without_answer or None,
+    }
 
 
 def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: float) -> int:
@@ -244,6 +257,7 @@ def _inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: in
     }
     names = (
         "rate",
+        "time_scale",
         "draft",
         "batch_wait",
         "chunk",

@@ -105,7 +105,10 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     prefixes = served_result.prefix_cache
     if prefixes is not None:
         found = f"{count(prefixes.hits)} of {count(result.requests.count)} prompts found theirs"
-        rows.append(("prefixes", f"{found}: {count(prefixes.saved_tokens)} tokens were not read again"))
+        saved_text = (
+            f"{count(prefixes.saved_tokens)} tokens, {percent(prefixes.saved_share)} of all, were not read again"
+        )
+        rows.append(("prefixes", f"{found}: {saved_text}"))
     return pair_table(rows, "Machine use and cost")
 
 
@@ -117,6 +120,8 @@ def machine_table(result: ServeResult) -> Table:
     mean = "" if fixed else " on average"
     lengths = f"{count(requests.prompt_tokens)} + {count(requests.new_tokens)} tokens{mean}"
     rows = [("requests", f"{count(requests.count)}, {_arrivals_text(requests)}; {lengths}")]
+    if requests.too_long or requests.without_answer:
+        rows.append(("left out", _left_out_text(requests)))
     for name, machine in (("machine", result.machine), ("for prompts", result.prefill_machine)):
         if machine is not None:
             cache = f"KV cache of {count(machine.kv_capacity_tokens)} tokens in blocks of {machine.kv_block_tokens}"
@@ -157,7 +162,14 @@ def _arrivals_text(requests: RequestsResult) -> str:
         return f"of {plural(requests.in_flight, 'user')}, each sending the next one when an answer ends"
     if requests.rate_of_users is not None:
         return f"{requests.arrivals} at the rate of {plural(requests.rate_of_users, 'user')} who wait for each answer"
-    return printable(requests.arrivals)
+    trace_format = "" if requests.trace_format is None else f" ({requests.trace_format})"
+    return printable(requests.arrivals) + trace_format
+
+
+def _left_out_text(requests: RequestsResult) -> str:
+    """Describe how many requests of a trace are not served, and why."""
+    reasons = ((requests.too_long, "exceed the context"), (requests.without_answer, "have no answer"))
+    return " and ".join(f"{plural(number, 'request')} that {reason}" for number, reason in reasons if number)
 
 
 def _drafts_text(drafts: DraftsResult, place: str) -> str:

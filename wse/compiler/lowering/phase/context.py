@@ -28,9 +28,9 @@ from wse.program.isa.operands import PICO
 from wse.program.isa.pe_costs import PeCosts
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.layer_parts import ATTENTION, Parts
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS, FEWEST_RELAYS, equal_group_count
 from wse_mappings.patterns.multicast import diagonal_multicast
+from wse_mappings.rounding import ceil_div
 
 
 @dataclass(kw_only=True)
@@ -196,8 +196,8 @@ class Context:
         """Return the current stage's buffer of token ids, enlarged to ``elements`` if necessary."""
         return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", permanent=True)
 
-    def cache(self, name: str, elements: int) -> SymAddress:
-        """Return the address of the key cache or value cache of one user.
+    def cache(self, name: str, elements: int, view: str = "act") -> SymAddress:
+        """Return the address of the key cache, value cache or state of one user.
 
         In a loop over users, the cache of the current iteration's user is returned. Elsewhere, it
         is the cache of the user to whom the phase belongs.
@@ -205,9 +205,10 @@ class Context:
         Args:
             name: Name of the buffer with the caches of all users.
             elements: Number of elements in one user's cache on a PE.
+            view: How the elements are read.
         """
         batch = self.options.batch
-        buffer = self.buffers.get(self.builder.stage, name, batch * elements, "act", "kv", permanent=True)
+        buffer = self.buffers.get(self.builder.stage, name, batch * elements, view, "kv", permanent=True)
         return SymAddress(buffer=buffer, per_round=elements if batch > 1 else 0)
 
     def tile(self, name: str) -> SymBuffer:

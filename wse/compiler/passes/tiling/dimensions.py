@@ -15,7 +15,10 @@ from wse.number_formats import Coding
 HIDDEN, FFN, SHARED, EXPERTS = "hidden", "ffn", "shared", "experts"
 """Dimensions: hidden features, and the features of a dense block, shared block and expert."""
 
-HIDDEN_IN: Final = ("q", "k", "v", "q_a", "kv_a", "k_rope", "router", "gate", "up")
+HIDDEN_IN: Final = (
+    *("q", "k", "v", "q_gate", "q_a", "kv_a", "k_rope"),
+    *("z", "b", "a", "router", "gate", "up"),
+)
 """Matrices of a layer, without prefix, that contract over hidden features."""
 
 _HIDDEN_OUT: Final = ("o", "down")

@@ -18,6 +18,7 @@ from wse_mappings.cuts.expert_groups import ExpertGroups, columns_of_expert, exp
 from wse_mappings.cuts.head_groups import head_groups, head_groups_of_wafers
 from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
 from wse_mappings.cuts.layer_parts import BLOCK, Parts
+from wse_mappings.cuts.linear_cut import LinearCut, linear_cut
 from wse_mappings.cuts.split import blocks, middle_segment, padded_blocks
 
 
@@ -130,6 +131,7 @@ def _region_cut(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: 
         queries=empty_index if spec.latent is not None else heads.rows(spec.head_size, spec.queries_per_kv),
         keys=empty_index if spec.latent is not None else heads.rows(spec.head_size, 1),
         latent=_latent_cut(spec, weight_types, hidden, cols, attention_cols),
+        linear=_linear_cut(spec, region),
         attention=middle_segment(attention_cols, cols),
         **_block_cuts(spec, weight_types, region, BLOCK),
     )
@@ -230,6 +232,25 @@ def _latent_cut(
         cache=weight_types.cache,
     )
     return cut.on_the_middle(cols)
+
+
+def _linear_cut(spec: ModelSpec, region: RegionShape) -> LinearCut | None:
+    """Return how linear attention is divided over the attention columns of a region.
+
+    The result is None if no layer of the model has linear attention.
+    """
+    if spec.linear is None:
+        return None
+    return linear_cut(
+        region.rows,
+        region.attention_cols,
+        key_heads=spec.linear.key_heads,
+        values_per_key=spec.linear.values_per_key,
+        key_size=spec.linear.key_size,
+        value_size=spec.linear.value_size,
+        taps=spec.linear.taps,
+        segment_count=region.span,
+    ).on_the_middle(region.cols)
 
 
 def _mixture(experts: Experts | None, groups: ExpertGroups | None) -> Mixture | None:

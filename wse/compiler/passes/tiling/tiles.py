@@ -32,6 +32,9 @@ Cut = tuple[I32, int]
 NORM_OF = {"qkv": "attention_norm", "gate_up": "mlp_norm"}
 """For ops whose norm may be applied after their products, the name of that norm."""
 
+FIRST_KEY = "first_key_feature"
+"""Table of linear attention: first key feature of a column, numbered from 1; 0 means none."""
+
 HEADS, FIRST, WANTED = "heads_of_row", "rotated_of_row", "rotated_of_column"
 """Tables of latent attention: heads of a row, its first rotated feature, features of a column.
 
@@ -141,15 +144,25 @@ def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
         case "norm" | "post_norm":
             return [_vectors(op.weights, hidden)]
         case "qkv":
-            return [matrix_tile(op.weights, hidden, queries, keys, keys)]
+            gates = [queries] * (len(op.weights) - 3)
+            return [matrix_tile(op.weights, hidden, queries, keys, keys, *gates)]
         case "output":
             return [matrix_tile(op.weights, queries, hidden)]
         case "gate_up" | "shared_gate_up" | "product":
-            return [matrix_tile(op.weights, hidden, *[ffn] * len(op.weights))]
+            *projections, last = op.weights
+            if not last.endswith("shared.scale"):
+                return [matrix_tile(op.weights, hidden, *[ffn] * len(op.weights))]
+            scale_of_column = np.zeros((cut.cols, 1), np.int32), ROWS
+            return [
+                matrix_tile(projections, hidden, *[ffn] * len(projections)),
+                matrix_tile([last], hidden, scale_of_column),
+            ]
         case "down" | "shared_down":
             return [matrix_tile(op.weights, ffn, hidden)]
         case _ if not op.weights:
             return []
+        case "delta_inputs" | "delta_rule" | "delta_output":
+            return _linear_tiles(op, cut)
         case _ if cut.latent is not None:
             return _latent_tiles(op, cut)
     message = f"no tiles are known for ops of kind {op.kind}"
@@ -232,11 +245,13 @@ def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
     return [_vectors(group, *[(cut.hidden, axis)] * len(group)) for group in op.vectors if _is_hidden(group[0])]
 
 
-def latent_tables(cut: RegionCut) -> list[Tile]:
-    """Return the float32 tables from which latent-attention kernels read their indices.
+def index_tables(cut: RegionCut) -> list[Tile]:
+    """Return the float32 tables from which kernels of latent or linear attention read indices.
 
-    The list is empty for models without latent attention.
+    The list is empty for models without such attention.
     """
+    if cut.linear is not None:
+        return [tile_of([part_of(ORDINALS, None, (cut.linear.first_key, ROWS))], view="f32", name=FIRST_KEY)]
     if cut.latent is None:
         return []
     tables = (
@@ -295,6 +310,30 @@ def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
     raise WseBug(message)
 
 
+def _linear_tiles(op: Op, cut: RegionCut) -> list[Tile]:
+    """Return the weight tiles of an op of linear attention.
+
+    A PE stores the convolution weights of its own queries and keys, and of all values of its
+    column.
+    """
+    assert cut.linear is not None
+    hidden, keys, values, heads = (
+        (cut.hidden, COLUMNS),
+        *((index, ROWS) for index in (cut.linear.keys, cut.linear.values, cut.linear.value_heads)),
+    )
+    match op.kind:
+        case "delta_inputs":
+            return [matrix_tile(op.weights, hidden, keys, keys, values, values, heads, heads)]
+        case "delta_output":
+            return [matrix_tile(op.weights, values, hidden)]
+    *key_taps, value_taps = op.weights
+    taps, own_keys, offset = (cut.linear.taps, ROWS), (cut.linear.key_features, COLUMNS), cut.linear.key_offsets
+    return [
+        tile_of([part_of(name, taps, own_keys, transposed=True, offset=offset) for name in key_taps]),
+        matrix_tile([value_taps], taps, values),
+    ]
+
+
 def _is_hidden(name: str) -> bool:
     """Return whether a trained vector applies to hidden features, according to its name."""
     return name.endswith(("norm_bias", ".o_bias", ".down_bias"))
@@ -306,7 +345,7 @@ def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
     The result is int32 ``[cols, n]``. The name of the vector determines how it is divided.
     """
     match name.rpartition(".")[2]:
-        case "q_bias":
+        case "q_bias" | "q_gate_bias":
             return cut.queries
         case "k_bias" | "v_bias":
             return cut.keys
@@ -318,6 +357,10 @@ def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
             return cut.heads.query_heads(spec.queries_per_kv)
         case "gate_bias" | "up_bias":
             return cut.shared if ".shared." in name else cut.ffn
+        case "log_rate" | "decay_bias" if cut.linear is not None:
+            return cut.linear.value_heads
+        case "norm" if cut.linear is not None:
+            return cut.linear.heads.features
         case "q_a_bias" if cut.latent is not None:
             return cut.latent.source
         case "kv_a_bias" if cut.latent is not None:

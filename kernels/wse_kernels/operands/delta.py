@@ -1,0 +1,121 @@
+"""Groups of operands of the gated delta rule and of the short convolution before it.
+
+A group is a named tuple that replaces single operands (`wse_kernels.operands.group`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["ConvolutionShape", "ConvolutionTensors", "DeltaShape", "DeltaTensors", "KeyTensors", "StateSlice"]
+
+
+class DeltaShape(NamedTuple):
+    """Sizes of the heads of linear attention on one column of PEs.
+
+    Attributes:
+        M: Number of tokens.
+        Hk: Number of key heads.
+        G: Number of value heads per key head. There are H = Hk * G value heads.
+        D: Number of features of a key.
+        V: Number of value features per value head on the column.
+        tokens_before: Number of tokens of the phase that were processed before these. At the start
+            of a text, states and stored inputs count as zeros.
+    """
+
+    M: int
+    Hk: int
+    G: int
+    D: int
+    V: int
+    tokens_before: int
+
+
+class StateSlice(NamedTuple):
+    """Division of the recurrent state of a column of PEs over its rows.
+
+    Row r has key features from K * (r % key_rows) on, and value features from N * (r // key_rows)
+    on. The last rows may have none.
+
+    Attributes:
+        K, N: Maximum number of key features, and of value features per value head, on a PE.
+        key_rows: Number of neighbouring rows that together have all key features.
+    """
+
+    K: int
+    N: int
+    key_rows: int
+
+
+class KeyTensors(NamedTuple):
+    """Addresses of the operands of `place_keys`, which rearranges features of queries and keys.
+
+    Attributes:
+        x: Features of the column, in the accumulator type. Each token starts with those of queries
+            [Hk, F] and keys [Hk, F], which are consecutive features of each head.
+        first: float32 ordinal of the first of the column's F features. Ordinals count from 1; 0
+            means that the column has none.
+        out: Features of the row [M, 2, Hk, K] in the accumulator type.
+    """
+
+    x: int
+    first: int
+    out: int
+
+
+class ConvolutionTensors(NamedTuple):
+    """Addresses of the operands of the short convolution of queries, keys and values.
+
+    Attributes:
+        new_keys: New queries and keys [M, 2, Hk, K] in the accumulator type.
+        new_values: New values of the first token [H, V] in the accumulator type.
+        key_taps: Weights [taps, 2, Hk, K] of the PE's slices of queries and keys.
+        value_taps: Weights [taps, H, V].
+        inputs: The last taps - 1 inputs before the new ones, [taps - 1, 2 * Hk * K + C].
+        keys: float32 results [M, 2, Hk, K] for queries and keys.
+        sums: float32 results [M, H, V] for values: those of the PE's channels, and zeros.
+    """
+
+    new_keys: int
+    new_values: int
+    key_taps: int
+    value_taps: int
+    inputs: int
+    keys: int
+    sums: int
+
+
+class ConvolutionShape(NamedTuple):
+    """Sizes of a short convolution, and the layout of the new values.
+
+    Attributes:
+        taps: Number of inputs per output.
+        C: Maximum number of value channels whose results a PE computes.
+        stride: Distance from the new values of one token to those of the next, in elements.
+    """
+
+    taps: int
+    C: int
+    stride: int
+
+
+class DeltaTensors(NamedTuple):
+    """Addresses of the operands that complete the gated delta rule.
+
+    Attributes:
+        gates: First token's inputs [2, H] of write strength and decay, in the accumulator type.
+        decay: Weights [2, H]: logarithm of the decay rate, and bias of the decay.
+        keys: float32 queries and keys [M, 2, Hk, K] of the PE.
+        sums: float32 sums over all PEs of the column, in the layout of `state_products`.
+        state: float32 state [H, K, N].
+        out: Results [M, H, V] in the activation type.
+        scratch: float32 [2, M]: sums of decays, and write strengths.
+    """
+
+    gates: int
+    decay: int
+    keys: int
+    sums: int
+    state: int
+    out: int
+    scratch: int

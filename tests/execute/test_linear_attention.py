@@ -1,0 +1,96 @@
+"""Linear attention: logits of a plain decoder on many divisions of state, and what its state takes and refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from goldens import check
+from random_checkpoint import write_checkpoint
+from tiers import slow_but
+from tiny_model import linear_spec
+from tiny_run import tiny_session, worst_logit_error
+from user_cases import user_engine
+
+from wse.compiler.lowering.delta_rule import BLOCK_TOKENS
+from wse.compiler.options import BASELINE, OPTIMIZED, THIN_GEMM
+from wse.errors import BadInput
+
+GOLDEN = Path(__file__).parents[1] / "data" / "families" / "qwen3_next.json"
+PROMPT = list(range(3, 3 + 2 * BLOCK_TOKENS + 3))
+MACHINES: dict[str, dict[str, Any]] = {
+    "one PE": {"mesh": (1, 1)},
+    "heads on every column": {"mesh": (3, 1)},
+    "several columns of a head": {"mesh": (4, 9)},
+    "two groups of rows": {"mesh": (11, 5)},
+    "rows without state": {"mesh": (13, 30)},
+    "two wafers": {"mesh": (6, 4), "wafers": 2},
+    "a head on two wafers": {"mesh": (4, 5), "wafers": 4, "mapping": "tensor"},
+}
+
+
+@pytest.mark.parametrize("schedule", [BASELINE, OPTIMIZED])
+@pytest.mark.parametrize("name", slow_but([*MACHINES], "one PE", "several columns of a head", "two groups of rows"))
+def test_logits_are_those_of_a_plain_decoder(name: str, schedule: str) -> None:
+    """The prompt comes in chunks of 4, 4 and 3 tokens."""
+    machine = dict(MACHINES[name])
+    worst = worst_logit_error(linear_spec(), machine.pop("mesh"), chunk=4, schedule=schedule, **machine)
+    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+
+
+@pytest.mark.parametrize("chunk", [1, BLOCK_TOKENS + 3, len(PROMPT)])
+def test_a_prompt_in_chunks_is_as_one_token_by_token(chunk: int) -> None:
+    worst = worst_logit_error(linear_spec(), (4, 5), prompt=len(PROMPT), chunk=chunk)
+    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+
+
+@pytest.mark.parametrize(
+    ("mesh", "wafers", "schedule"), [((1, 1), 1, BASELINE), ((4, 7), 2, BASELINE), ((16, 16), 1, OPTIMIZED)]
+)
+def test_tokens_and_logits_of_qwen3_next_are_those_of_transformers(
+    mesh: tuple[int, int], wafers: int, schedule: str, tmp_path: Path
+) -> None:
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    check(golden["cases"][0], write_checkpoint(tmp_path, golden), mesh=mesh, wafers=wafers, schedule=schedule)
+
+
+def test_words_on_links_are_the_fabrics() -> None:
+    run = tiny_session(linear_spec(), (4, 5), THIN_GEMM, PROMPT, 4, chunk=BLOCK_TOKENS + 3)
+    run.greedy(4)
+    run.check_links(3)
+
+
+def test_the_state_of_a_user_does_not_grow_with_the_context() -> None:
+    sizes = []
+    for new_tokens in (4, 64):
+        program = tiny_session(linear_spec(), (4, 5), THIN_GEMM, PROMPT, new_tokens).program
+        sizes.append({b.name: b.bytes for b in program.buffers if b.name.endswith(("state", "inputs", "k_cache"))})
+    small, large = sizes
+    assert small["layers.0.state"] == large["layers.0.state"] > 0
+    assert small["layers.0.convolution_inputs"] == large["layers.0.convolution_inputs"] > 0
+    assert small["layers.1.k_cache"] < large["layers.1.k_cache"]
+    assert "layers.0.k_cache" not in small
+
+
+def test_passes_that_verify_drafts_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"tiny: drafts are not supported, because the state .* leave out --draft"):
+        user_engine([PROMPT], "linear", context=64, verify_tokens=3)
+
+
+def test_a_byte_of_the_state_reaches_the_logits() -> None:
+    run = tiny_session(linear_spec(), (4, 5), THIN_GEMM, PROMPT, 4)
+    run.read()
+    saved = {name: array.copy() for name, array in run.engine.state().items()}
+    run.engine.decode([5])
+    wanted = run.engine.logits.copy()
+    for change, equal in ((0, True), (1, False)):
+        memory = saved["memory.0"].copy()
+        state = next(b for b in run.program.buffers if b.name == "layers.0.state")
+        live = [b for b in run.program.buffers if b.stage == 0 and not b.live and b.use not in ("code", "weights")]
+        lanes = run.engine.arenas[0].lanes
+        first = sum(b.bytes for b in live[: live.index(state)]) * lanes
+        memory[0, first : first + state.bytes * lanes].view(np.float32)[:] *= 1 + change
+        run.engine.restore(saved | {"memory.0": memory})
+        run.engine.decode([5])
+        assert np.array_equal(run.engine.logits, wanted) == equal
