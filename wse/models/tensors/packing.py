@@ -80,7 +80,7 @@ def _read_block(config: ConfigReader) -> tuple[int, int]:
         isinstance(block, list) and len(block) == 2 and all(type(n) is int and 1 <= n <= LARGEST_BLOCK for n in block)
     ):
         config.refuse("weight_block_size", block, f"give two sizes from 1 to {LARGEST_BLOCK:,}")
-    config.require("fmt", ("e4m3",), "supported: e4m3")
+    config.require("fmt", ("e4m3", "float8_e4m3fn"), "supported: e4m3")
     config.value("scale_fmt")  # rounding of the scales in training; they are stored as float32 anyway
     config.require(
         "activation_scheme",

@@ -91,8 +91,8 @@ def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto
                 square = widen(acc[block, sums + 2 * m + 1, lane]) / size
                 scale = np.float32(1.0) / np.sqrt(max(square - mean * mean, np.float32(0.0)) + eps)
                 centred = widen(element) - mean * f32[block, of_gain + n, lane]
-                added = f32[block, of_bias + n, lane] if biased == 1 else np.float32(0.0)
-                acc[block, x + m * N + n, lane] = narrow(centred * scale + added, element)
+                bias_value = f32[block, of_bias + n, lane] if biased == 1 else np.float32(0.0)
+                acc[block, x + m * N + n, lane] = narrow(centred * scale + bias_value, element)
 
 
 def layer_scale(block, act, wgt, f32, at: LayerNormTensors, M, K, size, eps_atto, form: GainAndBias):
@@ -127,5 +127,5 @@ def layer_scale(block, act, wgt, f32, at: LayerNormTensors, M, K, size, eps_atto
                 centred = widen(value) - f32[block, sums + 2 * m, lane]
                 scaled = centred * f32[block, sums + 2 * m + 1, lane]
                 gain_product = (widen(wgt[block, gain + k, lane]) + offset) * scaled
-                added = widen(wgt[block, bias + k, lane]) if biased == 1 else np.float32(0.0)
-                act[block, out + m * K + k, lane] = narrow(gain_product + added, value)
+                bias_value = widen(wgt[block, bias + k, lane]) if biased == 1 else np.float32(0.0)
+                act[block, out + m * K + k, lane] = narrow(gain_product + bias_value, value)

@@ -73,8 +73,8 @@ def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto, biased):
     variance = np.maximum(squares - mean * mean, np.float32(0.0))
     factor = np.float32(1.0) / np.sqrt(variance + np.float32(eps_atto * ATTO))
     centred = pe.read("acc", x, M, N) - mean[:, None] * pe.read("f32", of_gain, N)
-    added = pe.read("f32", of_bias, N) if biased else np.float32(0.0)
-    pe.write("acc", x, centred * factor[:, None] + added)
+    bias_value = pe.read("f32", of_bias, N) if biased else np.float32(0.0)
+    pe.write("acc", x, centred * factor[:, None] + bias_value)
 
 
 def layer_scale(pe, at: LayerNormTensors, M, K, size, eps_atto, form: GainAndBias):
@@ -100,5 +100,5 @@ def layer_scale(pe, at: LayerNormTensors, M, K, size, eps_atto, form: GainAndBia
     scaled = (pe.read("act", x, M, K) - mean[:, None]) * factor[:, None]
     pe.write("f32", sums, np.stack([mean, factor], axis=1))
     gain_product = (pe.read("wgt", gain, K) + np.float32(form.offset)) * scaled
-    added = pe.read("wgt", bias, K) if form.biased else np.float32(0.0)
-    pe.write("act", out, gain_product + added)
+    bias_value = pe.read("wgt", bias, K) if form.biased else np.float32(0.0)
+    pe.write("act", out, gain_product + bias_value)
