@@ -181,6 +181,11 @@ class Options:
         return max(self.context * self.batch, self.cache_tokens)
 
     @property
+    def planned_users(self) -> float:
+        """Number of users with full caches for whom memory is planned; may be a fraction."""
+        return self.planned_cache_tokens / self.context
+
+    @property
     def takes_drafts(self) -> bool:
         """True if the host sends the token ids that a verification pass processes."""
         return "host" in (self.sampling, self.verify_ids)

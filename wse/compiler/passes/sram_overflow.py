@@ -12,7 +12,7 @@ from wse.errors import DoesNotFit
 from wse.program.program import Buffer, Stage
 
 _LAYER: Final = re.compile(r"layers\.\d+\.")
-_USES: Final = {"code": "code", "weights": "weights", "kv": "KV cache"}
+_USES: Final = {"code": "code", "weights": "weights", "kv": "KV cache", "state": "state"}
 """Uses whose buffers are always live, with their names in messages."""
 _OTHERS: Final = "activations and buffers"
 
