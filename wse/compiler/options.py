@@ -225,6 +225,20 @@ def check_types(dtype: str, activations: str | None) -> None:
         raise BadInput(message)
 
 
+def check_takes_drafts(spec: ModelSpec) -> None:
+    """Check that a model can take back the tokens that a verification pass rejects.
+
+    Raises:
+        BadInput: The model has linear attention.
+    """
+    if spec.linear is not None:
+        message = (
+            f"{spec.name}: drafts are not supported, because the state of linear attention cannot take back rejected "
+            "tokens: leave out --draft and --verify-tokens"
+        )
+        raise BadInput(message)
+
+
 def unsupported_on_mesh(spec: ModelSpec, options: Options) -> str:
     """Return a text naming the property of a model or request that rules out prefill by MeshGEMM.
 

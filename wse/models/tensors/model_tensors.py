@@ -284,8 +284,6 @@ def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bo
 def state_bytes(spec: ModelSpec, element_bytes: int) -> int:
     """Return the size of one sequence's states in all layers with linear attention, in bytes.
 
-    State matrices are float32. Inputs of the convolution have the type of activations.
-
     Args:
         spec: Specification of the model.
         element_bytes: Bytes per activation.
@@ -303,7 +301,7 @@ def layer_user_bytes(spec: ModelSpec, layer: Layer, tokens: int, element_bytes: 
         element_bytes: Bytes per activation.
     """
     if layer.linear and spec.linear is not None:
-        return 4 * spec.linear.state_elements + element_bytes * spec.linear.convolution_elements
+        return spec.linear.user_bytes(element_bytes)
     return tokens * spec.cache_features * element_bytes
 
 
