@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wse.compiler.options import REFUSE, REPORT
+from wse.compiler.options import REFUSE, REPORT, check_takes_drafts
 from wse.errors import BadInput, UnknownName
 from wse.hardware.live_mesh import logical_wafer
 from wse.models.load import LoadedModel, load_model
@@ -116,6 +116,8 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     _check_options(request)
     # 2. Model, wafer, software profile and prices.
     basis = load_basis(request)
+    if request.draft is not None:
+        check_takes_drafts(basis.spec)
     if request.drafts.draft_model is not None:
         load_draft_model(request.drafts.draft_model, basis.loaded)
     price = wafer_price(request.costs.price, basis.whole.name)

@@ -11,6 +11,7 @@ from wse.models.load import load_model
 from wse.serving.prices import prices_of_gpu, prices_without_gpus
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
+from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.basis import check_context
 from wse.studies.options.option import replace_options
@@ -86,15 +87,31 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
     check_draft_tokens(request, context)
     prompt, answer = (max(1, int(n.mean())) for n in (workload.prompt_tokens, workload.new_tokens))
     placement = _decode_request(request, prompt_len=prompt, new_tokens=answer, context=context)
+    decode = prepare_machine(placement)
+    _check_states(request, decode)
     return PreparedServe(
         request=request,
-        decode=prepare_machine(placement),
+        decode=decode,
         prefill=prefill_machine(request, placement) if request.prefilling.prefill == OWN else None,
         context=context,
         workload=workload,
         trace=trace,
         shares_wafers=request.prefilling.prefill_mesh is not None,
     )
+
+
+def _check_states(request: ServeRequest, decode: Placement) -> None:
+    """Check that no option keeps or moves KV caches alone if the model has states as well.
+
+    Raises:
+        BadInput: ``--prefix-cache`` or ``--prefill own`` is specified for such a model.
+    """
+    spec = decode.spec if isinstance(decode, PreparedEstimate) else decode.server.spec
+    options = {"--prefix-cache": request.batches.prefix_cache, f"--prefill {OWN}": request.prefilling.prefill == OWN}
+    for option, is_requested in options.items():
+        if is_requested and spec.linear is not None:
+            message = f"{option}: {spec.name} has linear attention, whose states are not kept or moved: leave it out"
+            raise BadInput(message)
 
 
 def _trace_path(request: ServeRequest) -> Path:
