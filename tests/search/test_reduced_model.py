@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, region_options, wafer
-from tiny_model import latent_spec, tiny_spec
+from tiny_model import latent_spec, linear_spec, tiny_spec
 
 from wse.backends.fabric.model import Fabric
 from wse.compiler.choice import Choice
@@ -30,6 +30,7 @@ SPECS = {
     "two kinds": WINDOWED,
     "mixture": mixture_spec(MIXTURES["shared"], layers=8),
     "latent": latent_spec(layers=6),
+    "linear": replace(linear_spec(), layers=(Layer(linear=True), Layer()) * 6),
 }
 
 
@@ -112,10 +113,10 @@ def test_planned_caches_need_the_bytes_of_a_program_that_stores_them(name: str) 
     planned = replace(OPTIONS, cache_tokens=7 * OPTIONS.context)
     small = reduced_model(spec, machine, SOFTWARE, planned, CHOICE).allocate()
     whole = compile_choice(spec, machine, SOFTWARE, planned, CHOICE)
-    caches = [cache for cache, _ in whole.cache_bytes()]
+    caches = [kv + state for kv, state, _ in whole.user_bytes()]
     needed = {stage.sram_top_byte + 6 * cache for stage, cache in zip(whole.stages, caches, strict=True)}
     assert set(small.needed_bytes()) == needed
-    room = min((room // cache for cache, room in whole.cache_bytes() if cache))
+    room = min((room // (kv + state) for kv, state, room in whole.user_bytes() if kv + state))
     assert small.users_that_fit(OPTIONS.context) == room
     for tokens in (1, 7, OPTIONS.context // 2, OPTIONS.context):
         assert small.users_that_fit(tokens) == users_at(whole, tokens)

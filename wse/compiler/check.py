@@ -168,9 +168,9 @@ def _users(state: State, phase: SymPhase, block: Block) -> str | None:
         if counts and phase.user < 0 and step.loop not in block.over_users:
             name = KERNELS[step.code].name if computes else TRANSFERS[step.code].name
             return f"{name} of decode depends on the counters of one user outside of a loop over the users"
-        for operand in step.operands.values():
-            if isinstance(operand, SymAddress) and operand.buffer.use == "kv" and phase.user >= 0 and step.loop >= 0:
-                return f"{operand.buffer.name} of one user is used in a loop of prefill; use a copy of it there"
+        for buffer in step.buffers:
+            if buffer.use in ("kv", "state") and phase.user >= 0 and step.loop >= 0:
+                return f"{buffer.name} of one user is used in a loop of prefill; use a copy of it there"
     return None
 
 

@@ -16,7 +16,7 @@ from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.compiler.passes.tiling.dimensions import EXPERTS, FFN, HIDDEN_IN, SHARED
 from wse.compiler.score_bytes import fullest_head_places
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, tensor_bytes
+from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, layer_user_bytes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse_mappings.cuts.expert_groups import columns_of_expert, experts_of_column
 from wse_mappings.cuts.layer_parts import LayerRange, Parts, unit_bytes
@@ -40,12 +40,14 @@ class _Storage(NamedTuple):
     Attributes:
         types: Weight and activation types.
         experts: Requested placement of experts.
-        cache_tokens: Total number of tokens in the KV caches of all users.
+        context: Number of tokens in the KV cache of a user.
+        users: Number of users.
     """
 
     types: WeightTypes
     experts: str
-    cache_tokens: int
+    context: int
+    users: float
 
 
 def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int], ColumnBytes]:
@@ -53,8 +55,8 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
 
     A region is a rectangle of PEs that stores some layers. Attention heads, feed-forward blocks and
     the vocabulary are divided into whole features or entries per column, as in the pass
-    `wse.compiler.passes.shard`. Latent attention and one-dimensional tensors are treated as evenly
-    divided.
+    `wse.compiler.passes.shard`. Latent attention, linear attention and one-dimensional tensors are
+    treated as evenly divided.
 
     Quantised weights have one scale per group of inputs. For matrices whose inputs are divided over
     columns, the scales of every group that the column touches are counted. For matrices whose
@@ -71,7 +73,7 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
         fullest column. Regions with the same contents share the same object.
     """
     types = WeightTypes.from_options(options)
-    storage = _Storage(types, options.experts, options.planned_cache_tokens)
+    storage = _Storage(types, options.experts, options.context, options.planned_users)
     return options.cache.of(_column_bytes, 4)(spec, storage)
 
 
@@ -233,12 +235,12 @@ def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) 
 def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts) -> list[float]:
     """Return the bytes of the stored parts of a layer, for each way to divide tensors over columns.
 
-    The bytes include weights and KV cache. If only some parts of a feed-forward block are stored,
+    The bytes include weights and KV caches or states. If only some parts of a feed-forward block are stored,
     its bytes are scaled by the fraction of parts.
 
     Args:
         spec: Model.
-        storage: Types, expert placement and number of tokens in the KV caches.
+        storage: Types, expert placement, and number and length of the KV caches.
         layer: The layer.
         parts: The parts of the layer that are stored.
 
@@ -249,12 +251,13 @@ def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts)
     float_bytes = storage.types.float_bytes
     sizes = [0.0] * _WAY_COUNT
     if parts.has_attention:
-        sizes[_HEADS] += spec.cache_features * float_bytes * storage.cache_tokens
+        user_bytes = layer_user_bytes(spec, layer, storage.context, float_bytes)
+        sizes[_EVEN if layer.linear else _HEADS] += user_bytes * storage.users
     attention_fraction, block_fraction = unit_bytes([parts], 1.0, 0.0)[0], unit_bytes([parts], 0.0, 1.0)[0]
     for name, shape in layer_shapes(spec, layer).items():
         fraction = block_fraction if in_block(name) else attention_fraction
         block, _, tensor = name.rpartition(".")
-        if tensor in ("q", "k", "v", "o"):
+        if not block and tensor in ("q", "k", "v", "q_gate", "o"):
             way = _HEADS
         elif tensor in ("gate", "up", "down"):
             way = {"": _FFN, "shared": _SHARED, "experts": _EXPERTS}[block]

@@ -16,7 +16,7 @@ from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.compiler.score_bytes import score_bytes
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, tensor_bytes
+from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, layer_user_bytes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse_mappings.regions.demand import Demand
 
@@ -90,16 +90,17 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
     def layer_bytes(layer: Layer) -> tuple[float, float, float]:
         """Return the bytes of a layer: without its experts; of its experts; of its attention.
 
-        The last number includes the KV cache and everything else outside the feed-forward block.
+        The last number includes the KV cache or state and everything else outside the feed-forward
+        block.
         """
         weights = {
             name: tensor_bytes(shape, coding_of(spec, f"layers.0.{name}", options.dtype), float_bytes)
             for name, shape in layer_shapes(spec, layer).items()
         }
         experts = sum(size for name, size in weights.items() if name.startswith("experts."))
-        cache_bytes = spec.cache_features * float_bytes * options.planned_cache_tokens
+        user_bytes = layer_user_bytes(spec, layer, options.context, float_bytes) * options.planned_users
         block = sum(size for name, size in weights.items() if in_block(name))
-        total = sum(weights.values()) + cache_bytes
+        total = sum(weights.values()) + user_bytes
         return total - experts, experts, total - block
 
     layers = [layer_bytes(layer) for layer in spec.layers]

@@ -181,6 +181,11 @@ class Options:
         return max(self.context * self.batch, self.cache_tokens)
 
     @property
+    def planned_users(self) -> float:
+        """Number of users with full caches for whom memory is planned; may be a fraction."""
+        return self.planned_cache_tokens / self.context
+
+    @property
     def takes_drafts(self) -> bool:
         """True if the host sends the token ids that a verification pass processes."""
         return "host" in (self.sampling, self.verify_ids)
@@ -216,6 +221,20 @@ def check_types(dtype: str, activations: str | None) -> None:
         message = (
             f"--activations {activations}: {dtype} weights are multiplied in their own type; leave it out, "
             f"or quantise with --dtype {' or '.join(CODINGS)}"
+        )
+        raise BadInput(message)
+
+
+def check_takes_drafts(spec: ModelSpec) -> None:
+    """Check that a model can take back the tokens that a verification pass rejects.
+
+    Raises:
+        BadInput: The model has linear attention.
+    """
+    if spec.linear is not None:
+        message = (
+            f"{spec.name}: drafts are not supported, because the state of linear attention cannot take back rejected "
+            "tokens: leave out --draft and --verify-tokens"
         )
         raise BadInput(message)
 

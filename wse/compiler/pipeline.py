@@ -8,7 +8,7 @@ from typing import Final
 
 from wse.compiler.check import check
 from wse.compiler.choice import Choice
-from wse.compiler.options import Options
+from wse.compiler.options import Options, check_takes_drafts
 from wse.compiler.passes.allocate import allocate
 from wse.compiler.passes.emit import emit, padding_fraction, tiles_at
 from wse.compiler.passes.lowering import lower_ops
@@ -17,7 +17,6 @@ from wse.compiler.passes.place import place
 from wse.compiler.passes.route import route
 from wse.compiler.passes.shard import shard
 from wse.compiler.state import State
-from wse.errors import BadInput
 from wse.hardware.mesh import transposed_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.graph import op_graph
@@ -43,15 +42,10 @@ def first_state(
         choice: The decisions of a search: layout, chunk sizes and rewrites.
 
     Raises:
-        BadInput: The request has verification passes, but a state of the model cannot take back
-            the tokens that such a pass rejects.
+        BadInput: The request has verification passes, which the model does not support.
     """
-    if options.verify_tokens and spec.linear is not None:
-        message = (
-            f"{spec.name}: drafts are not supported, because the state of linear attention cannot take back rejected "
-            "tokens: leave out --draft and --verify-tokens"
-        )
-        raise BadInput(message)
+    if options.verify_tokens:
+        check_takes_drafts(spec)
     mesh = transposed_wafer(wafer) if choice.is_transposed else wafer
     graph = op_graph(spec, options.scope)
     return State(spec=spec, wafer=mesh, software=software, options=options, choice=choice, graph=graph)

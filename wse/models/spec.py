@@ -104,11 +104,16 @@ class LinearAttention:
         """Number of elements of a user's state matrices in one layer."""
         return self.value_heads * self.key_size * self.value_size
 
-    @property
-    def convolution_elements(self) -> int:
-        """Number of convolution inputs that one layer stores for a user."""
+    def user_bytes(self, element_bytes: int) -> int:
+        """Return the size of a user's state in one layer, in bytes.
+
+        State matrices are float32. The last inputs of the convolution have the type of activations.
+
+        Args:
+            element_bytes: Bytes per activation.
+        """
         channels = 2 * self.key_heads * self.key_size + self.value_heads * self.value_size
-        return (self.taps - 1) * channels
+        return 4 * self.state_elements + element_bytes * (self.taps - 1) * channels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

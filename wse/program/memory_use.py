@@ -8,7 +8,7 @@ import numpy as np
 
 from wse.program.program import Program
 
-USES: Final = ("code", "weights", "kv", "activations", "buffers")
+USES: Final = ("code", "weights", "kv", "state", "activations", "buffers")
 """Values of ``Buffer.use``: what SRAM is used for."""
 
 

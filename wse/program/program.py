@@ -8,6 +8,7 @@ of tiles count elements, as operands of steps do (`wse.program.steps`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from wse.arrays import I32, I64
 from wse.program.digest import digest_of
@@ -87,6 +88,20 @@ class Buffer:
     bytes: int
     element: str  # element type
     live: tuple[tuple[int, int, int], ...]  # (phase, first step, last step) of each use; empty: always live
+
+
+class UserBytes(NamedTuple):
+    """Bytes of SRAM on a PE of a stage that depend on the number of users.
+
+    Attributes:
+        kv: Bytes of the KV caches of all users.
+        state: Bytes of the states of all users, which do not depend on the context.
+        room: Bytes of caches and states together, plus all free SRAM.
+    """
+
+    kv: int
+    state: int
+    room: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,21 +277,18 @@ class Program:
             stage_above.sram_top_byte - stage_above.sram_base_byte for stage_above in higher
         )
 
-    def cache_bytes(self) -> list[tuple[int, int]]:
-        """Return the current and maximum size of the KV cache on a PE of each stage, in bytes.
+    def user_bytes(self) -> list[UserBytes]:
+        """Return the bytes on a PE of each stage that depend on the number of users.
 
         A stage is a region of PEs with the layers that it stores.
-
-        Returns:
-            For each stage, the number of bytes reserved for the cache, and this number plus all
-            free SRAM.
         """
-        cached = [0] * len(self.stages)
+        sizes = {use: [0] * len(self.stages) for use in ("kv", "state")}
         for buffer in self.buffers:
-            cached[buffer.stage] += buffer.bytes if buffer.use == "kv" else 0
+            if buffer.use in sizes:
+                sizes[buffer.use][buffer.stage] += buffer.bytes
         return [
-            (stage_cache, stage_cache + self.sram_bytes_per_pe - self.used_bytes(i))
-            for i, stage_cache in enumerate(cached)
+            UserBytes(kv, state, max(0, kv + state + self.sram_bytes_per_pe - self.used_bytes(i)))
+            for i, (kv, state) in enumerate(zip(sizes["kv"], sizes["state"], strict=True))
         ]
 
     def chosen_wafers(self, stage: int, columns: I64) -> frozenset[int]:

@@ -41,6 +41,7 @@ USES: Final = {
     "code": _GREY,
     "weights": _BLUE,
     "kv": _ORANGE,
+    "state": _VERMILION,
     "activations": _GREEN,
     "buffers": _PINK,
     "free": _SKY_BLUE,

@@ -76,6 +76,7 @@ USES: Final[dict[str, str]] = {
     "code": "code, stack, runtime",
     "weights": "weights",
     "kv": "KV cache",
+    "state": "state",
     "activations": "activations",
     "buffers": "transfer buffers",
     "free": "free",

@@ -35,7 +35,14 @@ GAPS, PIECES = (ContinuousPolicy(max_users=8, prompt_tokens=tokens) for tokens i
 
 def workload(requests: int = 400, rate: float = 3.0, seed: int = 0, cv: float = 1.0) -> Workload:
     options = WorkloadOptions(
-        requests=requests, prompt_tokens=20, new_tokens=30, length_cv=cv, context=400, fast_share=0.2, seed=seed
+        requests=requests,
+        prompt_tokens=20,
+        new_tokens=30,
+        prompt_cv=cv,
+        answer_cv=cv,
+        context=400,
+        fast_share=0.2,
+        seed=seed,
     )
     return draw_workload(options).at_rate(rate)
 

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from session import SOFTWARE, wafer
-from tiny_model import tiny_spec
+from tiny_model import linear_spec, tiny_spec
 
 from wse.compiler.choice import Choice
 from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
+from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.studies.results.sram import CacheCapacity, cache_capacity, users_at
 
@@ -19,24 +20,28 @@ OPTIONS = Options(mapping="pipeline", wafers=1, dtype="float32", accumulate="flo
 CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)
 
 
-def program_of(**options: Any) -> Program:
-    """A Program of four layers on PEs with more SRAM than it needs."""
+def program_of(spec: ModelSpec | None = None, **options: Any) -> Program:
+    """A Program of four layers, or of another model, on PEs with more SRAM than it needs."""
     machine = replace(wafer(12, 10), sram_bytes_per_pe=1 << 20)
-    return compile_choice(tiny_spec(layers=4), machine, SOFTWARE, replace(OPTIONS, **options), CHOICE)
+    return compile_choice(spec or tiny_spec(layers=4), machine, SOFTWARE, replace(OPTIONS, **options), CHOICE)
 
 
 def counted_users(program: Program, context: int) -> int:
     """Return the users of the stage with the shortest room, counted one by one."""
     counts = []
     for index, stage in enumerate(program.stages):
-        cache = sum(buffer.bytes for buffer in program.buffers if buffer.stage == index and buffer.use == "kv")
-        if not cache:
+        cache, state = (
+            sum(buffer.bytes for buffer in program.buffers if buffer.stage == index and buffer.use == use)
+            for use in ("kv", "state")
+        )
+        if not cache + state:
             continue
         slots_of_user = -(-program.context // stage.rect.rows)  # tokens are spread over the rows
         slot_bytes = cache / (slots_of_user * program.batch)
-        free = cache + program.sram_bytes_per_pe - program.used_bytes(index)
+        state_bytes = state / program.batch
+        free = cache + state + program.sram_bytes_per_pe - program.used_bytes(index)
         users = 0
-        while (users + 1) * -(-context // stage.rect.rows) * slot_bytes <= free:
+        while (users + 1) * (-(-context // stage.rect.rows) * slot_bytes + state_bytes) <= free:
             users += 1
         counts.append(users)
     return min(counts)
@@ -47,6 +52,8 @@ PROGRAMS = {
     "two users a pass": {"prompt_tokens": (9, 5)},
     "two wafers": {"wafers": 2},
     "one region": {"mapping": "region"},
+    "states": {"spec": linear_spec(), "prompt_tokens": (9, 5)},
+    "states and caches in a region": {"spec": linear_spec(), "mapping": "region"},
 }
 
 
@@ -68,13 +75,13 @@ def test_users_are_those_whose_caches_fit_one_after_another(options: dict[str, A
 def test_without_room_for_the_pass_there_is_none_for_caches() -> None:
     whole = program_of()
     top = max(whole.used_bytes(stage) for stage in range(len(whole.stages)))
-    cache = max(cache for cache, _ in whole.cache_bytes())
+    cache = max(kv for kv, _, _ in whole.user_bytes())
     small = replace(whole, sram_bytes_per_pe=top - 2 * cache)
     assert cache_capacity(small, 60).tokens == users_at(small, 60) == 0
 
 
 @given(tokens=st.integers(0, 500), block=st.integers(1, 20), context=st.integers(1, 100))
 def test_a_cache_takes_whole_blocks(tokens: int, block: int, context: int) -> None:
-    users = CacheCapacity(tokens * block, block).users(context)
+    users = CacheCapacity(room_bytes=tokens, kv_bytes=1, block_tokens=block).users(context)
     blocks = -(-context // block)
     assert users * blocks <= tokens < (users + 1) * blocks

@@ -223,7 +223,7 @@ def _gather_keys(c: Context) -> None:
 def _state(c: Context, op: Op) -> SymAddress:
     """Return the address of a user's state in the layer of an op."""
     s = _sizes(c)
-    return c.cache(f"layers.{op.layer}.state", s.Hk * s.G * s.K * s.N, "f32")
+    return c.cache(f"layers.{op.layer}.state", s.Hk * s.G * s.K * s.N, "f32", "state")
 
 
 def _multiply(c: Context, op: Op, block: _Block) -> None:
@@ -244,7 +244,7 @@ def _multiply(c: Context, op: Op, block: _Block) -> None:
         new_values=replace(block.projected, offset=block.projected.offset + 2 * s.Hk * s.F),
         key_taps=c.tile("+".join(key_taps)),
         value_taps=c.tile(value_taps),
-        inputs=c.cache(f"layers.{op.layer}.convolution_inputs", (linear.taps - 1) * channels),
+        inputs=c.cache(f"layers.{op.layer}.convolution_inputs", (linear.taps - 1) * channels, use="state"),
         keys=block.keys,
         sums=block.sums,
         taps=linear.taps,

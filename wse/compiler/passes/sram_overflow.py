@@ -12,7 +12,7 @@ from wse.errors import DoesNotFit
 from wse.program.program import Buffer, Stage
 
 _LAYER: Final = re.compile(r"layers\.\d+\.")
-_USES: Final = {"code": "code", "weights": "weights", "kv": "KV cache"}
+_USES: Final = {"code": "code", "weights": "weights", "kv": "KV cache", "state": "state"}
 """Uses whose buffers are always live, with their names in messages."""
 _OTHERS: Final = "activations and buffers"
 
@@ -23,8 +23,8 @@ class SramOverflow(DoesNotFit):
     Attributes:
         needed: Bytes that the stage needs per PE.
         available: Bytes of SRAM per PE.
-        largest_use: The use of SRAM that needs the most bytes: ``code``, ``weights``, ``KV cache``
-            or ``activations and buffers``.
+        largest_use: The use of SRAM that needs the most bytes: ``code``, ``weights``, ``KV cache``,
+            ``state`` or ``activations and buffers``.
     """
 
     def __init__(self, state: State, stage: int, needed_bytes: int, buffers: Sequence[Buffer]) -> None:
@@ -43,13 +43,14 @@ class SramOverflow(DoesNotFit):
         self.needed, self.available = needed_bytes, available
         self.largest_use = max(bytes_of, key=lambda use: bytes_of[use])
         wafers = f" of each of {state.options.wafers} wafers" if state.options.wafers > 1 else ""
-        are = "is" if self.largest_use in ("code", "KV cache") else "are"
+        are = "is" if self.largest_use in ("code", "KV cache", "state") else "are"
+        user_state = f"state {bytes_of['state']:,}, " if bytes_of["state"] else ""
         message = (
             f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs{wafers}: its {self.largest_use} {are} too "
             f"large; every PE of stage {stage} ({_contents(state.stages[stage])}; first: row {rect.row}, "
             f"col {rect.col}) needs {needed_bytes:,} of {available:,} bytes, {needed_bytes - available:,} too many: "
             f"code {bytes_of['code']:,}, weights {bytes_of['weights']:,}, KV cache {bytes_of['KV cache']:,}, "
-            f"the rest {bytes_of[_OTHERS]:,}"
+            f"{user_state}the rest {bytes_of[_OTHERS]:,}"
         )
         if self.largest_use != "code":
             message += f"; {_largest_buffer_text(buffers, self.largest_use, available - bytes_of['code'])}"

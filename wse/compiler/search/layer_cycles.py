@@ -17,7 +17,7 @@ from wse_mappings.regions.layout import Layout
 
 
 def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, tokens: int = 1) -> ReducedModel:
-    """Return the reduced model of a layout with only its most common layers, for one phase.
+    """Compile a small part of a model on a layout: only its most common layers, and one phase.
 
     The model is compiled up to the pass that places it on PEs, so that `cycles_of_layers` can then
     time it with different rewrites.

@@ -293,16 +293,25 @@ def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bo
 def state_bytes(spec: ModelSpec, element_bytes: int) -> int:
     """Return the size of one sequence's states in all layers with linear attention, in bytes.
 
-    State matrices are float32. Inputs of the convolution have the type of activations.
-
     Args:
         spec: Specification of the model.
         element_bytes: Bytes per activation.
     """
-    if spec.linear is None:
-        return 0
-    layer_bytes = 4 * spec.linear.state_elements + element_bytes * spec.linear.convolution_elements
-    return (spec.layer_count - spec.cached_layer_count) * layer_bytes
+    return sum(layer_user_bytes(spec, layer, 0, element_bytes) for layer in spec.layers)
+
+
+def layer_user_bytes(spec: ModelSpec, layer: Layer, tokens: int, element_bytes: int) -> int:
+    """Return the size of one sequence's KV cache or state in a layer, in bytes.
+
+    Args:
+        spec: Specification of the model.
+        layer: The layer.
+        tokens: Number of tokens in the cache.
+        element_bytes: Bytes per activation.
+    """
+    if layer.linear and spec.linear is not None:
+        return spec.linear.user_bytes(element_bytes)
+    return tokens * spec.cache_features * element_bytes
 
 
 def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
@@ -314,8 +323,10 @@ def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
             stores no more tokens than its window or chunk spans.
         element_bytes: Bytes per cache element.
     """
-    tokens = sum(min(context, layer.window or layer.chunk or context) for layer in spec.layers if not layer.linear)
-    return tokens * spec.cache_features * element_bytes + state_bytes(spec, element_bytes)
+    return sum(
+        layer_user_bytes(spec, layer, min(context, layer.window or layer.chunk or context), element_bytes)
+        for layer in spec.layers
+    )
 
 
 def kv_bytes_per_token(spec: ModelSpec, element_bytes: int) -> int:

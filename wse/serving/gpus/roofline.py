@@ -5,7 +5,8 @@ a chunk of it, draft tokens to verify, or decoded tokens together with a prompt.
 
 Weights are read once per pass. In a mixture with n experts, of which each token uses k, T tokens
 use n (1 - (1 - k/n)^T) experts of a layer on average. Each token reads the KV cache of its user as
-far back as the layer attends. With latent attention, the cache has one vector for all heads.
+far back as the layer attends. With latent attention, the cache has one vector for all heads. With
+linear attention, each pass reads and writes the state of each user.
 
 On g GPUs, linear layers and heads are divided into g parts (tensor parallelism; Megatron-LM, arXiv
 1909.08053). The cache is divided into as many parts as there are KV heads. With one KV head, as
@@ -173,7 +174,8 @@ class RooflineModel:
 
     def _steps(self, group: Tokens) -> float:
         """Return how many tokens attention reads from one user's cache, summed over all layers."""
-        return sum(kind.count * min(group.context, kind.span or group.context) for kind in self.kinds)
+        kinds = [kind for kind in self.kinds if not kind.linear]
+        return sum(kind.count * min(group.context, kind.span or group.context) for kind in kinds)
 
     def _used_experts(self, count: float) -> tuple[float, int]:
         """Return how many experts of a layer a GPU reads, and how many experts each token uses.
@@ -198,9 +200,12 @@ class RooflineModel:
         """Return the costs of attention for one group of users, summed over the layers of a kind.
 
         Returns:
-            Bytes read from the KV cache; seconds for the products of each user's first new token;
-            seconds for the products of the users' remaining new tokens.
+            Bytes read from the KV cache, or read and written in the states; seconds for the
+            products of each user's first new token; seconds for the products of the users'
+            remaining new tokens.
         """
+        if kind.linear:
+            return self._linear_attention(kind, group)
         mean_context = group.context + (group.new - 1) / 2
         span = min(mean_context, kind.span) if kind.span else mean_context
         reach = min(group.context, kind.span) if kind.span else group.context
@@ -213,6 +218,25 @@ class RooflineModel:
         token_s = span * self._token_flops / self.parallelism.gpus / self.gpu.bf16_flops_per_s
         return (
             kind.count * group.users * reach * entry / parts,
+            kind.count * group.users * token_s,
+            kind.count * group.users * (group.new - 1) * token_s,
+        )
+
+    def _linear_attention(self, kind: LayerKind, group: Tokens) -> tuple[float, float, float]:
+        """Return the costs of linear attention for one group of users, in the layers of a kind.
+
+        A pass reads and writes the state of each user once. Each new token multiplies the state by
+        its key and its query, and adds an outer product (Yang et al., arXiv 2412.06464, eq. 10).
+
+        Returns:
+            The same as `_attention`.
+        """
+        linear, gpus = self.spec.linear, self.parallelism.gpus
+        assert linear is not None  # a layer has it
+        parts = gpus if self.parallelism.attention_by_data else min(gpus, linear.key_heads)
+        token_s = 6 * linear.state_elements / gpus / self.gpu.bf16_flops_per_s
+        return (
+            kind.count * group.users * 2 * linear.user_bytes(PLAIN_BITS // 8) / parts,
             kind.count * group.users * token_s,
             kind.count * group.users * (group.new - 1) * token_s,
         )

@@ -10,10 +10,11 @@ from typing import Final
 
 from wse.errors import BadInput, DoesNotFit
 from wse.models.spec import ModelSpec
+from wse.models.tensors.model_tensors import state_bytes
 from wse.serving.gpus.pass_time import PassTime, pass_time
 from wse.serving.gpus.roofline import Parallelism, Roofline, RooflineModel, Tokens
 from wse.serving.gpus.spec import GpuSpec, StackSpec
-from wse.serving.gpus.weights import WeightFormat, layers_bytes, model_bytes, plain_bytes_per_value
+from wse.serving.gpus.weights import PLAIN_BITS, WeightFormat, layers_bytes, model_bytes, plain_bytes_per_value
 
 BLOCK_TOKENS: Final = 16
 """Tokens per block of the KV cache, the default of vLLM (Kwon et al., SOSP 2023)."""
@@ -171,6 +172,11 @@ class GpuServer:
         """Number of copies of the weights of the draft model or head on all GPUs; 0 if none."""
         return 0.0 if self.draft is None else self.parallelism.gpus / self.draft.parallelism.gpus
 
+    @property
+    def kv_copy_bytes_per_token(self) -> float:
+        """Bytes that a token adds to one copy of the model's KV caches, ignoring sliding windows."""
+        return self.spec.cached_layer_count * self.spec.cache_features * self.weights.cache_bits / 8
+
     @cached_property
     def kv_bytes_per_token(self) -> float:
         """Bytes that a token adds to the model's KV caches on all GPUs.
@@ -179,7 +185,7 @@ class GpuServer:
         """
         is_whole = self.parallelism.attention_by_data
         copies = 1 if is_whole else self.parallelism.gpus / min(self.parallelism.gpus, self.spec.kv_head_count)
-        return self.spec.layer_count * self.spec.cache_features * self.weights.cache_bits / 8 * copies
+        return self.kv_copy_bytes_per_token * copies
 
     @cached_property
     def kv_capacity_bytes(self) -> float:
@@ -249,16 +255,18 @@ class GpuServer:
         return min(self.max_sequences, self.kv_capacity_tokens // self.kv_room_tokens(context_tokens))
 
     def user_cache_bytes(self, context_tokens: int) -> float:
-        """Return the total size of one user's KV caches on all GPUs, in bytes.
+        """Return the total size of one user's KV caches and states on all GPUs, in bytes.
 
         Caches are allocated in blocks of `BLOCK_TOKENS`.
 
         Args:
             context_tokens: Number of tokens of the user.
         """
-        entry_bytes = self.kv_bytes_per_token / self.spec.layer_count
-        spans = ((kind.count, min(context_tokens, kind.span or context_tokens)) for kind in self.rooflines.kinds)
-        return entry_bytes * sum(count * math.ceil(span / BLOCK_TOKENS) * BLOCK_TOKENS for count, span in spans)
+        entry_bytes = self.kv_bytes_per_token / self.spec.cached_layer_count
+        kinds = [kind for kind in self.rooflines.kinds if not kind.linear]
+        spans = ((kind.count, min(context_tokens, kind.span or context_tokens)) for kind in kinds)
+        cached_tokens = sum(count * math.ceil(span / BLOCK_TOKENS) * BLOCK_TOKENS for count, span in spans)
+        return entry_bytes * cached_tokens + state_bytes(self.spec, PLAIN_BITS // 8)
 
     @cached_property
     def _kv_bytes_per_token_with_draft(self) -> float:

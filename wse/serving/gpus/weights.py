@@ -80,6 +80,7 @@ class LayerKind:
 
     Attributes:
         count: Number of these layers.
+        linear: Whether the layers have a state of constant size instead of a KV cache.
         span: Number of tokens that a token attends to; 0 for all earlier tokens.
         attention: Number of weights in the projections and norms of attention.
         block: Number of weights in the dense feed-forward block, or in router and shared experts.
@@ -87,6 +88,7 @@ class LayerKind:
     """
 
     count: int
+    linear: bool
     span: int
     attention: int
     block: int
@@ -107,6 +109,7 @@ def _kind(spec: ModelSpec, layer: Layer, count: int) -> LayerKind:
     experts = spec.experts.count if spec.experts is not None else 1
     return LayerKind(
         count=count,
+        linear=layer.linear,
         span=layer.window or layer.chunk or 0,
         attention=sum(size for name, size in values.items() if not in_block(name)),
         block=sum(size for name, size in values.items() if in_block(name) and not name.startswith("experts.")),

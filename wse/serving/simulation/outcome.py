@@ -90,9 +90,9 @@ class Recorder:
 
     The clock advances from event to event and counts the requests in the system.
 
-    In a closed loop, the number of requests in flight is constant: only some requests arrive at
-    first, and each later request arrives when the reader of another request has received the last
-    token. Unless requests may start together (``keeps_distance``), two measures keep them from
+    In a closed loop, the number of users is constant: only some requests arrive at first, and each
+    later request arrives when the reader of another request has received the last token, and has
+    paused for the think time. Unless requests may start together (``keeps_distance``), two measures keep them from
     synchronising:
 
     - Requests that end together do not start together.
@@ -217,7 +217,7 @@ class Recorder:
             min_spacing_s = (PASS_SPACING if pass_s else PIPELINE_SPACING) * self._first_spacing_s
             earliest_s = self.arrivals[self.order[self._scheduled - 1]] + min_spacing_s
             self._phase = (self._phase + GOLDEN_RATIO) % 1.0
-            arrival_s = self.end_s[request] + self._phase * pass_s
+            arrival_s = self.end_s[request] + self.workload.think_s + self._phase * pass_s
             self.arrivals[self.order[self._scheduled]] = max(arrival_s, earliest_s)
             self._scheduled += 1
 

@@ -78,12 +78,14 @@ class StagedCosts:
     Attributes:
         decode: Times of decode passes.
         prefill: Times of prompt chunks.
+        state_tokens: Number of cache tokens that need as much room as the state of a request.
     """
 
     decode: DecodeGrid
     prefill: ChunkGrid
     kv_capacity_tokens: int
     kv_block_tokens: int = 1
+    state_tokens: int = 0
     max_users: int
     host_s: float = 0.0
     prompts_fill_gaps: bool = field(default=True, init=False)
@@ -99,11 +101,11 @@ class StagedCosts:
         return self.decode.contexts
 
     def room_tokens(self, tokens: int) -> int:
-        """Return the KV capacity that a user needs: the tokens, rounded up to whole blocks.
+        """Return the KV capacity that a user needs: the tokens in whole blocks, and the state.
 
         On wafers, layers with a sliding window also store all tokens.
         """
-        return round_up(tokens, self.kv_block_tokens)
+        return round_up(tokens, self.kv_block_tokens) + self.state_tokens
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
         """Return the duration in seconds of a round, in which each user gets one decode pass.

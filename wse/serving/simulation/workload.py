@@ -36,8 +36,9 @@ class Workload:
             ``prefix_tree``, or NO_PREFIX, int64 [requests]. A prefix is shorter than its prompt.
         prefix_tree: Blocks of the prefixes of all prompts.
         in_flight: Number of requests in flight in a closed loop. The first ``in_flight`` requests
-            arrive at ``arrival_s``, and each later one when another ends. None if all requests
-            arrive at ``arrival_s``.
+            arrive at ``arrival_s``, and each later one ``think_s`` after another ends. None if all
+            requests arrive at ``arrival_s``.
+        think_s: In a closed loop, seconds from the end of an answer to the user's next request.
     """
 
     arrival_s: F64
@@ -47,6 +48,7 @@ class Workload:
     prefix: I64
     prefix_tree: PrefixTree
     in_flight: int | None = None
+    think_s: float = 0.0
 
     def __len__(self) -> int:
         """Return the number of requests."""
@@ -125,7 +127,8 @@ class WorkloadOptions:
             Poisson process.
         burst: Requests per burst.
         prompt_tokens, new_tokens: Mean lengths of prompts and answers.
-        length_cv: Coefficient of variation of lengths, which are log-normal; 0 for equal lengths.
+        prompt_cv, answer_cv: Coefficient of variation of these lengths, which are log-normal; 0 for
+            equal lengths.
         context: Maximum combined length of a prompt and its answer; longer draws are cut.
         fast_share: Fraction of requests in the fast tier, which are admitted first.
         prefix_tokens: Length in tokens of the common prefixes of prompts; 0 if there are none.
@@ -138,7 +141,8 @@ class WorkloadOptions:
     burst: int = 1
     prompt_tokens: int
     new_tokens: int
-    length_cv: float = 0.0
+    prompt_cv: float = 0.0
+    answer_cv: float = 0.0
     context: int
     fast_share: float = 0.0
     prefix_tokens: int = 0
@@ -153,9 +157,9 @@ def draw_workload(options: WorkloadOptions) -> Workload:
     """
     count, prefix_tokens = options.requests, options.prefix_tokens
     most_prompt = options.context - 1
-    prompts = _lengths(options, _PROMPTS, options.prompt_tokens, np.full(count, most_prompt))
+    prompts = _lengths(options, _PROMPTS, options.prompt_tokens, options.prompt_cv, np.full(count, most_prompt))
     prompts = np.maximum(prompts, prefix_tokens + 1)
-    answers = _lengths(options, _ANSWERS, options.new_tokens, options.context - prompts)
+    answers = _lengths(options, _ANSWERS, options.new_tokens, options.answer_cv, options.context - prompts)
     tiers = np.where(random_stream(options.seed, _TIERS).random(count) < options.fast_share, FAST, NORMAL)
     prefix = np.full(count, NO_PREFIX)
     if prefix_tokens:
@@ -179,7 +183,7 @@ def _arrivals(options: WorkloadOptions) -> F64:
     return np.asarray(np.repeat(gaps.cumsum() - gaps[0], burst)[:count])
 
 
-def _lengths(options: WorkloadOptions, stream: int, mean: int, max_lengths: I64) -> I64:
+def _lengths(options: WorkloadOptions, stream: int, mean: int, cv: float, max_lengths: I64) -> I64:
     """Draw log-normal lengths with a given mean, int64 [requests].
 
     The parameters of the distribution are σ² = ln(1 + cv²) and µ = ln(mean) - σ²/2.
@@ -188,9 +192,10 @@ def _lengths(options: WorkloadOptions, stream: int, mean: int, max_lengths: I64)
         options: Distributions of the workload.
         stream: Index of the random-number stream.
         mean: Mean length.
+        cv: Coefficient of variation.
         max_lengths: Maximum length of each request, int64 [requests].
     """
-    count, cv = options.requests, options.length_cv
+    count = options.requests
     if not cv:
         return np.asarray(np.minimum(mean, max_lengths))
     variance = math.log1p(cv * cv)

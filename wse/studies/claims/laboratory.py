@@ -85,7 +85,10 @@ class Laboratory:
         return self._estimate(model, link, **options).result
 
     def speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
-        """Return a single user's tokens/s for the stated constants, then for each sample of them.
+        """Return the tokens/s of a single user, for the stated constants and for each sample of them.
+
+        Uncertain constants of wafers and software, such as the cycles of a task dispatch, are
+        drawn at random from their ranges; one such draw is a sample.
 
         The arguments and errors are those of `estimate`.
         """
@@ -197,10 +200,17 @@ class Laboratory:
         sampled = sampled_gpu_figures(deployment, point_result(operating_point(deployment, users)))
         return serving_of(deployment, users, sampled[COST])
 
-    def gpu_times(self, server: GpuServer) -> Cases:
-        """Return 1, followed by samples of the ratio of actual to predicted times on GPUs."""
-        self.uncertain_names.add(GPU_ERROR)
-        return np.append(1.0, gpu_time_ratios(server))
+    def gpu_times(self, server: GpuServer, run: str = "") -> Cases:
+        """Return 1, followed by samples of the ratio of actual to predicted times on GPUs.
+
+        Args:
+            server: Model and GPUs.
+            run: Description of a run whose model error is independent of that of other runs, such
+                as ``4 users``. By default, the error that all runs have in common.
+        """
+        name = f"{GPU_ERROR} ({run})" if run else GPU_ERROR
+        self.uncertain_names.add(name)
+        return np.append(1.0, gpu_time_ratios(server, name))
 
     def drafts(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, acceptance: str

@@ -16,7 +16,7 @@ from wse.reports.shared_tables import tile_name
 from wse.reports.table import Column, Table, address, number
 from wse.reports.terminal import COLOURS, INDENT, NARROW, count
 
-MARKS = {"code": "░", "weights": "█", "kv": "▓", "activations": "▒", "buffers": "▒", "free": "·"}
+MARKS = {"code": "░", "weights": "█", "kv": "▓", "state": "▓", "activations": "▒", "buffers": "▒", "free": "·"}
 OF_LAYER = re.compile(r"layers\.(\d+)\.")
 SHARED = "↔"
 

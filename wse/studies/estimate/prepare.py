@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wse.compiler.options import REFUSE, REPORT
+from wse.compiler.options import REFUSE, REPORT, check_takes_drafts
 from wse.errors import BadInput, UnknownName
 from wse.hardware.live_mesh import logical_wafer
 from wse.models.load import LoadedModel, load_model
@@ -112,10 +112,12 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
             contradict each other.
     """
     # 1. Options.
-    request = with_settings(request)
+    request = with_settings(replace(request, workload=request.workload.with_named_lengths()))
     _check_options(request)
     # 2. Model, wafer, software profile and prices.
     basis = load_basis(request)
+    if request.draft is not None:
+        check_takes_drafts(basis.spec)
     if request.drafts.draft_model is not None:
         load_draft_model(request.drafts.draft_model, basis.loaded)
     price = wafer_price(request.costs.price, basis.whole.name)
@@ -258,6 +260,8 @@ def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
     if tokens > limit:
         lengths = (("--prompt-len", request.workload.prompt_len), ("--new-tokens", request.workload.new_tokens))
         given_options = [f"{option} {length}" for option, length in lengths if length is not None] or ["a prompt"]
+        if request.workload.workload_name is not None:
+            given_options = [f"--workload {request.workload.workload_name}:", *given_options]
         limit_origin = f"--context {limit}" if request.context else f"the {limit} tokens that {spec.name} was made for"
         message = (
             f"{' '.join(given_options)}: {tokens} tokens are more than {limit_origin}; give at most {limit} together"

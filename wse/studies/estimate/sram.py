@@ -12,10 +12,12 @@ from typing import Annotated, Final
 from wse.hardware.load import load_software
 from wse.hardware.number import Grade
 from wse.hardware.spec import SoftwareProfile
+from wse.models.tensors.model_tensors import kv_bytes_per_token, state_bytes
+from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
-from wse.reports.terminal import count
+from wse.reports.terminal import count, in_bytes
 from wse.studies.estimate.grades import Grades
 from wse.studies.estimate.layouts.room import RoomResult, room_table
 from wse.studies.estimate.prepare import PreparedEstimate
@@ -48,12 +50,24 @@ class UsersResult(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SequenceResult(Result):
+    """Memory of one sequence in a model with linear attention, summed over all PEs, without padding."""
+
+    state_bytes: Annotated[int, Doc("states of linear attention, which do not depend on the context", "B")]
+    kv_bytes_per_token: Annotated[int, Doc("KV cache per token", "B")]
+    kv_bytes: Annotated[int, Doc("KV cache of the requested context", "B")]
+
+
+@dataclass(frozen=True, kw_only=True)
 class EstimateSram(SramResult):
     """SRAM use of the fullest PE and of the PEs of each stage, and the number of users that fit."""
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
     code: Annotated[CodeResult, Doc("code on a PE")]
     users: Annotated[tuple[UsersResult, ...], Doc("users whose caches fit, for each of several contexts")]
+    sequence: Annotated[
+        SequenceResult | None, Doc("memory of one sequence; absent for models without linear attention")
+    ] = None
     room: Annotated[
         tuple[RoomResult, ...] | None,
         Doc("users and cycles without choices that use SRAM for speed; absent if no such choice costs a user"),
@@ -74,6 +88,21 @@ def estimate_sram(prepared_estimate: PreparedEstimate, program: Program, grades:
         stages=tuple(use_bytes(program, stage, sram_bytes) for stage in range(len(program.stages))),
         code=_code(prepared_estimate.software, grades, prepared_estimate.wafer.generation),
         users=_users(program, prepared_estimate.spec.context_limit),
+        sequence=_sequence(prepared_estimate),
+    )
+
+
+def _sequence(prepared_estimate: PreparedEstimate) -> SequenceResult | None:
+    """Return the memory of one sequence, or None for a model without linear attention."""
+    spec, options = prepared_estimate.spec, prepared_estimate.options
+    element_bytes = ELEMENT_BYTES[options.activation_type]
+    if spec.linear is None:
+        return None
+    kv_bytes_of_token = kv_bytes_per_token(spec, element_bytes)
+    return SequenceResult(
+        state_bytes=state_bytes(spec, element_bytes),
+        kv_bytes_per_token=kv_bytes_of_token,
+        kv_bytes=options.context * kv_bytes_of_token,
     )
 
 
@@ -130,8 +159,12 @@ def sram_tables(
     fits = code.research_bytes_per_pe - code.bytes_per_pe <= sram.bytes_per_pe["free"]
     verb = "would fit too" if fits else "would not fit"
     comparison = f"the {count(code.research_bytes_per_pe)} B of released research kernels {verb}"
-    footer = (("code", f"{count(code.bytes_per_pe)} B without stack and runtime; {comparison}"),)
-    fullest_pe_table = replace(fullest_table(sram, batch, width=width), footer=footer)
+    footer = [("code", f"{count(code.bytes_per_pe)} B without stack and runtime; {comparison}")]
+    if (sequence := sram.sequence) is not None:
+        state, cache = f"state of {in_bytes(sequence.state_bytes)} at any context", in_bytes(sequence.kv_bytes)
+        per_token = in_bytes(sequence.kv_bytes_per_token)
+        footer.append(("sequence", f"{state}; KV cache of {per_token} per token, {cache} at {context:,} tokens"))
+    fullest_pe_table = replace(fullest_table(sram, batch, width=width), footer=tuple(footer))
     room = [] if sram.room is None else [room_table(sram.room, context)]
     return [
         fullest_pe_table,

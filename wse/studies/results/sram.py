@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from wse.program.memory_use import fullest_stage, stage_bytes
 from wse.program.program import Program
@@ -15,42 +15,77 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import sram_table
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, count, percent
-from wse_mappings.rounding import round_up
+from wse_mappings.rounding import ceil_div
 
 
-class CacheCapacity(NamedTuple):
-    """KV-cache capacity of the pipeline stage that limits the number of users.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheCapacity:
+    """Room for KV caches and states on the pipeline stage that limits the number of users.
 
     The tokens of a cache are distributed over the stage's PE rows. Storage is allocated in blocks
     of one token per row, so a cache of n tokens needs ceil(n / block_tokens) blocks.
 
     Attributes:
-        tokens: Maximum number of tokens summed over all users, a multiple of ``block_tokens``.
+        room_bytes: Bytes on a PE for caches and states.
+        kv_bytes: Bytes on a PE of the caches of ``users_of_pass`` users with ``blocks`` blocks each.
+        state_bytes: Bytes on a PE of the states of these users.
+        users_of_pass: Number of users whose tokens are decoded in one pass.
+        blocks: Number of blocks of a cache for the context of the Program.
         block_tokens: Number of tokens per block, which equals the stage's row count.
+        max_users: Maximum number of users whose states fit on stages that have no cache; None if
+            there is no such stage with states.
     """
 
-    tokens: int
+    room_bytes: int
+    kv_bytes: int
+    state_bytes: int = 0
+    users_of_pass: int = 1
+    blocks: int = 1
     block_tokens: int
+    max_users: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Maximum number of tokens summed over all users, if there are no states."""
+        return self.room_bytes * self.blocks * self.users_of_pass // self.kv_bytes * self.block_tokens
+
+    @property
+    def state_tokens(self) -> int:
+        """Number of tokens whose cache needs as much room as the state of a user."""
+        return ceil_div(self.state_bytes * self.blocks * self.block_tokens, self.kv_bytes)
 
     def users(self, context: int) -> int:
         """Return how many users fit if each of them has a KV cache of ``context`` tokens."""
-        return self.tokens // round_up(context, self.block_tokens)
+        needed_bytes = ceil_div(context, self.block_tokens) * self.kv_bytes + self.blocks * self.state_bytes
+        users = self.room_bytes * self.blocks * self.users_of_pass // needed_bytes
+        return users if self.max_users is None else min(users, self.max_users)
 
 
 def cache_capacity(program: Program, context: int) -> CacheCapacity:
-    """Return how many KV-cache tokens fit in SRAM alongside the weights and buffers of a pass.
+    """Return the room for KV caches and states alongside the weights and buffers of a pass.
 
     Args:
-        program: The compiled model. A stage without a cache does not limit the number of users.
+        program: The compiled model. A stage without a cache or state does not limit the number of
+            users.
         context: Number of tokens in each cache, which determines the stage that limits the number
             of users.
     """
+    by_stage = program.user_bytes()
+    limits = [room * program.batch // state for kv, state, room in by_stage if state and not kv]
     capacities = [
-        CacheCapacity(max(0, room) * slots * program.batch // cache * stage.rect.rows, stage.rect.rows)
-        for stage, slots, (cache, room) in zip(
-            program.stages, program.cache_slots(program.context), program.cache_bytes(), strict=True
+        CacheCapacity(
+            room_bytes=room,
+            kv_bytes=kv,
+            state_bytes=state,
+            users_of_pass=program.batch,
+            blocks=slots,
+            block_tokens=stage.rect.rows,
+            max_users=min(limits, default=None),
         )
-        if cache
+        for stage, slots, (kv, state, room) in zip(
+            program.stages, program.cache_slots(program.context), by_stage, strict=True
+        )
+        if kv
     ]
     return min(capacities, key=lambda capacity: (capacity.users(context), capacity.tokens))
 
@@ -65,8 +100,8 @@ def users_at(program: Program, context: int) -> int:
     return cache_capacity(program, context).users(context)
 
 
-Use = Literal["code", "weights", "kv", "activations", "buffers", "free"]
-"""Uses of SRAM, in JSON key order."""
+Use = Literal["code", "weights", "kv", "state", "activations", "buffers", "free"]
+"""Uses of SRAM, in JSON key order. Only models with linear attention have ``state``."""
 BytesByUse = Mapping[Use, int]
 
 
@@ -127,7 +162,9 @@ def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:
         stage: Index of the stage.
         sram_bytes: SRAM size of a PE in bytes. The unused rest is counted as ``free``.
     """
-    return stage_bytes(program, stage, sram_bytes)  # type: ignore[return-value]
+    uses = stage_bytes(program, stage, sram_bytes)
+    has_state = any(buffer.use == "state" for buffer in program.buffers)
+    return {use: size for use, size in uses.items() if use != "state" or has_state}  # type: ignore[misc]
 
 
 def kv_capacity_tokens(program: Program) -> int:
@@ -135,6 +172,7 @@ def kv_capacity_tokens(program: Program) -> int:
 
     If no stage has a KV cache, this is the context length of the Program.
     """
-    if not any(cache for cache, _ in program.cache_bytes()):
+    if not any(of_stage.kv for of_stage in program.user_bytes()):
         return program.context
-    return cache_capacity(program, program.context).tokens // program.batch
+    capacity = cache_capacity(program, program.context)
+    return max(0, capacity.tokens // program.batch - capacity.state_tokens)

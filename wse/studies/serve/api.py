@@ -36,6 +36,7 @@ def serve_sim(
     set: Sequence[str] | str = (),
     defects: str | Path | None = None,
     defects_seed: int | str = 0,
+    workload: str | None = None,
     prompt_len: int | str | None = None,
     new_tokens: int | str | None = None,
     batch: int | str | None = None,
@@ -59,7 +60,8 @@ def serve_sim(
     time_scale: float | str | None = None,
     too_long: str = "refuse",
     burst: int | str = 8,
-    length_cv: float | str = 0.0,
+    length_cv: float | str | None = None,
+    think_time: float | str | None = None,
     batching: str = "continuous",
     dispatch: str = "least-loaded",
     max_users: int | str | None = None,
@@ -114,7 +116,9 @@ def serve_sim(
             out and report their number.
         burst: Requests per burst.
         length_cv: Variation of prompt and answer lengths, which are log-normal: standard deviation
-            over mean.
+            over mean. Default: that of workload, or 0.
+        think_time: With users, time from the end of an answer to the user's next request. Default:
+            that of workload, or 0. A number is in s; a text has a unit.
         batching (continuous|static): Users join and leave between two tokens (continuous), or wait
             for a batch and stay until it ends (static).
         dispatch (least-loaded|round-robin): With replicas, send each request to the replica with
@@ -143,7 +147,7 @@ def serve_sim(
             the same wafers.
         prefix_cache: Keep the KV caches of prefixes for later prompts.
         prefix_tokens: Tokens at the start of each prompt that it shares with other prompts.
-            Default: none.
+            Default: the share of workload, or none.
         prefixes: Number of different shared prefixes.
         fast_share: Fraction of requests in a fast tier, which never waits for other requests.
         ttft: Promised time to first token, for goodput, such as 200ms. A number is in s; a text has

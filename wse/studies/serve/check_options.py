@@ -13,6 +13,7 @@ from wse.studies.serve.request import ServeRequest
 MAX_REQUESTS: Final = 1_000_000
 MAX_CV: Final = 10.0
 MAX_LATENCY_US: Final = 1e9
+MAX_THINK_S: Final = 86_400.0
 MAX_DRAFTED: Final = 64
 """Maximum number of tokens per draft, which exceeds all measured draft lengths."""
 
@@ -107,6 +108,7 @@ def _check_needs(request: ServeRequest) -> None:
         ("--prefixes", traffic.prefixes != 1, "--prefix-tokens", traffic.prefix_tokens is not None),
         ("--draft-tokens", request.draft_tokens is not None, "--draft", request.draft is not None),
         ("--time-scale", traffic.time_scale is not None, "--arrivals FILE", is_trace),
+        ("--think-time", traffic.think_time is not None, "--users", request.base.serving.users is not None),
         ("--too-long", traffic.too_long != REFUSE, "--arrivals FILE", is_trace),
     ):
         if is_given and not is_there:
@@ -194,7 +196,8 @@ def _check_numbers(request: ServeRequest) -> None:
             message = f"{option} {value:g}: give {noun} of more than 0"
             raise BadInput(message)
     for option, value, max_value, unit in (
-        ("--length-cv", traffic.length_cv, MAX_CV, ""),
+        ("--length-cv", traffic.length_cv or 0.0, MAX_CV, ""),
+        ("--think-time", traffic.think_time or 0.0, MAX_THINK_S, " s"),
         ("--fast-share", traffic.fast_share, 1, ""),
         ("--kv-latency", prefilling.kv_latency or 0.0, MAX_LATENCY_US, " µs"),
     ):

@@ -84,17 +84,29 @@ class TrafficOptions:
     ] = REFUSE
     burst: Annotated[int, Option(doc="Requests per burst.", panel="Serving", metavar="N")] = 8
     length_cv: Annotated[
-        float,
+        float | None,
         Option(
-            doc="Variation of prompt and answer lengths, which are log-normal: standard deviation over mean.",
+            doc="Variation of prompt and answer lengths, which are log-normal: standard deviation over mean. Default: "
+            "that of --workload, or 0.",
             panel="Serving",
             metavar="F",
         ),
-    ] = 0.0
+    ] = None
+    think_time: Annotated[
+        float | None,
+        Option(
+            doc="With --users, time from the end of an answer to the user's next request. Default: that of "
+            "--workload, or 0.",
+            panel="Serving",
+            metavar="TIME",
+            unit="s",
+        ),
+    ] = None
     prefix_tokens: Annotated[
         int | None,
         Option(
-            doc="Tokens at the start of each prompt that it shares with other prompts. Default: none.",
+            doc="Tokens at the start of each prompt that it shares with other prompts. Default: the share of "
+            "--workload, or none.",
             panel="Serving",
             metavar="TOKENS",
             unit=TOKEN,

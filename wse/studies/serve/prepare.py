@@ -11,6 +11,7 @@ from wse.models.load import load_model
 from wse.serving.prices import prices_of_gpu, prices_without_gpus
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
+from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.basis import check_context
 from wse.studies.options.option import replace_options
@@ -79,21 +80,38 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
     """
     check_options(request)
     if str(request.arrivals) in ARRIVALS:
+        request = replace(request, base=replace(request.base, workload=request.base.workload.with_named_lengths()))
         trace, (workload, context) = None, _drawn_requests(request)
     else:
         trace, workload, context = _requests_of_trace(request, _trace_path(request))
     check_draft_tokens(request, context)
     prompt, answer = (max(1, int(n.mean())) for n in (workload.prompt_tokens, workload.new_tokens))
     placement = _decode_request(request, prompt_len=prompt, new_tokens=answer, context=context)
+    decode = prepare_machine(placement)
+    _check_states(request, decode)
     return PreparedServe(
         request=request,
-        decode=prepare_machine(placement),
+        decode=decode,
         prefill=prefill_machine(request, placement) if request.prefilling.prefill == OWN else None,
         context=context,
         workload=workload,
         trace=trace,
         shares_wafers=request.prefilling.prefill_mesh is not None,
     )
+
+
+def _check_states(request: ServeRequest, decode: Placement) -> None:
+    """Check that no option keeps or moves KV caches alone if the model has states as well.
+
+    Raises:
+        BadInput: ``--prefix-cache`` or ``--prefill own`` is specified for such a model.
+    """
+    spec = decode.spec if isinstance(decode, PreparedEstimate) else decode.server.spec
+    options = {"--prefix-cache": request.batches.prefix_cache, f"--prefill {OWN}": request.prefilling.prefill == OWN}
+    for option, is_requested in options.items():
+        if is_requested and spec.linear is not None:
+            message = f"{option}: {spec.name} has linear attention, whose states are not kept or moved: leave it out"
+            raise BadInput(message)
 
 
 def _trace_path(request: ServeRequest) -> Path:
@@ -105,6 +123,9 @@ def _trace_path(request: ServeRequest) -> Path:
     """
     traffic, lengths = request.traffic, request.base.workload
     path = Path(request.arrivals)
+    if lengths.workload_name is not None:
+        message = f"--workload {lengths.workload_name}: {path} says what requests there are; leave it out"
+        raise BadInput(message)
     if not path.suffix and not path.exists():
         raise UnknownName("arrivals", str(path), (*ARRIVALS, "a file with a trace"))
     for option, value in (
@@ -113,7 +134,7 @@ def _trace_path(request: ServeRequest) -> Path:
         ("--prompt-len", lengths.prompt_len),
         ("--new-tokens", lengths.new_tokens),
         ("--prefix-tokens", traffic.prefix_tokens),
-        ("--length-cv", traffic.length_cv or None),
+        ("--length-cv", traffic.length_cv),
         ("--fast-share", traffic.fast_share or None),
     ):
         if value is not None:
@@ -172,11 +193,16 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
             f"give at most {limit} together"
         )
         raise BadInput(message)
-    prefix = traffic.prefix_tokens or 0
+    named_workload = base.workload.named_workload
+    prefix = traffic.prefix_tokens
+    if prefix is None:
+        prefix = 0 if named_workload is None else int(named_workload.prefix_share * prompt)
     if prefix >= prompt:
         message = f"--prefix-tokens {prefix}: give fewer than the {prompt} of --prompt-len"
         raise BadInput(message)
-    times = LONGEST if traffic.length_cv else 1
+    lengths_cv = (0.0, 0.0) if named_workload is None else (named_workload.prompt_cv, named_workload.new_cv)
+    prompt_cv, answer_cv = lengths_cv if traffic.length_cv is None else (traffic.length_cv,) * 2
+    times = LONGEST if prompt_cv or answer_cv else 1
     context = base.context or min(times * (prompt + answer), limit)
     options = WorkloadOptions(
         requests=traffic.requests or max(REQUESTS, REQUESTS_PER_USER * (base.serving.users or 0)),
@@ -184,21 +210,33 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
         burst=traffic.burst,
         prompt_tokens=prompt,
         new_tokens=answer,
-        length_cv=traffic.length_cv,
+        prompt_cv=prompt_cv,
+        answer_cv=answer_cv,
         context=context,
         fast_share=traffic.fast_share,
         prefix_tokens=prefix,
         prefixes=traffic.prefixes,
         seed=traffic.seed,
     )
-    return draw_workload(options), context
+    return replace(draw_workload(options), think_s=_think_s(request)), context
+
+
+def _think_s(request: ServeRequest) -> float:
+    """Return the seconds from an answer to the same user's next request; 0 without users."""
+    named_workload = request.base.workload.named_workload
+    if request.base.serving.users is None:
+        return 0.0
+    if request.traffic.think_time is not None:
+        return request.traffic.think_time
+    return 0.0 if named_workload is None else named_workload.think_s
 
 
 def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
     """Return the request for the decode machine.
 
     If a machine of a different type reads the prompts, its price is left out, because the decode
-    machine accepts only its own price.
+    machine accepts only its own price. Users who pause between requests are left out too, because
+    the layout need not have room for all of them.
 
     Args:
         request: The serving request.
@@ -210,4 +248,5 @@ def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateReq
         price = prices_without_gpus(price, [request.prefilling.prefill_gpu])
     elif request.prefilling.prefill_wafer is not None and gpu is not None:
         price = prices_of_gpu(price, gpu)
-    return replace_options(placement, price=price)
+    users = None if _think_s(request) else placement.serving.users
+    return replace_options(placement, price=price, users=users, replicas=1 if users is None else placement.replicas)

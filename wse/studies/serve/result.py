@@ -47,6 +47,7 @@ class RequestsResult(Result):
     new_tokens: Annotated[float, Doc("mean tokens per answer")]
     rate_of_users: Annotated[int | None, Doc("users whose requests have this rate; with `--users` alone")] = None
     in_flight: Annotated[int | None, Doc("users who each send the next request when an answer ends")] = None
+    think_s: Annotated[float | None, Doc("time from an answer to the user's next request; absent if none", "s")] = None
     trace_format: Annotated[str | None, Doc("format of the trace, if the requests come from one")] = None
     too_long: Annotated[
         int | None, Doc("requests of the trace that were left out because they exceed the context; absent if none")
@@ -202,7 +203,9 @@ class ServeResult(Result):
         elif self.requests.in_flight is not None:
             users = plural(self.requests.in_flight, "user")
             sends = "sends" if self.requests.in_flight == 1 else "send"
-            come = f"{users} {sends} {count(rate)} requests/s, each the next one when an answer ends."
+            think_s = self.requests.think_s
+            pause = "when an answer ends" if think_s is None else f"{seconds(think_s)} after an answer"
+            come = f"{users} {sends} {count(rate)} requests/s, each the next one {pause}."
         elif not load.stable:
             come = (
                 f"Overloaded: {count(rate)} requests/s come and {capacity} can be served (load {load.offered:.2f}), so "

@@ -116,7 +116,8 @@ def machine_table(result: ServeResult) -> Table:
     """Build the table of the simulation's inputs: requests, machines, drafts, etc."""
     requests = result.requests
     mean_tokens = math.ceil(requests.prompt_tokens + requests.new_tokens)
-    fixed = requests.arrivals in ARRIVALS and not result.inputs["length_cv"]
+    is_varied = "workload" in result.inputs or result.inputs.get("length_cv")
+    fixed = requests.arrivals in ARRIVALS and not is_varied
     mean = "" if fixed else " on average"
     lengths = f"{count(requests.prompt_tokens)} + {count(requests.new_tokens)} tokens{mean}"
     rows = [("requests", f"{count(requests.count)}, {_arrivals_text(requests)}; {lengths}")]
@@ -138,7 +139,7 @@ def machine_table(result: ServeResult) -> Table:
             chunks = f"prefill chunks of {plural(machine.chunk_tokens, 'token')}"
             rows.append(("", f"timed: decode passes of {users} at {contexts}, {chunks}"))
     if "objective" in result.inputs:
-        user_count = result.inputs.get("users")
+        user_count = None if requests.think_s is not None else result.inputs.get("users")
         purpose = "(--objective)" if user_count is None else f"of {plural(user_count, 'user')} (--objective, --users)"
         rows.append(("layout", f"chosen for {result.inputs['objective']} {purpose}"))
     if result.inputs["batching"] == STATIC:
@@ -159,7 +160,8 @@ def machine_table(result: ServeResult) -> Table:
 def _arrivals_text(requests: RequestsResult) -> str:
     """Describe how requests arrive: by which random process, or from how many users."""
     if requests.in_flight is not None:
-        return f"of {plural(requests.in_flight, 'user')}, each sending the next one when an answer ends"
+        pause = "when an answer ends" if requests.think_s is None else f"{seconds(requests.think_s)} after an answer"
+        return f"of {plural(requests.in_flight, 'user')}, each sending the next one {pause}"
     if requests.rate_of_users is not None:
         return f"{requests.arrivals} at the rate of {plural(requests.rate_of_users, 'user')} who wait for each answer"
     trace_format = "" if requests.trace_format is None else f" ({requests.trace_format})"

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 import wse
 from wse.compiler.placeable import Placeable
-from wse.program.memory_use import USES, stage_bytes
+from wse.program.memory_use import stage_bytes
 from wse.program.program import Program, Stage
 from wse.program.steps import ROWS
 from wse_traces.header import RunHeader
-from wse_traces.schema import PHASES
+from wse_traces.schema import PHASES, USES
 from wse_traces.writer.write import TraceWriter
+
+TRACED_USES: Final = {"state": "kv"}
+"""Uses of SRAM that traces record under the name of another use."""
 
 
 def trace_header(placeable: Placeable, program: Program, digest: str, seed: int, options: dict[str, Any]) -> RunHeader:
@@ -106,7 +109,7 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
         **_rectangles(stages_placed),
         "first_layer": [s.first_layer if h else -1 for s, h in zip(stages_placed, has_layers, strict=True)],
         "last_layer": [s.last_layer - 1 if h else -1 for s, h in zip(stages_placed, has_layers, strict=True)],
-        "stage_bytes": [[uses[i][use] for use in (*USES, "free")] for _, i in places],
+        "stage_bytes": [_traced_bytes(uses[i]) for _, i in places],
     }
     writer.append_sram(stages, pe_bytes=sram_bytes)
     writer.append("attention", _attention_columns(stages_placed))
@@ -116,6 +119,11 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
     _write_buffers(writer, p)
     _write_lives(writer, p)
     _write_routes(writer, p)
+
+
+def _traced_bytes(uses: dict[str, int]) -> list[int]:
+    """Return the bytes of SRAM of each use that traces record, in their order."""
+    return [sum(size for use, size in uses.items() if TRACED_USES.get(use, use) == traced_use) for traced_use in USES]
 
 
 def _rectangles(stages: Sequence[Stage]) -> dict[str, list[int]]:
@@ -147,7 +155,7 @@ def _write_buffers(writer: TraceWriter, p: Program) -> None:
         {
             "stage": [b.stage for b in p.buffers],
             "name": [b.name[:128] for b in p.buffers],
-            "use": [USES.index(b.use) for b in p.buffers],
+            "use": [USES.index(TRACED_USES.get(b.use, b.use)) for b in p.buffers],
             "address": [b.address for b in p.buffers],
             "bytes": [b.bytes for b in p.buffers],
             "dtype": [b.element for b in p.buffers],

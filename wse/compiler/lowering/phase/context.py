@@ -196,7 +196,7 @@ class Context:
         """Return the current stage's buffer of token ids, enlarged to ``elements`` if necessary."""
         return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", permanent=True)
 
-    def cache(self, name: str, elements: int, view: str = "act") -> SymAddress:
+    def cache(self, name: str, elements: int, view: str = "act", use: str = "kv") -> SymAddress:
         """Return the address of the key cache, value cache or state of one user.
 
         In a loop over users, the cache of the current iteration's user is returned. Elsewhere, it
@@ -206,9 +206,10 @@ class Context:
             name: Name of the buffer with the caches of all users.
             elements: Number of elements in one user's cache on a PE.
             view: How the elements are read.
+            use: Purpose under which reports list the buffer's SRAM.
         """
         batch = self.options.batch
-        buffer = self.buffers.get(self.builder.stage, name, batch * elements, view, "kv", permanent=True)
+        buffer = self.buffers.get(self.builder.stage, name, batch * elements, view, use, permanent=True)
         return SymAddress(buffer=buffer, per_round=elements if batch > 1 else 0)
 
     def tile(self, name: str) -> SymBuffer:

@@ -118,8 +118,10 @@ class ReducedModel:
         assert state.addresses is not None
         tops = [stage.sram_top_byte for stage in state.stages]
         bytes_by_stage = [
-            top + further_bytes + math.ceil((passes - 1) * cache)
-            for top, further_bytes, cache in zip(tops, state.further_bytes, self._cache_bytes(), strict=True)
+            top + further_bytes + math.ceil((passes - 1) * (cache + user_state))
+            for top, further_bytes, (cache, user_state) in zip(
+                tops, state.further_bytes, self._user_bytes(), strict=True
+            )
         ]
         for number, plan in enumerate(state.plans):
             if plan.experts:  # after the fullest of the other stages, whose end is known by now
@@ -128,19 +130,20 @@ class ReducedModel:
                 )
         return bytes_by_stage
 
-    def _cache_bytes(self) -> list[int]:
-        """Return the bytes per PE of the KV caches of one pass, for each stage.
+    def _user_bytes(self) -> list[tuple[int, int]]:
+        """Return the bytes per PE of the KV caches and of the states of one pass, for each stage.
 
         All layers of the stage in the whole model are counted.
         """
         state = self.state
-        caches = [0] * len(state.plans)
+        sizes = {use: [0] * len(state.plans) for use in ("kv", "state")}
         for buffer in state.sym_buffers:
-            if buffer.use == "kv":
+            if buffer.use in sizes:
                 layer = _OF_LAYER.search(buffer.name)
                 layers = 1 if layer is None else 1 + self._other_layers(buffer.stage, int(layer[1]))
-                caches[buffer.stage] += layers * aligned_bytes(buffer.elements * element_bytes(state, buffer.view))
-        return caches
+                size = aligned_bytes(buffer.elements * element_bytes(state, buffer.view))
+                sizes[buffer.use][buffer.stage] += layers * size
+        return list(zip(sizes["kv"], sizes["state"], strict=True))
 
     def _further_bytes(self, state: State) -> tuple[int, ...]:
         """Return the bytes per PE of the layers that the reduced model omits, for each stage."""
@@ -162,7 +165,7 @@ class ReducedModel:
         return sum(count for count, plan in pairs if not plan.experts)
 
     def users_that_fit(self, tokens: int) -> int:
-        """Return how many users' KV caches fit in the fullest stage of the whole model.
+        """Return how many users' KV caches and states fit in the fullest stage of the whole model.
 
         The reduced model must have been allocated (`allocate`). If the model fits, the result is at
         least the number of users of the request.
@@ -175,12 +178,13 @@ class ReducedModel:
             pass_bytes = [max(pass_bytes)] * len(pass_bytes)
         free = [state.wafer.sram_bytes_per_pe - stage_bytes for stage_bytes in pass_bytes]
         users = []
-        for stage, room, cache in zip(state.stages, free, self._cache_bytes(), strict=True):
-            if cache:
+        for stage, room, (cache, user_state) in zip(state.stages, free, self._user_bytes(), strict=True):
+            if cache or user_state:
                 slots, used_slots = (
                     CacheBalance.slots_after(n, stage.rect.rows) for n in (state.options.context, tokens)
                 )
-                users.append(state.options.batch * slots * (cache + room) // (used_slots * cache))
+                needed = used_slots * cache + slots * user_state
+                users.append(state.options.batch * slots * (cache + user_state + room) // needed)
         return min(users)
 
     def min_bytes(self) -> int:

@@ -130,9 +130,12 @@ def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
 
 def _kind(layer: Layer) -> str:
     """Describe the kind of a layer in words, such as "full attention, dense"."""
+    block = "experts" if layer.experts else "dense"
+    if layer.linear:
+        return f"linear attention, {block}"
     reach = f"window of {layer.window}" if layer.window else f"chunks of {layer.chunk}" if layer.chunk else "full"
     rotation = "" if layer.rotary else ", not rotated"
-    return f"{reach} attention{rotation}, {'experts' if layer.experts else 'dense'}"
+    return f"{reach} attention{rotation}, {block}"
 
 
 def token_table(bounds: BoundsResult, width: int) -> Table:

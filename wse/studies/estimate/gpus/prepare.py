@@ -71,6 +71,7 @@ class PreparedGpuEstimate:
     objective: str
     price: str | None
     note: str | None = None
+    workload: str | None = None
 
     @property
     def deployment(self) -> GpuDeployment:
@@ -121,6 +122,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         BadInput: A name is unknown, or a file is missing or cannot be used.
         DoesNotFit: The weights do not fit.
     """
+    request = dataclasses.replace(request, workload=request.workload.with_named_lengths())
     assert request.gpu is not None  # callers use this function for requests with a GPU only
     # 1. Options.
     check_options(request)
@@ -166,6 +168,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         objective=request.serving.objective or LATENCY,
         price=prices_text(request.costs.price),
         note=dtype_note(loaded_model, request.types.dtype),
+        workload=request.workload.workload_name,
     )
 
 

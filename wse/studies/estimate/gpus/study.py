@@ -227,6 +227,7 @@ def _inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
         "batch": prepared_estimate.users,
         "objective": prepared_estimate.objective,
         "replicas": None if prepared_estimate.replicas == 1 else prepared_estimate.replicas,
+        "workload": prepared_estimate.workload,
         "prompt_len": prepared_estimate.prompt_tokens,
         "new_tokens": prepared_estimate.new_tokens,
         "price": prepared_estimate.price,

@@ -75,13 +75,11 @@ def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost)
 
 
 def streams_in_cache(program: Program) -> int:
-    """Return the maximum number of batches in flight whose KV caches fit in all free SRAM.
+    """Return the maximum number of batches in flight whose KV caches and states fit in all free SRAM.
 
     A batch has ``program.batch`` users.
     """
-    return min(
-        (max(0, room) // stream_bytes for stream_bytes, room in program.cache_bytes() if stream_bytes), default=1
-    )
+    return min((room // (kv + state) for kv, state, room in program.user_bytes() if kv + state), default=1)
 
 
 class RouteReader:

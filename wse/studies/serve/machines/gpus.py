@@ -82,7 +82,7 @@ def gpu_machine(
             **({} if prepared_estimate.draft_model is None else {"draft_model": prepared_estimate.draft_model}),
         },
         kv_bytes_per_token=server.kv_bytes_per_token,
-        kv_copy_bytes_per_token=server.spec.layer_count * server.spec.cache_features * server.weights.cache_bits / 8,
+        kv_copy_bytes_per_token=server.kv_copy_bytes_per_token,
         link_bytes_per_s=server.gpu.link_bytes_per_s * gpus,
         power_w=None if economics is None else times(gpus, economics.power_w),
         usd_per_hour=None if economics is None else times(gpus, economics.usd_per_hour),

@@ -60,7 +60,8 @@ def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
         prefill=_chunk_grid(placeable, compilation),
         kv_capacity_tokens=room.tokens,
         kv_block_tokens=room.block_tokens,
-        max_users=max(1, room.tokens // room.block_tokens),
+        state_tokens=room.state_tokens,
+        max_users=max(1, room.users(1)),
         host_s=placeable.wafer.host_round_trip_s,
     )
 

@@ -17,6 +17,7 @@ from wse.files import short_repr
 from wse.studies.serve.traces.lines import TraceLine
 from wse.studies.serve.traces.trace_format import TraceRequest
 from wse.studies.serve.traces.values import seconds_of, token_count
+from wse_mappings.rounding import ceil_div
 
 BLOCK_TOKENS: Final = 512
 ARRIVAL, PROMPT, ANSWER, HASHES = FIELDS = ("timestamp", "input_length", "output_length", "hash_ids")
@@ -86,7 +87,7 @@ def _reusable_blocks(line: TraceLine, hashes: Any, prompt_tokens: int) -> tuple[
     """
     if hashes is None:
         return ()
-    blocks = -(-prompt_tokens // BLOCK_TOKENS)
+    blocks = ceil_div(prompt_tokens, BLOCK_TOKENS)
     if not isinstance(hashes, list) or len(hashes) != blocks:
         found = f"{len(hashes):,} numbers" if isinstance(hashes, list) else short_repr(hashes)
         message = (
